@@ -1,0 +1,1 @@
+"""Benchmarks: each a package of declarations."""

@@ -1,0 +1,125 @@
+"""`editjudge doctor`: is every service reachable, ready and right?"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from ..config import Settings
+from ..errors import Abstained, ServiceError
+from ..panel import SERVICES, Panel, model_name
+from ..panel.probes import PROBES
+from ..report.result import dumps
+from .options import config_option, endpoint_option, json_option, services_at_hand, settings_of
+
+_ROUND_TRIPS = 5
+
+
+@dataclass
+class Finding:
+    """What was found out about one service or endpoint; `problem` is empty where all is well."""
+
+    service: str
+    endpoint: str = ""
+    server: str = ""
+    identity: str = ""
+    round_trip_ms: float | None = None
+    answer: str = ""
+    problem: str = ""
+    mend: str = ""
+
+
+@click.command("doctor")
+@endpoint_option
+@config_option
+@json_option
+def command(endpoints: tuple[str, ...], config: Path | None, as_json: bool) -> int:
+    """Check every service: reachable, version, ready, round trip, and a known answer.
+
+    Exit code 1 when something is wrong, with the mend.
+    """
+    settings = settings_of(config, endpoints)
+    with services_at_hand(settings, start=True, say=lambda text: click.echo(text, err=True)) as s:
+        findings = asyncio.run(_examine(s))
+    if as_json:
+        click.echo(dumps([asdict(finding) for finding in findings]))
+    else:
+        for finding in findings:
+            _show(finding)
+    return 1 if any(finding.problem for finding in findings) else 0
+
+
+async def _examine(settings: Settings) -> list[Finding]:
+    if not settings.endpoints:
+        return [
+            Finding(
+                "all",
+                problem="no endpoint is configured and no local stack runs",
+                mend='pip install "editjudge[serve]", or configure one (docs/configuration.md)',
+            )
+        ]
+    async with Panel(settings) as panel:
+        findings = [
+            Finding(
+                "all",
+                endpoint=url,
+                problem=problem,
+                mend="check the address, the certificate and headers, and that the server runs",
+            )
+            for url, problem in panel.problems.items()
+        ]
+        wanted = {name for e in settings.endpoints.values() for name in e.services or SERVICES}
+        for name in SERVICES:
+            if name in wanted and (name in panel.services or not findings):
+                findings.append(await _check(panel, name, settings.probe_timeout))
+        return findings
+
+
+async def _check(panel: Panel, name: str, timeout: float) -> Finding:
+    bound = panel.services.get(name)
+    if bound is None:
+        model = model_name(name)
+        mend = f"load the model {model} there, or list other `services` for the endpoint"
+        return Finding(name, problem=f"{name}: {panel.why_not(name)}", mend=mend)
+    finding = Finding(name, endpoint=bound.endpoint.url, identity=str(bound.identity))
+    try:
+        finding.server = " ".join(await bound.endpoint.server(timeout))
+        finding.round_trip_ms = await _round_trip(
+            bound.endpoint.ready, bound.identity.model, timeout
+        )
+        wrong = PROBES[name].wrong(await panel.call(name, PROBES[name].inputs()))
+    except (ServiceError, Abstained) as error:
+        finding.problem, finding.mend = str(error), "see the server's log"
+        return finding
+    finding.answer = "wrong" if wrong else "right"
+    if wrong:
+        finding.problem = f"the known answer is wrong: {wrong}"
+        finding.mend = "serve the model and weights of this version of editjudge"
+    return finding
+
+
+async def _round_trip(ready: object, model: str, timeout: float) -> float:
+    """Median milliseconds of a call that computes nothing."""
+    times = []
+    for _ in range(_ROUND_TRIPS):
+        start = time.perf_counter()
+        await ready(model, timeout)  # type: ignore[operator]
+        times.append(1e3 * (time.perf_counter() - start))
+    return round(statistics.median(times), 3)
+
+
+def _show(finding: Finding) -> None:
+    if finding.problem:
+        click.secho(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
+        click.echo(f"  mend: {finding.mend}")
+        return
+    click.secho(f"✓ {finding.service:<14}", fg="green", nl=False)
+    click.echo(
+        f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
+        f"known answer right\n  {finding.identity}"
+    )

@@ -1,0 +1,81 @@
+"""`editjudge list`: the declarations themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..benchmarks.registry import select
+from ..dimension import Dimension
+from ..panel import SERVICES, model_name
+from ..panel.contracts import Tensor
+from ..report.result import dumps
+from ..report.table import arrow
+from .options import json_option
+
+
+@click.group("list")
+def command() -> None:
+    """Show the dimensions or the services there are."""
+
+
+@command.command("dimensions")
+@click.argument("patterns", nargs=-1, metavar="[ID]...")
+@json_option
+def list_dimensions(patterns: tuple[str, ...], as_json: bool) -> None:
+    """Every dimension with its question, range, direction, inputs and source."""
+    found = [_dimension(d) for d in select(patterns)]
+    if as_json:
+        click.echo(dumps(found))
+        return
+    for one in found:
+        low, high = one["range"]
+        unit = f" {one['unit']}" if one["unit"] else ""
+        needs = ", ".join([*one["needs"], *one["services"]]).replace("_", " ")
+        click.echo(
+            f"{one['id']:<34} {low:g}..{high:g}{unit} {arrow(one['higher_is_better'])}"
+            f"   {'needs ' + needs if needs else ''}"
+        )
+        click.echo(f"    {one['asks']}\n    {one['variant']} ({one['source']})")
+
+
+@command.command("services")
+@json_option
+def list_services(as_json: bool) -> None:
+    """Every service with its model's name and tensors."""
+    found = [
+        {
+            "service": name,
+            "model": model_name(name),
+            "inputs": [_tensor(t) for t in contract.inputs],
+            "outputs": [_tensor(t) for t in contract.outputs],
+        }
+        for name, contract in SERVICES.items()
+    ]
+    if as_json:
+        click.echo(dumps(found))
+        return
+    for one in found:
+        inputs, outputs = ", ".join(one["inputs"]), ", ".join(one["outputs"])
+        click.echo(f"{one['service']:<14} model {one['model']:<14} {inputs} -> {outputs}")
+
+
+def _dimension(dimension: Dimension) -> dict[str, Any]:
+    return {
+        "id": dimension.id,
+        "asks": dimension.asks,
+        "range": list(dimension.range),
+        "unit": dimension.unit,
+        "higher_is_better": dimension.higher_is_better,
+        "needs": sorted(dimension.needs),
+        "services": list(dimension.roles),
+        "variant": dimension.variant,
+        "tolerance": dimension.tolerance,
+        "source": dimension.source,
+    }
+
+
+def _tensor(tensor: Tensor) -> str:
+    shape = ",".join("n" if size < 0 else str(size) for size in tensor.shape)
+    return f"{tensor.name} {tensor.dtype}[{shape}]"

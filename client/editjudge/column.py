@@ -1,0 +1,239 @@
+"""Columns: numbers over a run, each with its coverage and a signature of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .fusion import Values
+from .item import Item
+from .signature import Signature
+from .verdict import NotApplicable, Outcome, Scored
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One judged edit, as columns see it.
+
+    Attributes:
+        outcomes: By dimension id.
+        signatures: Of the outcomes, by dimension id.
+    """
+
+    item: Item
+    model: str
+    outcomes: Mapping[str, Outcome]
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model's number in one column.
+
+    Attributes:
+        value: None where there is none; `reason` says why.
+        counts: How many of the edits that the column asks about had each status.
+        imputed: How many of the scored values a rule put in.
+    """
+
+    value: float | None
+    counts: Mapping[str, int]
+    imputed: int = 0
+    reason: str = ""
+    signature: Signature = field(default_factory=lambda: Signature(()))
+
+    @property
+    def scored(self) -> int:
+        """How many values the number rests on."""
+        return self.counts.get("scored", 0)
+
+    @property
+    def asked(self) -> int:
+        """How many edits the column asks about (those that do not apply are not counted)."""
+        return sum(self.counts.values())
+
+    @property
+    def coverage(self) -> float:
+        """Share of the edits asked about that have a number, 0..1; 0 when none is asked."""
+        return self.scored / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of one dimension over a model's edits.
+
+    Attributes:
+        of: Dimension id.
+        where: The items to include, by default all.
+        weight: Weight of each item, by default 1; for example the area of its mask.
+        missing_output: What a missing output counts as; None leaves it out of the mean.
+    """
+
+    of: str
+    where: Callable[[Item], bool] = lambda _: True
+    weight: Callable[[Item], float] = lambda _: 1.0
+    missing_output: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A function of other columns of the same model.
+
+    Attributes:
+        fn: From `{name: value}` to the value.
+        of: Column ids by name.
+    """
+
+    fn: Callable[[Values], float]
+    of: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceWeighted:
+    """The mean of other columns, each weighted by how many edits it asks about.
+
+    Attributes:
+        of: Column ids.
+    """
+
+    of: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The mean of a dimension after a transformation fitted to all models' values.
+
+    A number of this kind changes when a model joins the pool, so its signature names it.
+
+    Attributes:
+        fit: From the values of every edit of every model to the transformation.
+        of: Dimension id.
+    """
+
+    fit: Callable[[Sequence[float]], Callable[[float], float]]
+    of: str
+
+
+Aggregation: TypeAlias = Mean | Composite | InstanceWeighted | Pooled
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a paper's table of results.
+
+    Attributes:
+        id: `<benchmark>.<name>`, unique in its benchmark.
+        source: Paper and table.
+    """
+
+    id: str
+    title: str
+    how: Aggregation
+    higher_is_better: bool
+    source: str = ""
+
+
+def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[str, Cell]]:
+    """Aggregate a run.
+
+    Args:
+        columns: A composite stands after the columns it is made of.
+        rows: Edits of any number of models.
+
+    Returns:
+        `{model: {column id: cell}}`, models in order of first appearance.
+
+    Raises:
+        KeyError: a composite names a column that does not stand before it.
+    """
+    table: dict[str, dict[str, Cell]] = {row.model: {} for row in rows}
+    for column in columns:
+        for model, cells in table.items():
+            cells[column.id] = _cell(column, model, rows, cells)
+    return table
+
+
+def _cell(column: Column, model: str, rows: Sequence[Row], cells: Mapping[str, Cell]) -> Cell:
+    mine = [row for row in rows if row.model == model]
+    match column.how:
+        case Mean() as how:
+            return _mean(column, how, [row for row in mine if how.where(row.item)])
+        case Composite() as how:
+            parts = {name: cells[part] for name, part in how.of.items()}
+            return _composite(column, how.fn, parts)
+        case InstanceWeighted() as how:
+            parts = {part: cells[part] for part in how.of if cells[part].asked}
+            asked = {name: cell.asked for name, cell in parts.items()}
+            return _composite(column, lambda values: _weighted_mean(values, asked), parts)
+        case Pooled() as how:
+            return _pooled(column, how, mine, rows)
+
+
+def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
+    values: list[tuple[float, float]] = []
+    counts: dict[str, int] = {}
+    imputed = 0
+    for row in rows:
+        outcome = row.outcomes[how.of]
+        if isinstance(outcome, NotApplicable):
+            continue
+        if outcome.status == "missing_output" and how.missing_output is not None:
+            outcome = Scored(value=how.missing_output, imputed=True)
+        counts[outcome.status] = counts.get(outcome.status, 0) + 1
+        if isinstance(outcome, Scored):
+            imputed += outcome.imputed
+            values.append((outcome.value, how.weight(row.item)))
+    total = math.fsum(weight for _, weight in values)
+    value = math.fsum(v * w for v, w in values) / total if total else None
+    reason = "" if total else "nothing scored" if counts else "not applicable to any item"
+    signature = _signature(column, f"mean({how.of})", how.of, rows)
+    return Cell(value, counts, imputed, reason, signature)
+
+
+def _composite(column: Column, fn: Callable[[Values], float], parts: Mapping[str, Cell]) -> Cell:
+    counts: dict[str, int] = {}
+    for cell in parts.values():
+        for status, count in cell.counts.items():
+            counts[status] = counts.get(status, 0) + count
+    imputed = sum(cell.imputed for cell in parts.values())
+    made_of = "+".join(f"{name}={cell.signature.digest}" for name, cell in parts.items())
+    signature = Signature.of({"column": column.id, "aggregation": "composite", "of": made_of})
+    without = [name for name, cell in parts.items() if cell.value is None]
+    if without or not parts:
+        reason = f"no value for {', '.join(without)}" if without else "no parts"
+        return Cell(None, counts, imputed, reason, signature)
+    value = fn({name: cell.value for name, cell in parts.items() if cell.value is not None})
+    return Cell(value, counts, imputed, "", signature)
+
+
+def _pooled(column: Column, how: Pooled, mine: Sequence[Row], rows: Sequence[Row]) -> Cell:
+    plain = _mean(column, Mean(how.of), mine)
+    models = sorted({row.model for row in rows})
+    signature = _signature(column, f"pooled({how.of})", how.of, rows) | {"pool": "+".join(models)}
+    try:
+        transform = how.fit(_values(rows, how.of))
+    except ValueError as error:
+        return Cell(None, plain.counts, plain.imputed, str(error), signature)
+    values = [transform(value) for value in _values(mine, how.of)]
+    value = math.fsum(values) / len(values) if values else None
+    return Cell(value, plain.counts, plain.imputed, plain.reason, signature)
+
+
+def _values(rows: Sequence[Row], dimension: str) -> list[float]:
+    outcomes = (row.outcomes[dimension] for row in rows)
+    return [outcome.value for outcome in outcomes if isinstance(outcome, Scored)]
+
+
+def _weighted_mean(values: Values, weights: Mapping[str, int]) -> float:
+    total = sum(weights[name] for name in values)
+    return math.fsum(value * weights[name] for name, value in values.items()) / total
+
+
+def _signature(column: Column, aggregation: str, dimension: str, rows: Sequence[Row]) -> Signature:
+    """Of a column over one dimension: every signature its values have, by digest."""
+    of = {row.signatures[dimension].digest for row in rows if dimension in row.signatures}
+    return Signature.of(
+        {"column": column.id, "aggregation": aggregation, "of": "+".join(sorted(of))}
+    )

@@ -1,0 +1,204 @@
+"""Settings: flags, then `EDITJUDGE_*` variables, then `editjudge.toml`.
+
+A nested setting's variable joins its names with two underscores:
+`EDITJUDGE_ENDPOINTS__GPU__URL=grpc://node7:8001`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from .errors import ConfigError
+
+CONFIG_FILE = "editjudge.toml"
+
+
+class Secret(BaseModel):
+    """Where a secret is; the secret itself is read when it is used and never printed.
+
+    Attributes:
+        env: Name of an environment variable.
+        file: Path of a file; surrounding white space is dropped.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    env: str | None = None
+    file: Path | None = None
+
+    def read(self, setting: str) -> str:
+        """The secret.
+
+        Raises:
+            ConfigError: neither or both are given, or there is nothing there.
+        """
+        if (self.env is None) == (self.file is None):
+            raise ConfigError(f"{setting}: give either `env` or `file`")
+        if self.env is not None:
+            value = os.environ.get(self.env, "")
+            if not value:
+                raise ConfigError(f"{setting}: the variable {self.env} is not set")
+            return value
+        try:
+            return self.file.read_text().strip()  # type: ignore[union-attr]
+        except OSError as error:
+            raise ConfigError(f"{setting}: {self.file}: {error.strerror}") from error
+
+
+class Endpoint(BaseModel):
+    """One Triton server.
+
+    Attributes:
+        url: `grpc://host:port`, or `grpcs://host:port` for TLS.
+        services: What to ask it for, as `role.variant`; empty means whatever it serves.
+        ca_file: Certificate authorities to trust instead of the system's (PEM).
+        cert_file: Client certificate (PEM), with `key_file`.
+        key_file: Its private key (PEM).
+        headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    url: str
+    services: tuple[str, ...] = ()
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in {"grpc", "grpcs"} or not parts.netloc or parts.path.strip("/"):
+            raise ValueError("write it as grpc://host:port, or grpcs://host:port for TLS")
+        return url.rstrip("/")
+
+    @field_validator("headers")
+    @classmethod
+    def _lower_case(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        # gRPC metadata keys are lower case; anything else fails at the first call.
+        return {name.lower(): value for name, value in headers.items()}
+
+    def header_values(self) -> dict[str, str]:
+        """The headers with their secrets.
+
+        Raises:
+            ConfigError: a secret is not where its setting says.
+        """
+        return {
+            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
+            for name, value in self.headers.items()
+        }
+
+    def certificates(self) -> dict[str, bytes | None]:
+        """Arguments of `grpc.ssl_channel_credentials`.
+
+        Raises:
+            ConfigError: a file cannot be read, or one of the client's pair is missing.
+        """
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ConfigError(f"{self.url}: `cert_file` and `key_file` go together")
+        return {
+            "root_certificates": self._pem(self.ca_file),
+            "private_key": self._pem(self.key_file),
+            "certificate_chain": self._pem(self.cert_file),
+        }
+
+    def _pem(self, path: Path | None) -> bytes | None:
+        try:
+            return path.read_bytes() if path else None
+        except OSError as error:
+            raise ConfigError(f"{self.url}: {path}: {error.strerror}") from error
+
+
+class StackSettings(BaseModel):
+    """The local stack (`editjudge up`).
+
+    Attributes:
+        models: Models to load; empty means all of them.
+        grpc_port: 0 means a free port, as for the other two.
+        http_port: Health and models.
+        metrics_port: Prometheus metrics.
+        startup_timeout: Seconds until every model must be ready.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    models: tuple[str, ...] = ()
+    grpc_port: int = Field(default=0, ge=0, le=65535)
+    http_port: int = Field(default=0, ge=0, le=65535)
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    startup_timeout: float = Field(default=120.0, gt=0)
+
+
+class Settings(BaseSettings):
+    """All settings.
+
+    Attributes:
+        stack: The local stack.
+        endpoints: Triton servers by name; where several serve a model, the first is used.
+        attempts: How often a call is made at most.
+        deadline: Seconds for one call, retries included.
+        probe_timeout: Seconds to wait for a server's metadata.
+        concurrency: Calls in flight per endpoint.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="EDITJUDGE_", env_nested_delimiter="__", extra="forbid", toml_file=CONFIG_FILE
+    )
+    endpoints: dict[str, Endpoint] = Field(default_factory=dict)
+    stack: StackSettings = StackSettings()
+    attempts: int = Field(default=4, ge=1, le=20)
+    deadline: float = Field(default=60.0, gt=0)
+    probe_timeout: float = Field(default=5.0, gt=0)
+    concurrency: int = Field(default=32, ge=1, le=1024)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then variables, then the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load_settings(file: Path | None = None, **flags: Any) -> Settings:
+    """Read the settings.
+
+    Args:
+        file: Instead of `editjudge.toml` in the current folder (where that may be absent).
+        flags: Given on the command line; None means not given.
+
+    Raises:
+        ConfigError: naming the setting and what is wrong with it.
+    """
+    if file is not None and not file.is_file():
+        raise ConfigError(f"{file}: no such configuration file", "check the path")
+
+    class FromFile(Settings):
+        model_config = SettingsConfigDict(**{**Settings.model_config, "toml_file": file})
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return (FromFile if file else Settings)(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        setting = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"setting {setting}: {first['msg']}", "see docs/configuration.md"
+        ) from error
+    except ValueError as error:  # tomllib and pydantic-settings: syntax errors
+        raise ConfigError(f"{file or CONFIG_FILE}: {error}") from error

@@ -1,0 +1,180 @@
+"""Dimensions: the columns of a paper's table, for one edit, declared as data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from .item import Edit, Item, Need
+from .signature import Signature, flat, package_version
+
+if TYPE_CHECKING:
+    from .panel import Panel
+    from .verdict import Verdict
+
+When: TypeAlias = Callable[[Item], str | None]
+"""Why a dimension does not apply to an item, or None where it does."""
+
+
+class Scorer(ABC):
+    """One way of judging: from an edit to one or several named verdicts.
+
+    A scorer is a frozen dataclass whose fields are its parameters: equal scorers are one
+    scorer, so dimensions that read the same one share its calls.
+
+    Attributes:
+        name: The field's name for this way of judging, for signatures.
+        roles: The services it calls, as `role.variant`.
+        packages: Distributions whose version can change its numbers.
+    """
+
+    name: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The services it calls, as `role.variant`; none by default."""
+        return ()
+
+    @abstractmethod
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Judge one edit.
+
+        Args:
+            edit: Has an image, and every input that the wanted fields' dimensions need.
+            wanted: The fields to compute; more may be returned where they cost nothing.
+
+        Returns:
+            A verdict for every wanted field.
+
+        Raises:
+            ServiceError: a service failed; the caller stores `Failed`.
+            Abstained: there is no value for any field; the caller stores `Unscored`.
+        """
+
+    def spec(self) -> Mapping[str, object]:
+        """The parameters that change the numbers; the dataclass fields by default."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One named field of what a scorer returns."""
+
+    scorer: Scorer
+    field: str
+
+
+Part: TypeAlias = "str | Reading"
+"""What a derived dimension is made of: another dimension's id, or a reading of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A pure function of other dimensions or readings of the same edit.
+
+    Parts that do not apply are left out of `values` (composites renormalise), unless
+    `complete`; a part that is unscored or failed leaves the whole without a number.
+
+    Attributes:
+        fn: From `{name: value}` of the parts that apply to the value.
+        of: The parts by name.
+        complete: Not applicable as soon as one part is not.
+    """
+
+    fn: Callable[[Mapping[str, float]], float]
+    of: Mapping[str, Part]
+    complete: bool = False
+
+
+def _always(_: Item) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One column of a paper's table, for one edit.
+
+    Attributes:
+        id: `<benchmark>.<name>`.
+        asks: The question it answers, in one line.
+        range: Lowest and highest value, inclusive.
+        higher_is_better: Direction.
+        source: Paper and section, or the reference that defines it.
+        how: Where the value comes from.
+        needs: Inputs without which it does not apply.
+        when: A further condition on the item.
+        variant: The exact variant of the metric, for example `ssim.rgb.win7`.
+        unit: Of the value; empty for a pure number.
+        tolerance: Largest difference between two runs of the same signature.
+    """
+
+    id: str
+    asks: str
+    range: tuple[float, float]
+    higher_is_better: bool
+    source: str
+    how: Reading | Derived
+    needs: frozenset[Need] = field(default_factory=frozenset)
+    when: When = _always
+    variant: str = ""
+    unit: str = ""
+    tolerance: float = 0.0
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The readings it makes itself (those of its parts' dimensions are theirs)."""
+        if isinstance(self.how, Reading):
+            return (self.how,)
+        return tuple(part for part in self.how.of.values() if isinstance(part, Reading))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The services its own readings call."""
+        return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
+
+    def not_applicable(self, item: Item) -> str | None:
+        """Why it does not apply to an item, or None."""
+        for need in sorted(self.needs):
+            if not getattr(item, need):
+                if need == "source" and item.sources:
+                    return "needs exactly one source image"
+                return f"needs a {need.replace('_', ' ')}"
+        return self.when(item)
+
+    def signature(self, protocol: str, services: Mapping[str, str]) -> Signature:
+        """What a value of this dimension depends on.
+
+        Args:
+            protocol: Benchmark, protocol and version, for example `core.1`.
+            services: Identity of each role, as the panel found it.
+        """
+        scorers = dict.fromkeys(reading.scorer for reading in self.readings)
+        parts = self.how.of.values() if isinstance(self.how, Derived) else ()
+        packages = dict.fromkeys(p for s in scorers for p in ("pillow", *s.packages))
+        return Signature.of(
+            {
+                "dimension": self.id,
+                "protocol": protocol,
+                "variant": self.variant,
+                **{s.name: flat(s.spec()) for s in scorers},
+                "of": "+".join(part for part in parts if isinstance(part, str)),
+                **{role: services.get(role, "unknown") for role in self.roles},
+                **{name: package_version(name) for name in packages},
+                "editjudge": package_version("editjudge"),
+            }
+        )
+
+
+def derived(
+    fn: Callable[[Mapping[str, float]], float],
+    *parts: str,
+    of: Mapping[str, Part] | None = None,
+    complete: bool = False,
+) -> Derived:
+    """Shorthand: positional parts are dimension ids, named by themselves."""
+    return Derived(fn, {**{part: part for part in parts}, **(of or {})}, complete)

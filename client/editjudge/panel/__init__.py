@@ -1,0 +1,148 @@
+"""The services at hand, found and bound as `role.variant`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from ..config import Endpoint, Settings
+from ..errors import ConfigError, NotServed, ServiceError
+from .contracts import CONTRACTS, Contract
+from .retry import RetryPolicy
+from .triton import Identity, Reply, TritonEndpoint
+
+__all__ = ["SERVICES", "Panel", "Service"]
+
+SERVICES: Mapping[str, Contract] = {
+    "quality.piqe": CONTRACTS["quality"],
+    "ocr.ppocr": CONTRACTS["ocr"],
+}
+"""Every service editjudge knows, as `role.variant`; the model is named `role_variant`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One bound service.
+
+    Attributes:
+        name: `role.variant`.
+        endpoint: Where it answers.
+        identity: Which model it is.
+    """
+
+    name: str
+    endpoint: TritonEndpoint
+    identity: Identity
+
+    async def __call__(self, inputs: Mapping[str, bytes]) -> Reply:
+        """Call it on one request; see `TritonEndpoint.infer`."""
+        return await self.endpoint.infer(
+            SERVICES[self.name], self.identity.model, inputs, service=self.name
+        )
+
+
+class Panel:
+    """The judges of a run; use as an async context manager.
+
+    On entry every endpoint is asked which of the known services it has ready. One that
+    cannot be reached does not stop the others: `problems` says what is missing and why.
+
+    Attributes:
+        services: Bound services by `role.variant`.
+        problems: Endpoint URL to what is wrong with it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self._limits: dict[str, asyncio.Semaphore] = {}
+        self.services: dict[str, Service] = {}
+        self.problems: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            for endpoint in self._settings.endpoints.values():
+                await self._bind(endpoint)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def call(self, service: str, inputs: Mapping[str, bytes]) -> Reply:
+        """Call a service on one request, within its endpoint's limit.
+
+        Raises:
+            NotServed: no endpoint has the service.
+            Abstained: it says there is no value for this input.
+            ServiceError: see `editjudge.errors`.
+        """
+        bound = self.services.get(service)
+        if bound is None:
+            raise NotServed(self.why_not(service), service=service)
+        async with self._limits[bound.endpoint.url]:
+            return await bound(inputs)
+
+    def why_not(self, service: str) -> str:
+        """Why a service is not at hand."""
+        if self.problems:
+            return "; ".join(f"{url}: {problem}" for url, problem in self.problems.items())
+        if not self._settings.endpoints:
+            return "no endpoint is configured and no local stack runs (editjudge up)"
+        urls = ", ".join(endpoint.url for endpoint in self._settings.endpoints.values())
+        return f"not among the models ready at {urls}"
+
+    def identities(self) -> dict[str, str]:
+        """Identity of every bound service, for signatures."""
+        return {name: str(service.identity) for name, service in self.services.items()}
+
+    async def _bind(self, endpoint: Endpoint) -> None:
+        wanted = _known(endpoint.services or SERVICES, endpoint.url)
+        triton = TritonEndpoint(
+            endpoint,
+            RetryPolicy(attempts=self._settings.attempts, deadline=self._settings.deadline),
+        )
+        await self._stack.enter_async_context(triton)
+        self._limits[triton.url] = asyncio.Semaphore(self._settings.concurrency)
+        timeout = self._settings.probe_timeout
+        try:
+            await triton.server(timeout)
+            found = await asyncio.gather(*(_find(triton, name, timeout) for name in wanted))
+        except ServiceError as error:
+            self.problems[triton.url] = error.detail
+            return
+        for service in found:
+            if service is not None:
+                self.services.setdefault(service.name, service)
+
+
+def model_name(service: str) -> str:
+    """The model that serves `role.variant`: `role_variant`."""
+    return service.replace(".", "_")
+
+
+async def _find(triton: TritonEndpoint, name: str, timeout: float) -> Service | None:
+    if not await triton.ready(model_name(name), timeout):
+        return None
+    return Service(name, triton, await triton.identity(model_name(name), timeout))
+
+
+def _known(services: Iterable[str], url: str) -> tuple[str, ...]:
+    unknown = sorted(set(services) - set(SERVICES))
+    if unknown:
+        raise ConfigError(
+            f"endpoint {url}: no service is named {', '.join(unknown)}",
+            f"known services: {', '.join(SERVICES)}",
+        )
+    return tuple(services)

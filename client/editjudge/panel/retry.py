@@ -1,0 +1,78 @@
+"""Asking again: one deadline per call, shared by all its attempts.
+
+gRPC's own retry is off for requests above 256 KiB, which images are, so it is done here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    wait_exponential_jitter,
+)
+
+from ..errors import ServiceError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long to ask.
+
+    Attributes:
+        attempts: Including the first.
+        deadline: Seconds for all attempts together, waits included.
+        first_wait: Seconds before the second attempt, about; doubled each time.
+        longest_wait: Seconds.
+    """
+
+    attempts: int = 4
+    deadline: float = 60.0
+    first_wait: float = 0.1
+    longest_wait: float = 5.0
+
+
+async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolicy) -> T:
+    """Make a call, again where the error says that this can help.
+
+    Args:
+        call: Takes the seconds that are left.
+
+    Raises:
+        ServiceError: of the last attempt, with `attempts` filled in.
+    """
+    end = time.monotonic() + policy.deadline
+
+    def enough(state: RetryCallState) -> bool:
+        late = time.monotonic() + state.upcoming_sleep >= end
+        return late or state.attempt_number >= policy.attempts
+
+    made = 0
+    try:
+        async for attempt in AsyncRetrying(
+            stop=enough,
+            wait=wait_exponential_jitter(
+                policy.first_wait, policy.longest_wait, jitter=policy.first_wait
+            ),
+            retry=retry_if_exception(lambda e: isinstance(e, ServiceError) and e.retryable),
+            reraise=True,
+        ):
+            with attempt:
+                made += 1
+                return await call(max(end - time.monotonic(), 0.001))
+    except ServiceError as last:
+        raise type(last)(
+            last.detail,
+            service=last.service,
+            endpoint=last.endpoint,
+            model=last.model,
+            attempts=made,
+        ) from last
+    raise AssertionError("tenacity reraises the last error")

@@ -1,0 +1,25 @@
+"""Pixel metrics and alignment: pure functions on NumPy arrays, backed by OpenCV.
+
+An image is `uint8` of shape (H, W, 3), RGB, 0..255. A region is `bool` of shape (H, W), True
+where pixels count; None is the whole image, and so is a region that is True everywhere.
+"""
+
+from .alignment import Aligned, AlignmentFailed, align
+from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
+from .regions import Degenerate, Region, RGBImage
+from .ssim import ssim
+
+__all__ = [
+    "PSNR_CAP",
+    "Aligned",
+    "AlignmentFailed",
+    "Degenerate",
+    "Psnr",
+    "RGBImage",
+    "Region",
+    "align",
+    "mse",
+    "psnr",
+    "psnr_from_mse",
+    "ssim",
+]

@@ -1,0 +1,124 @@
+"""Structural similarity (SSIM) over a region."""
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from .regions import (
+    Degenerate,
+    Region,
+    RGBImage,
+    as_cv_mask,
+    check_pair,
+    size_of,
+)
+
+WINDOW = 7
+BORDER = WINDOW // 2
+WINDOW_PIXELS = WINDOW**2
+
+# Wang et al.'s constants (K L)^2, brought to the scale of the integer sums in `_ssim_map`:
+# means are sums / n, sample covariances are (n sum(xy) - sum(x) sum(y)) / (n (n - 1)).
+C1 = np.float32((0.01 * 255) ** 2 * WINDOW_PIXELS**2)
+C2 = np.float32((0.03 * 255) ** 2 * WINDOW_PIXELS * (WINDOW_PIXELS - 1))
+
+# A dozen arrays of a stripe live at a time: at this size they stay in a core's L2 cache, twice
+# as fast as a whole 1024x1024 image at once.
+STRIPE_PIXELS = 48 * 1024
+MIN_STRIPE_ROWS = 16
+
+_IntSums = NDArray[np.int32]
+
+
+def ssim(reference: RGBImage, edited: RGBImage, region: Region | None = None) -> float:
+    """Mean structural similarity over the region and all three channels (`ssim.rgb.win7`).
+
+    The variant is scikit-image's default, `structural_similarity(channel_axis=2,
+    data_range=255)`: a 7x7 uniform window, sample covariance, K1 = 0.01, K2 = 0.03, the mean
+    over channels, windows that reach over the image's border left out. It agrees with
+    scikit-image within 1e-6. With a region the map is computed on the whole images, so windows
+    at the region's edge see pixels outside it, and averaged over the region's pixels that are at
+    least 3 px from the border.
+
+    Wang, Bovik, Sheikh and Simoncelli, "Image Quality Assessment: From Error Visibility to
+    Structural Similarity", IEEE TIP 13(4), 2004, equation 13. GIE-Bench (section 3.5) takes it
+    over the pixels outside the mask of the edited object.
+
+    Args:
+        reference: uint8 (H, W, 3), RGB, 0..255, at least 7 px on each side.
+        edited: uint8 (H, W, 3), RGB, 0..255.
+        region: bool (H, W), True = pixels that count; None = all.
+
+    Returns:
+        -1..1, higher is closer, exactly 1 for identical images.
+
+    Raises:
+        ValueError: A shape or a dtype is another one, or the sizes differ.
+        Degenerate: The region is empty or lies within 3 px of the border, or the image is
+            smaller than the window.
+    """
+    check_pair(reference, edited, region)
+    height, width = reference.shape[:2]
+    if min(height, width) < WINDOW:
+        raise Degenerate(
+            f"the image is {size_of(reference)}, SSIM's window needs at least {WINDOW}x{WINDOW}"
+        )
+    inner = slice(BORDER, -BORDER)
+    # The same masked mean for both cases: a full region is the whole image to the last bit.
+    mask = np.ones((height, width), np.uint8) if region is None else as_cv_mask(region)
+    mask = np.ascontiguousarray(mask[inner, inner])
+    pixels = cv2.countNonZero(mask)
+    if pixels == 0:
+        raise Degenerate(f"the region lies within {BORDER} px of the border, where SSIM has none")
+
+    total = 0.0
+    rows = max(MIN_STRIPE_ROWS, STRIPE_PIXELS // width)
+    for top in range(0, len(mask), rows):
+        counted = mask[top : top + rows]
+        if counted.any():
+            stripe = slice(top, top + len(counted) + 2 * BORDER)
+            similarity = _ssim_map(reference[stripe], edited[stripe])
+            total += sum(cv2.sumElems(cv2.copyTo(similarity, counted)))
+    return float(total / (3 * pixels))
+
+
+def _ssim_map(x: RGBImage, y: RGBImage) -> NDArray[np.float32]:
+    """Compute the SSIM of every window that fits: (H, W, 3) to (H - 6, W - 6, 3).
+
+    All sums and differences of products are exact: the largest, 2 (49 * 255)^2, fits int32. Only
+    the final ratio is rounded, relatively by less than 5e-7 in float32.
+    """
+    sum_x, sum_y = _window_sums(x), _window_sums(y)
+    sum_xy = _window_sums(np.multiply(x, y, dtype=np.uint16))
+    difference = cv2.absdiff(x, y)
+    # sum(x^2) + sum(y^2) = sum((x - y)^2) + 2 sum(xy): one box filter less.
+    sum_dd = _window_sums(np.multiply(difference, difference, dtype=np.uint16))
+
+    products = sum_x * sum_y
+    products *= 2
+    squares = sum_x - sum_y
+    squares *= squares
+    squares += products
+    covariances = sum_xy * (2 * WINDOW_PIXELS)
+    variances = sum_dd * WINDOW_PIXELS
+    variances += covariances
+    variances -= squares
+    covariances -= products
+
+    similarity = _plus(products, C1)
+    similarity *= _plus(covariances, C2)
+    scale = _plus(squares, C1)
+    scale *= _plus(variances, C2)
+    similarity /= scale
+    return similarity
+
+
+def _window_sums(values: NDArray[np.uint8] | NDArray[np.uint16]) -> _IntSums:
+    sums = cv2.boxFilter(values, cv2.CV_32S, (WINDOW, WINDOW), normalize=False)
+    return np.asarray(sums, np.int32)[BORDER:-BORDER, BORDER:-BORDER]
+
+
+def _plus(sums: _IntSums, constant: np.float32) -> NDArray[np.float32]:
+    shifted = sums.astype(np.float32)
+    shifted += constant
+    return shifted

@@ -1,0 +1,91 @@
+"""Results as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..column import Cell, Column
+from ..dimension import Dimension
+from ..run.judge import Judgement
+from ..verdict import Failed, Outcome, Scored, Unscored
+
+_STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
+
+
+def console() -> Console:
+    """Standard output; wide enough to keep rows whole where it is no terminal."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=200)
+
+
+def arrow(higher_is_better: bool) -> str:
+    """The direction of a metric, as papers print it."""
+    return "↑" if higher_is_better else "↓"
+
+
+def value_text(value: float, dimension: Dimension) -> str:
+    """A value with its unit, to four significant digits or the unit's usual two."""
+    return f"{value:.2f} {dimension.unit}" if dimension.unit else f"{value:.4g}"
+
+
+def verdict_table(judgement: Judgement) -> Table:
+    """One judged edit: a row per dimension, the reason where there is no number."""
+    table = Table(title=None, expand=False)
+    table.add_column("dimension", no_wrap=True, overflow="fold")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("range", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("note", overflow="fold")
+    for name, outcome in judgement.outcomes.items():
+        dimension = judgement.dimensions[name]
+        low, high = dimension.range
+        style = _STYLES.get(outcome.status, "dim")
+        shown = value_text(outcome.value, dimension) if isinstance(outcome, Scored) else "-"
+        table.add_row(
+            Text(name, style),
+            Text(shown, style),
+            f"{low:g}..{high:g}",
+            arrow(dimension.higher_is_better),
+            Text(note(outcome), style),
+        )
+    return table
+
+
+def note(outcome: Outcome) -> str:
+    """What a reader should know of an outcome beside its number."""
+    match outcome:
+        case Scored(evidence=evidence):
+            parts = ["capped: images are (nearly) identical"] if evidence.get("capped") else []
+            parts += [str(evidence[key]) for key in ("resized",) if key in evidence]
+            parts += [f"read {evidence['read']!r}"] if "read" in evidence else []
+            return "; ".join(parts)
+        case Unscored(kind=kind, reason=reason):
+            return f"unscored ({kind}): {reason}"
+        case Failed(error=error):
+            return f"failed: {error}"
+    return outcome.reason
+
+
+def column_table(
+    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]], title: str = ""
+) -> Table:
+    """A run: a row per model, a column per column, coverage wherever it is not complete."""
+    columns = tuple(columns)
+    table = Table(title=title or None)
+    table.add_column("model", no_wrap=True)
+    for column in columns:
+        table.add_column(f"{column.title} {arrow(column.higher_is_better)}", justify="right")
+    for model, row in cells.items():
+        table.add_row(model, *(cell_text(row[column.id]) for column in columns))
+    return table
+
+
+def cell_text(cell: Cell) -> str:
+    """A mean with its coverage: how many of the edits asked about have a number."""
+    if cell.value is None:
+        return f"- ({cell.reason})"
+    return f"{cell.value:.4g} ({cell.scored}/{cell.asked})"

@@ -1,0 +1,1 @@
+"""From dimensions to verdicts."""

@@ -1,0 +1,146 @@
+"""Judging one edit: the planned calls, side by side, then what is derived from them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..dimension import Derived, Dimension, Part, Reading, Scorer
+from ..errors import Abstained, ServiceError
+from ..item import Edit
+from ..panel import Panel
+from ..signature import Signature
+from ..verdict import (
+    Failed,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Scored,
+    Unscored,
+    Verdict,
+    failed,
+    unscored,
+)
+from .plan import make_plan
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One edit, judged.
+
+    Attributes:
+        outcomes: By dimension id, in the order asked for.
+        signatures: Of each outcome, by dimension id.
+        services: Identity of the services that were at hand.
+    """
+
+    edit: Edit
+    dimensions: Mapping[str, Dimension]
+    outcomes: Mapping[str, Outcome]
+    signatures: Mapping[str, Signature]
+    services: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a service failed on any dimension."""
+        return any(isinstance(outcome, Failed) for outcome in self.outcomes.values())
+
+
+async def judge(
+    edit: Edit,
+    dimensions: Iterable[Dimension],
+    known: Mapping[str, Dimension],
+    panel: Panel,
+    protocol: str,
+) -> Judgement:
+    """Judge one edit on the given dimensions.
+
+    A failing service costs the dimensions that read it, never the others.
+
+    Args:
+        known: All dimensions by id, for what the given ones derive from.
+        protocol: For signatures.
+    """
+    asked = tuple(dimensions)
+    known = {**known, **{d.id: d for d in asked}}
+    plan = make_plan(edit, asked, known, panel.services)
+    scorers = list(plan.calls)
+    results = await asyncio.gather(
+        *(_call(scorer, edit, panel, plan.calls[scorer]) for scorer in scorers)
+    )
+    readings = dict(zip(scorers, results, strict=True))
+    outcomes: dict[str, Outcome] = {
+        name: _explained(skip, known[name], panel) for name, skip in plan.skips.items()
+    }
+    for dimension in plan.dimensions:
+        outcomes[dimension.id] = _within(dimension, _outcome(dimension, readings, outcomes))
+    identities = panel.identities()
+    return Judgement(
+        edit=edit,
+        dimensions={d.id: d for d in asked},
+        outcomes={d.id: outcomes[d.id] for d in asked},
+        signatures={d.id: d.signature(protocol, identities) for d in asked},
+        services=identities,
+    )
+
+
+async def _call(
+    scorer: Scorer, edit: Edit, panel: Panel, wanted: frozenset[str]
+) -> Mapping[str, Verdict]:
+    try:
+        return await scorer.score(edit, panel, wanted)
+    except Abstained as abstained:
+        return dict.fromkeys(wanted, unscored(abstained))
+    except ServiceError as error:
+        return dict.fromkeys(wanted, failed(error))
+
+
+def _explained(skip: Outcome, dimension: Dimension, panel: Panel) -> Outcome:
+    if not isinstance(skip, NotServed):
+        return skip
+    absent = [role for role in dimension.roles if role not in panel.services]
+    return NotServed(reason="; ".join(f"{role}: {panel.why_not(role)}" for role in absent))
+
+
+def _outcome(
+    dimension: Dimension,
+    readings: Mapping[Scorer, Mapping[str, Verdict]],
+    outcomes: Mapping[str, Outcome],
+) -> Outcome:
+    def of(part: Part) -> Outcome:
+        if isinstance(part, Reading):
+            return readings[part.scorer][part.field]
+        return outcomes[part]
+
+    if isinstance(dimension.how, Reading):
+        return of(dimension.how)
+    return _derive(dimension.how, {name: of(part) for name, part in dimension.how.of.items()})
+
+
+def _derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:
+    """The first part without a number decides; those that do not apply drop out."""
+    applying = {n: p for n, p in parts.items() if not isinstance(p, NotApplicable)}
+    absent = [name for name in parts if name not in applying]
+    if not applying or (how.complete and absent):
+        return NotApplicable(reason=f"{', '.join(absent)} not applicable")
+    for kind in (NotServed, Failed, Unscored):
+        for name, part in applying.items():
+            if isinstance(part, kind):
+                return _because(name, part)
+    values = {n: p.value for n, p in applying.items() if isinstance(p, Scored)}
+    imputed = any(p.imputed for p in applying.values() if isinstance(p, Scored))
+    return Scored(value=how.fn(values), evidence={"parts": dict(values)}, imputed=imputed)
+
+
+def _because(name: str, part: Outcome) -> Outcome:
+    field_name = "error" if isinstance(part, Failed) else "reason"
+    return part.model_copy(update={field_name: f"{name}: {getattr(part, field_name)}"})
+
+
+def _within(dimension: Dimension, outcome: Outcome) -> Outcome:
+    """A value outside the declared range is a defect of ours, never a score."""
+    low, high = dimension.range
+    if isinstance(outcome, Scored) and not low <= outcome.value <= high:
+        return Failed(error=f"{dimension.id}: {outcome.value} is outside {low:g}..{high:g}")
+    return outcome

@@ -1,0 +1,1 @@
+"""Ways of judging, one file each."""

@@ -1,0 +1,113 @@
+"""Comparing pixels: PSNR, SSIM and MSE against the source or the target."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..dimension import Scorer
+from ..images import RGB, Image
+from ..item import Edit
+from ..pixels import Degenerate, align, mse, psnr_from_mse, ssim
+from ..verdict import Evidence, Scored, Unscored, Verdict
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+Reference: TypeAlias = Literal["source", "target"]
+Region: TypeAlias = Literal["whole", "inside", "outside"]
+
+
+@dataclass(frozen=True)
+class PixelComparison(Scorer):
+    """The edited image against a reference, pixel by pixel, whole or within a region.
+
+    Fields are `<metric>.<region>`: metric one of `mse`, `psnr`, `ssim`; region `whole`,
+    `inside` (where the mask is white) or `outside`. An edited image of another size is
+    first brought to the reference's: resized (Lanczos), or, where `aligned`, warped by
+    the similarity transform that maps its keypoints onto the reference's.
+
+    A region without pixels, an image below SSIM's window and a failed alignment are
+    `Unscored("degenerate")`.
+
+    Attributes:
+        reference: What to compare with.
+        aligned: Align first (GIE-Bench, section 3.5).
+    """
+
+    name: ClassVar[str] = "pixels"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "opencv-python-headless")
+
+    reference: Reference
+    aligned: bool = False
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
+        return await asyncio.to_thread(self.compare, edit, wanted)
+
+    def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+        """The same, at once."""
+        reference = getattr(edit.item, self.reference)
+        try:
+            edited, evidence = self._brought_to(edit.output, reference)
+        except Degenerate as degenerate:
+            verdict = Unscored(kind="degenerate", reason=str(degenerate))
+            return dict.fromkeys(wanted, verdict)
+        regions = {field: _region(edit, field, reference.size) for field in wanted}
+        return {
+            field: _verdict(field, reference.rgb, edited, region, evidence)
+            for field, region in regions.items()
+        }
+
+    def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
+        if self.aligned:
+            found = align(output.rgb, reference.rgb)
+            return found.image, {
+                "matches": found.matches,
+                "inliers": found.inliers,
+                "scale": round(found.scale, 4),
+                "rotation_degrees": round(found.rotation_degrees, 3),
+                "translation": [round(float(v), 2) for v in found.translation],
+            }
+        if output.size == reference.size:
+            return output.rgb, {}
+        resized = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
+        (w, h), (width, height) = output.size, reference.size
+        return np.asarray(resized), {"resized": f"{w}x{h} to {width}x{height} (Lanczos)"}
+
+
+def _region(edit: Edit, field: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
+    """The pixels that count, at the reference's size; None for all of them."""
+    region = field.rpartition(".")[2]
+    if region == "whole":
+        return None
+    if edit.item.mask is None:
+        raise ValueError(f"{field} of {edit.item.id} needs a mask")
+    selected = edit.item.mask.fitted(size).selected
+    return selected if region == "inside" else ~selected
+
+
+def _verdict(
+    field: str, reference: RGB, edited: RGB, region: NDArray[np.bool_] | None, evidence: Evidence
+) -> Verdict:
+    metric = field.partition(".")[0]
+    share = 1.0 if region is None else float(region.mean())
+    evidence = {**evidence, "region_share": round(share, 6)}
+    try:
+        if metric == "ssim":
+            return Scored(value=ssim(reference, edited, region), evidence=evidence)
+        error = mse(reference, edited, region)
+        if metric == "mse":
+            return Scored(value=error, evidence=evidence)
+        ratio = psnr_from_mse(error)
+        return Scored(value=ratio.value, evidence={**evidence, "capped": ratio.capped})
+    except Degenerate as degenerate:
+        return Unscored(kind="degenerate", reason=str(degenerate), evidence=evidence)

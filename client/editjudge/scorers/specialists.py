@@ -1,0 +1,108 @@
+"""Judging by one call to a specialist."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
+
+from ..dimension import Scorer
+from ..item import Edit
+from ..verdict import Scored, Verdict
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+
+@dataclass(frozen=True)
+class Quality(Scorer):
+    """A no-reference quality specialist's score of the edited image alone.
+
+    Field `score`, in [0, 1], higher is better.
+
+    Attributes:
+        service: The specialist, as `role.variant`.
+    """
+
+    name: ClassVar[str] = "quality"
+    service: str = "quality.piqe"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The specialist."""
+        return (self.service,)
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask the specialist once."""
+        reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
+        value = float(cast("NDArray[np.float32]", reply["SCORE"])[0])
+        return {"score": Scored(value=value)}
+
+
+@dataclass(frozen=True)
+class TextContent(Scorer):
+    """How much of the target text the edited image shows (I2I-Bench, section 3.2).
+
+    Field `accuracy` = 1 - Levenshtein(read, target) / max(len(read), len(target)), in
+    [0, 1], over Unicode code points of both texts after `comparable`. No text read where
+    some is due scores 0; it is an answer, not a failure.
+
+    Attributes:
+        service: The reader, as `role.variant`.
+    """
+
+    name: ClassVar[str] = "text_content"
+    packages: ClassVar[tuple[str, ...]] = ("rapidfuzz",)
+    service: str = "ocr.ppocr"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The reader."""
+        return (self.service,)
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Read the image once and compare."""
+        reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
+        read = cast("bytes", reply["TEXT"]).decode("utf-8", "replace")
+        confidences = cast("NDArray[np.float32]", reply["CONFIDENCE"])
+        accuracy = text_accuracy(read, edit.item.target_text or "")
+        evidence = {
+            "read": read,
+            "target": edit.item.target_text,
+            "confidences": [round(float(c), 4) for c in confidences],
+        }
+        return {"accuracy": Scored.model_validate({"value": accuracy, "evidence": evidence})}
+
+
+def text_accuracy(read: str, target: str) -> float:
+    """One minus the normalised Levenshtein distance of two texts made `comparable`.
+
+    Returns:
+        0 (nothing in common) to 1 (equal); 1 when both are empty.
+    """
+    return float(Levenshtein.normalized_similarity(comparable(read), comparable(target)))
+
+
+def comparable(text: str) -> str:
+    """Text as it is compared: NFKC; white space is one space, and none beside CJK.
+
+    Line breaks are layout, and CJK is written without spaces, so neither is a spelling
+    mistake. Case and punctuation count.
+    """
+    words = " ".join(unicodedata.normalize("NFKC", text).split())
+    return _BESIDE_CJK.sub("", words)
+
+
+# Radicals to CJK symbols and kana, ideographs with extensions, compatibility forms.
+_CJK = "[\u2e80-\u30ff\u31c0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_BESIDE_CJK = re.compile(f"(?<={_CJK}) | (?={_CJK})")

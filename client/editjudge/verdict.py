@@ -1,0 +1,106 @@
+"""What became of judging one edit on one dimension.
+
+Three verdicts are stored: `Scored`, `Unscored`, `Failed`. Three more outcomes are
+reported but never stored, because a later run can change them: `NotApplicable`,
+`NotServed`, `MissingOutput`. Only `Scored` carries a number, so nothing else can
+enter a mean by accident.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
+
+from .errors import Abstained, EditjudgeError
+
+UnscoredKind: TypeAlias = Literal["abstained", "unparsable", "refused", "degenerate"]
+Evidence: TypeAlias = dict[str, JsonValue]
+
+
+class _Outcome(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Scored(_Outcome):
+    """A number within the dimension's range.
+
+    Attributes:
+        value: Finite; its unit and direction are the dimension's.
+        evidence: What the number rests on, enough to check it by hand.
+        imputed: True when a rule of the benchmark put the number in, not a judge.
+    """
+
+    status: Literal["scored"] = "scored"
+    value: FiniteFloat
+    evidence: Evidence = {}
+    imputed: bool = False
+
+
+class Unscored(_Outcome):
+    """Judged, without a number.
+
+    Attributes:
+        kind: `abstained` (the judge declined), `unparsable` (its reply holds no valid
+            answer), `refused` (its provider blocked the call), `degenerate` (the metric
+            is not defined here: empty mask, failed alignment).
+    """
+
+    status: Literal["unscored"] = "unscored"
+    kind: UnscoredKind
+    reason: str
+    evidence: Evidence = {}
+
+
+class Failed(_Outcome):
+    """Not judged, because a service failed. Planned again by the next run.
+
+    Attributes:
+        error: Names the service, the endpoint and the attempts.
+        retryable: Whether asking again later can help.
+    """
+
+    status: Literal["failed"] = "failed"
+    error: str
+    retryable: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The error, under the name the other outcomes use."""
+        return self.error
+
+
+class NotApplicable(_Outcome):
+    """The dimension does not ask anything about this edit; composites renormalise."""
+
+    status: Literal["not_applicable"] = "not_applicable"
+    reason: str
+
+
+class NotServed(_Outcome):
+    """No service at hand can judge this dimension."""
+
+    status: Literal["not_served"] = "not_served"
+    reason: str
+
+
+class MissingOutput(_Outcome):
+    """The model under test produced no image for this item; counted in coverage."""
+
+    status: Literal["missing_output"] = "missing_output"
+    reason: str
+
+
+Verdict: TypeAlias = Annotated[Scored | Unscored | Failed, Field(discriminator="status")]
+Skip: TypeAlias = NotApplicable | NotServed | MissingOutput
+Outcome: TypeAlias = Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput
+
+
+def unscored(abstained: Abstained) -> Unscored:
+    """Turn a judge's abstention into a verdict."""
+    return Unscored.model_validate({"kind": abstained.kind, "reason": abstained.reason})
+
+
+def failed(error: EditjudgeError) -> Failed:
+    """Turn an error met while judging into a verdict."""
+    return Failed(error=str(error), retryable=bool(getattr(error, "retryable", False)))

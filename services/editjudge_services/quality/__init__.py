@@ -1,0 +1,1 @@
+"""No-reference image quality."""

@@ -1,0 +1,34 @@
+"""PIQE behind Triton: role `quality`, model `quality_piqe`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from editjudge.errors import Abstained
+from editjudge.panel.contracts import QUALITY
+
+from ..runtime.specialist import Inputs, Outputs, Specialist
+from .piqe import piqe, quality_from_piqe
+
+
+class Piqe(Specialist):
+    """The weight-free no-reference baseline."""
+
+    name = "quality_piqe"
+    contract = QUALITY
+    identity: ClassVar = {"implementation": "piqe.1", "weights": "none", "precision": "fp64"}
+
+    def infer(self, batch: Sequence[Inputs]) -> Sequence[Outputs | Abstained]:
+        """Score each image by itself: nothing is shared between them."""
+        return [_score(cast("Any", one["IMAGE"])) for one in batch]
+
+
+def _score(image: Any) -> Outputs | Abstained:
+    try:
+        value = quality_from_piqe(piqe(image))
+    except Abstained as abstained:
+        return abstained
+    return {"SCORE": np.array([value], dtype=np.float32)}

@@ -1,0 +1,1 @@
+"""What every specialist shares: the Triton adaptor, the model repository, the launcher."""

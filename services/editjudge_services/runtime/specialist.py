@@ -1,0 +1,58 @@
+"""What a specialist is: a small class with typed arrays in and out.
+
+Everything else (decoding, batching, errors, metrics, configuration) is the runtime's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from editjudge.errors import Abstained
+from editjudge.panel.contracts import Contract
+
+Inputs: TypeAlias = "Mapping[str, NDArray[Any] | str | None]"
+"""One request by tensor name: uint8 RGB (H, W, 3) for images, text, None where left out."""
+
+Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str]"
+"""One reply by tensor name, without the batch axis."""
+
+
+class Specialist(ABC):
+    """One model behind Triton.
+
+    Attributes:
+        name: The model's name, `role_variant`.
+        contract: What its role takes and gives.
+        identity: What a signature says of it: implementation, weights, precision.
+        max_batch: Requests handed over at once, at most.
+        max_queue: Requests waiting, at most; beyond that they are rejected.
+        queue_seconds: How long a request may wait before it is rejected.
+    """
+
+    name: ClassVar[str]
+    contract: ClassVar[Contract]
+    identity: ClassVar[Mapping[str, str]]
+    max_batch: ClassVar[int] = 8
+    max_queue: ClassVar[int] = 128
+    queue_seconds: ClassVar[float] = 60.0
+
+    def load(self) -> None:
+        """Load weights and warm up; the model is ready once this returns.
+
+        Raises:
+            RuntimeError: weights are absent, or not those that `identity` declares.
+        """
+        return
+
+    @abstractmethod
+    def infer(self, batch: Sequence[Inputs]) -> Sequence[Outputs | Abstained]:
+        """Judge a batch.
+
+        Returns:
+            For each request in order its outputs, or why there is no value for it.
+        """

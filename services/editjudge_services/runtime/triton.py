@@ -1,0 +1,139 @@
+"""The adaptor between a specialist and Triton's python backend.
+
+`model_repo/<model>/1/model.py` is `TritonPythonModel = serve(TheSpecialist)` and nothing
+more. Only this module imports `triton_python_backend_utils`, which exists in the server.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from editjudge.errors import Abstained
+from editjudge.images import decode
+from editjudge.panel.contracts import ABSTAINED, Tensor
+
+from .specialist import Inputs, Outputs, Specialist
+
+log = logging.getLogger(__name__)
+
+
+class _Rejected(Exception):
+    """A request that cannot be judged; the text is for the caller."""
+
+
+def serve(specialist: type[Specialist]) -> type:
+    """The class that Triton's python backend looks for."""
+
+    class TritonPythonModel(_Adaptor):
+        kind = specialist
+
+    return TritonPythonModel
+
+
+class _Adaptor:
+    kind: type[Specialist]
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Called once by Triton; the model is ready when this returns."""
+        import triton_python_backend_utils as pb
+
+        self._pb = pb
+        self._specialist = self.kind()
+        self._decoders = ThreadPoolExecutor(thread_name_prefix="decode")
+        self._counters = _counters(pb, self.kind.name)
+        self._specialist.load()
+
+    def finalize(self) -> None:
+        """Called once by Triton at the end."""
+        self._decoders.shutdown(cancel_futures=True)
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer every request of a batch, each with its own outputs or its own error."""
+        read = list(self._decoders.map(self._read, requests))
+        good = [index for index, one in enumerate(read) if not isinstance(one, _Rejected)]
+        answers: dict[int, Outputs | Abstained | Exception] = dict(
+            zip(good, self._infer([read[index] for index in good]), strict=True)
+        )
+        return [self._response(answers.get(i, one)) for i, one in enumerate(read)]
+
+    def _read(self, request: Any) -> Inputs | _Rejected:
+        inputs: dict[str, Any] = {}
+        for tensor in self.kind.contract.inputs:
+            try:
+                inputs[tensor.name] = self._value(request, tensor)
+            except ValueError as error:
+                return _Rejected(f"{tensor.name}: {error}")
+        return inputs
+
+    def _value(self, request: Any, tensor: Tensor) -> Any:
+        given = self._pb.get_input_tensor_by_name(request, tensor.name)
+        if given is None:
+            if tensor.optional:
+                return None
+            raise ValueError("missing")
+        values = given.as_numpy()
+        if values.shape[0] != 1:
+            raise ValueError(f"{values.shape[0]} in one request; send one, Triton batches them")
+        if tensor.dtype != "BYTES":
+            return values[0]
+        payload = values.reshape(-1)[0]
+        if tensor.holds == "image":
+            return decode(payload)[0]
+        return payload.decode("utf-8")
+
+    def _infer(self, batch: list[Any]) -> Sequence[Outputs | Abstained | Exception]:
+        """One bad request must not cost its neighbours theirs: alone, it fails alone."""
+        if not batch:
+            return []
+        try:
+            return self._specialist.infer(batch)
+        except Exception as error:
+            if len(batch) == 1:
+                log.exception("%s failed", self.kind.name)
+                return [error]
+        return [self._infer([one])[0] for one in batch]
+
+    def _response(self, answer: Any) -> Any:
+        pb = self._pb
+        match answer:
+            case _Rejected():
+                self._counters["refused"].increment(1)
+                return self._error(str(answer), pb.TritonError.INVALID_ARG)
+            case Abstained(kind=kind, reason=reason):
+                self._counters["abstained"].increment(1)
+                return self._error(f"{ABSTAINED}/{kind}: {reason}", pb.TritonError.INVALID_ARG)
+            case Exception():
+                self._counters["failed"].increment(1)
+                text = f"{type(answer).__name__}: {answer}"
+                return self._error(text, pb.TritonError.INTERNAL)
+        self._counters["answered"].increment(1)
+        tensors = [self._tensor(one, answer[one.name]) for one in self.kind.contract.outputs]
+        return pb.InferenceResponse(tensors)
+
+    def _error(self, text: str, code: int) -> Any:
+        return self._pb.InferenceResponse(error=self._pb.TritonError(text, code))
+
+    def _tensor(self, tensor: Tensor, value: Any) -> Any:
+        if tensor.dtype == "BYTES":
+            return self._pb.Tensor(tensor.name, np.array([[value.encode()]], dtype=np.object_))
+        array = np.ascontiguousarray(value, dtype=np.float32)
+        return self._pb.Tensor(tensor.name, array[np.newaxis])
+
+
+def _counters(pb: Any, model: str) -> dict[str, Any]:
+    """Counters on Triton's metrics endpoint: what became of the requests."""
+    family = pb.MetricFamily(
+        name="editjudge_requests_total",
+        description="Requests by outcome: answered, abstained, refused or failed",
+        kind=pb.MetricFamily.COUNTER,
+    )
+    outcomes = ("answered", "abstained", "refused", "failed")
+    counters = {one: family.Metric(labels={"model": model, "outcome": one}) for one in outcomes}
+    # A metric lives only as long as its family.
+    counters["family"] = family
+    return counters

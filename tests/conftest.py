@@ -1,0 +1,47 @@
+"""Shared by all tests: pictures, and the option that lets the browser tests run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--browser", action="store_true", help="run the tests that need chromium")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--browser"):
+        if shutil.which("chromium") is None:
+            raise pytest.UsageError("--browser needs chromium: apt-get install chromium")
+        return
+    kept = [item for item in items if item.get_closest_marker("browser") is None]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test sees the user's settings or local stack."""
+    monkeypatch.setenv("EDITJUDGE_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+
+
+@pytest.fixture
+def photo() -> np.ndarray:
+    """A textured picture, uint8 (96, 128, 3)."""
+    rng = np.random.default_rng(7)
+    small = Pil.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))
+    return np.asarray(small.resize((128, 96), Pil.Resampling.BICUBIC))
+
+
+@pytest.fixture
+def photo_file(photo: np.ndarray, tmp_path: Path) -> Path:
+    path = tmp_path / "photo.png"
+    Pil.fromarray(photo).save(path)
+    return path

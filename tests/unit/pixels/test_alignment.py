@@ -1,0 +1,221 @@
+import hashlib
+import math
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import cv2
+import numpy as np
+import pytest
+
+from editjudge.pixels import AlignmentFailed, Degenerate, align, mse
+
+SHIFT = 6.0
+FLAT = np.full((256, 256, 3), 128, np.uint8)
+NOISE = np.random.default_rng(3).integers(0, 256, (256, 256, 3), dtype=np.uint8)
+
+
+def similarity(image, *, degrees=0.0, scale=1.0, shift=(0.0, 0.0)):
+    """Build the 2x3 matrix of a clockwise turn and a magnification about the centre."""
+    centre = image.shape[1] / 2, image.shape[0] / 2
+    matrix = cv2.getRotationMatrix2D(centre, -degrees, scale)
+    matrix[:, 2] += shift
+    return matrix
+
+
+def moved(image, matrix, size=None):
+    size = size or image.shape[1::-1]
+    return cv2.warpAffine(image, matrix, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+
+
+def inner(image):
+    margin = 48
+    region = np.zeros(image.shape[:2], bool)
+    region[margin:-margin, margin:-margin] = True
+    return region
+
+
+def fingerprint(aligned):
+    return hashlib.sha256(aligned.matrix.tobytes() + aligned.image.tobytes()).hexdigest()
+
+
+def spoiled(image):
+    """Move an image and repaint its upper 60 %, so that many matches are wrong."""
+    edited = moved(image, similarity(image, degrees=3, shift=(5, 2)))
+    height = int(0.6 * len(edited))
+    edited[:height] = edited[:height][::-1, ::-1]
+    return edited
+
+
+@pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee", "rocket", "coins"])
+@pytest.mark.parametrize(
+    "motion",
+    [
+        {"shift": (SHIFT, -SHIFT)},
+        {"degrees": 5.0},
+        {"scale": 1.1},
+        {"degrees": -3.0, "scale": 0.95, "shift": (4.0, 9.0)},
+    ],
+    ids=["shift", "rotation", "scale", "all"],
+)
+def test_a_known_motion_is_undone(photo, name, motion):
+    reference = photo(name)
+    edited = moved(reference, similarity(reference, **motion))
+    aligned = align(edited, reference)
+    assert aligned.image.shape == reference.shape
+    assert aligned.image.dtype == np.uint8
+    assert aligned.scale == pytest.approx(1 / motion.get("scale", 1.0), abs=2e-3)
+    assert aligned.rotation_degrees == pytest.approx(-motion.get("degrees", 0.0), abs=0.1)
+    assert aligned.translation == tuple(aligned.matrix[:, 2])
+    if motion.keys() == {"shift"}:
+        assert aligned.translation == pytest.approx((-SHIFT, SHIFT), abs=0.3)
+    assert 5 <= aligned.inliers <= aligned.matches
+    region = inner(reference)
+    assert mse(reference, aligned.image, region) < mse(reference, edited, region) / 4
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.75, 1.6])
+def test_sizes_may_differ(photo, factor):
+    reference = photo("astronaut")
+    size = tuple(round(side * factor) for side in reference.shape[1::-1])
+    turn = moved(reference, similarity(reference, degrees=4))
+    aligned = align(cv2.resize(turn, size, interpolation=cv2.INTER_AREA), reference)
+    assert aligned.image.shape == reference.shape
+    assert aligned.scale == pytest.approx(1 / factor, rel=0.01)
+    assert aligned.rotation_degrees == pytest.approx(-4, abs=0.1)
+
+
+def test_a_local_edit_does_not_disturb_the_rest(photo):
+    reference = photo("astronaut")
+    edited = moved(reference, similarity(reference, shift=(SHIFT, 0)))
+    edited[:250] = photo("coffee")[:250, :512]
+    aligned = align(edited, reference)
+    assert aligned.translation == pytest.approx((-SHIFT, 0), abs=0.3)
+
+
+def test_an_identical_image_stays_as_it_is(photo):
+    reference = photo("chelsea")
+    aligned = align(reference, reference)
+    assert aligned.matrix == pytest.approx(np.eye(2, 3), abs=1e-6)
+    assert aligned.inliers == aligned.matches
+    np.testing.assert_array_equal(aligned.image, reference)
+
+
+@pytest.mark.parametrize(
+    ("edited", "reference", "says"),
+    [
+        (FLAT, "coffee", "no keypoints in the edited image .256x256."),
+        ("coffee", FLAT, "no keypoints in the reference image"),
+        (FLAT[:1, :1], "coffee", "no keypoints in the edited image .1x1."),
+        (NOISE, "chelsea", "keypoint matches"),
+        ("chelsea", NOISE, "keypoint matches"),
+        ("astronaut", "coffee", "keypoint matches"),
+        ("chelsea", "astronaut", "keypoint matches"),
+        ("coffee", "rocket", "keypoint matches"),
+        ("rocket", "coins", "keypoint matches"),
+        ("camera", "brick", "keypoint matches"),
+        ("page", "text", "keypoint matches"),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused(photo, edited, reference, says):
+    edited, reference = (photo(x) if isinstance(x, str) else x for x in (edited, reference))
+    with pytest.raises(AlignmentFailed, match=says) as caught:
+        align(edited, reference)
+    assert isinstance(caught.value, Degenerate)
+    assert "\n" not in caught.value.reason
+
+
+def test_too_few_matches_are_counted(photo):
+    with pytest.raises(AlignmentFailed, match=r"^[0-3] of \d+ keypoint matches pass the ratio"):
+        align(NOISE, photo("chelsea"), require_plausible=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda x: cv2.resize(x, (512, 300)), "the best fit brings"),
+        (lambda x: np.ascontiguousarray(x[:, ::-1]), "the best fit brings"),
+        (lambda x: moved(x, similarity(x, scale=1.8)), "the best fit covers 3.%"),
+        (lambda x: moved(x, similarity(x, shift=(300, 0))), "the best fit covers 41%"),
+        (
+            lambda x: cv2.copyMakeBorder(x, 320, 320, 320, 320, cv2.BORDER_CONSTANT),
+            "the best fit magnifies the edit 2.2 times",
+        ),
+    ],
+    ids=["squeezed", "mirrored", "zoomed in", "moved away", "zoomed out"],
+)
+def test_an_implausible_fit_is_refused(photo, change, says):
+    reference = photo("astronaut")
+    edited = change(reference)
+    with pytest.raises(AlignmentFailed, match=says):
+        align(edited, reference)
+    as_released = align(edited, reference, require_plausible=False)
+    assert as_released.image.shape == reference.shape
+
+
+def test_repeated_letters_are_not_an_alignment():
+    def page(seed):
+        letters = np.random.default_rng(seed).choice(list("abcdefghijklmnop"), (12, 22))
+        image = np.full((512, 512, 3), 255, np.uint8)
+        for row, line in enumerate(letters):
+            at = (10, 40 + 40 * row)
+            cv2.putText(image, "".join(line), at, cv2.FONT_HERSHEY_SIMPLEX, 1, (0, 0, 0), 2)
+        return image
+
+    with pytest.raises(AlignmentFailed, match="the best fit brings"):
+        align(page(1), page(2))
+
+
+def test_equal_inputs_give_equal_bits_in_any_thread(photo):
+    reference = photo("coffee")
+    edited = spoiled(reference)
+    cv2.setRNGSeed(99)
+    first = fingerprint(align(edited, reference))
+    cv2.setRNGSeed(5)
+    cv2.randu(np.zeros(100, np.uint8), 0, 255)
+    with ThreadPoolExecutor(4) as pool:
+        prints = set(pool.map(lambda _: fingerprint(align(edited, reference)), range(8)))
+    assert prints == {first}
+
+
+def test_equal_inputs_give_equal_bits_in_any_process(photo, tmp_path):
+    reference = photo("coffee")
+    edited = spoiled(reference)
+    inputs = tmp_path / "pair.npz"
+    np.savez(inputs, edited=edited, reference=reference)
+    code = """
+import hashlib, sys, cv2, numpy as np
+from editjudge.pixels import align
+pair, threads = np.load(sys.argv[1]), int(sys.argv[2])
+cv2.setNumThreads(threads)
+a = align(pair["edited"], pair["reference"])
+print(hashlib.sha256(a.matrix.tobytes() + a.image.tobytes()).hexdigest())
+"""
+    prints = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(inputs), threads],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        for threads in ("1", "3")
+    }
+    assert prints == {fingerprint(align(edited, reference))}
+
+
+@pytest.mark.parametrize("bad", [FLAT[..., 0], FLAT.astype(float), FLAT[:0]])
+def test_malformed_input_is_refused(bad):
+    for pair in ((bad, FLAT), (FLAT, bad)):
+        with pytest.raises(ValueError, match="must be uint8 of shape"):
+            align(*pair)
+
+
+def test_scale_and_rotation_describe_the_matrix(photo):
+    reference = photo("rocket")
+    turn = moved(reference, similarity(reference, degrees=7, scale=0.9))
+    aligned = align(turn, reference)
+    angle = math.radians(aligned.rotation_degrees)
+    expected = aligned.scale * np.array(
+        [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+    )
+    assert aligned.matrix[:, :2] == pytest.approx(expected)
