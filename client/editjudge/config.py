@@ -147,6 +147,7 @@ class Settings(BaseSettings):
         stack: The local stack.
         endpoints: Triton servers by name; where several serve a model, the first is used.
         attempts: How often a call is made at most.
+        retry_wait: Seconds before the second attempt, about; doubled each time.
         deadline: Seconds for one call, retries included.
         probe_timeout: Seconds to wait for a server's metadata.
         concurrency: Calls in flight per endpoint.
@@ -158,6 +159,7 @@ class Settings(BaseSettings):
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
     stack: StackSettings = StackSettings()
     attempts: int = Field(default=4, ge=1, le=20)
+    retry_wait: float = Field(default=0.1, ge=0)
     deadline: float = Field(default=60.0, gt=0)
     probe_timeout: float = Field(default=5.0, gt=0)
     concurrency: int = Field(default=32, ge=1, le=1024)

@@ -109,10 +109,12 @@ class Panel:
 
     async def _bind(self, endpoint: Endpoint) -> None:
         wanted = _known(endpoint.services or SERVICES, endpoint.url)
-        triton = TritonEndpoint(
-            endpoint,
-            RetryPolicy(attempts=self._settings.attempts, deadline=self._settings.deadline),
+        policy = RetryPolicy(
+            attempts=self._settings.attempts,
+            deadline=self._settings.deadline,
+            first_wait=self._settings.retry_wait,
         )
+        triton = TritonEndpoint(endpoint, policy)
         await self._stack.enter_async_context(triton)
         self._limits[triton.url] = asyncio.Semaphore(self._settings.concurrency)
         timeout = self._settings.probe_timeout

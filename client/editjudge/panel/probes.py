@@ -12,7 +12,7 @@ from PIL import ImageDraw, ImageFont
 from ..images import RGB, load_image
 from .triton import Reply
 
-PROBE_TEXT = "EDIT JUDGE 2047"
+PROBE_TEXT = "JUDGE 2047"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Probe:
 
 
 def text_image() -> RGB:
-    """Black letters on white, 128x512."""
-    picture = Pil.new("RGB", (512, 128), "white")
+    """Black letters on white, 128x384."""
+    picture = Pil.new("RGB", (384, 128), "white")
     font = ImageFont.load_default(size=48)
     ImageDraw.Draw(picture).text((24, 34), PROBE_TEXT, fill="black", font=font)
     return np.asarray(picture)
@@ -68,6 +68,6 @@ def scores(expected: float, tolerance: float) -> Callable[[Reply], str | None]:
 
 PROBES: Mapping[str, Probe] = {
     "ocr.ppocr": Probe(text_image, reads_the_text),
-    "quality.piqe": Probe(texture_image, scores(0.5, 1e-4)),
+    "quality.piqe": Probe(texture_image, scores(0.26997, 1e-3)),
 }
 """By `role.variant`."""

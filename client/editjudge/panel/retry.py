@@ -14,7 +14,8 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
-    wait_exponential_jitter,
+    wait_exponential,
+    wait_random,
 )
 
 from ..errors import ServiceError
@@ -58,9 +59,8 @@ async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolic
     try:
         async for attempt in AsyncRetrying(
             stop=enough,
-            wait=wait_exponential_jitter(
-                policy.first_wait, policy.longest_wait, jitter=policy.first_wait
-            ),
+            wait=wait_exponential(policy.first_wait, policy.longest_wait)
+            + wait_random(0, policy.first_wait),
             retry=retry_if_exception(lambda e: isinstance(e, ServiceError) and e.retryable),
             reraise=True,
         ):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
-import numpy as np
-
 from editjudge.errors import Abstained
 from editjudge.panel.contracts import OCR
 
-from ..runtime.specialist import Inputs, Outputs, Specialist
-from .ppocr import PpOcrReader, verify_weights
+from ..runtime.specialist import Inputs, Outputs, Specialist, digest_of
+from .ppocr import WEIGHTS, PpOcrReader
 
 
 class PpOcr(Specialist):
@@ -19,13 +17,15 @@ class PpOcr(Specialist):
 
     name = "ocr_ppocr"
     contract = OCR
-    identity: ClassVar = {"implementation": "ppocr.1", "precision": "fp32"}
+    identity: ClassVar = {
+        "implementation": "ppocr.1",
+        "weights": digest_of(WEIGHTS),
+        "precision": "fp32",
+    }
 
     def load(self) -> None:
-        """Check the weights against the declared digests, load them, read one image."""
-        verify_weights()
+        """Load the networks, which refuses other weights than the declared ones, and warm up."""
         self._reader = PpOcrReader()
-        self._reader.read([np.full((64, 64, 3), 255, dtype=np.uint8)])
 
     def infer(self, batch: Sequence[Inputs]) -> Sequence[Outputs | Abstained]:
         """Read the images of a batch; each one's text does not depend on the others."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editjudge.errors import Abstained
+from editjudge.pixels.regions import check_image
 
 _BLOCK = 16
 _SEGMENT = 6  # length of a piece of block border, in pixels
@@ -81,8 +82,7 @@ def quality_from_piqe(value: float) -> float:
 
 
 def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise ValueError(f"expected uint8 (H, W, 3), not {image.dtype} {image.shape}")
+    check_image("the image", image)
     # As released: grey is rounded to whole numbers before anything else.
     grey = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
     return np.asarray(grey, dtype=np.uint8)

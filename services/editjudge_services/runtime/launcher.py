@@ -34,6 +34,7 @@ from .repository import model_repository
 _PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 10.0
 _LOOPBACK = "127.0.0.1"
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps it
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -99,20 +100,10 @@ class TritonServer:
             MissingExtra: nvidia-pytriton is not installed.
             StackError: it cannot start here, ended by itself, or is not ready in time.
         """
-        self._runtime = tempfile.TemporaryDirectory(prefix="editjudge-triton-")
         self.ports = self.ports if self.ports.grpc else _ports(self._settings)
-        command, environment = self._command(Path(self._runtime.name))
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                command,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
-            )
+        self._runtime = tempfile.TemporaryDirectory(prefix="editjudge-triton-")
         try:
+            self._spawn(Path(self._runtime.name))
             self._wait_until_ready()
         except BaseException:
             self.stop()
@@ -133,8 +124,23 @@ class TritonServer:
                 self._process.wait()
         self._process = None
         if self._runtime is not None:
+            for region in _SHARED_MEMORY.glob(f"{Path(self._runtime.name).name}*"):
+                region.unlink(missing_ok=True)
             self._runtime.cleanup()
             self._runtime = None
+
+    def _spawn(self, runtime: Path) -> None:
+        command, environment = self._command(runtime)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command line
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
+            )
 
     def _command(self, runtime: Path) -> tuple[list[str], dict[str, str]]:
         pytriton = _pytriton()
@@ -154,6 +160,8 @@ class TritonServer:
             "--exit-timeout-secs=5",
             # The local stack has no GPU metrics to give and polls for them in vain.
             "--allow-gpu-metrics=false",
+            # Named, so that what a killed server leaves in shared memory can be removed.
+            f"--backend-config=python,shm-region-prefix-name={runtime.name}",
             *(["--model-control-mode=explicit"] if models else []),
             *models,
             *self._extra,

@@ -5,6 +5,7 @@ Everything else (decoding, batching, errors, metrics, configuration) is the runt
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
@@ -20,6 +21,19 @@ Inputs: TypeAlias = "Mapping[str, NDArray[Any] | str | None]"
 
 Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str]"
 """One reply by tensor name, without the batch axis."""
+
+
+def digest_of(weights: Mapping[str, str]) -> str:
+    """One digest for several weight files.
+
+    Args:
+        weights: File name to sha256.
+
+    Returns:
+        `sha256:` and 16 hex digits, the same whatever the order of the files.
+    """
+    text = "\n".join(f"{name} {digest}" for name, digest in sorted(weights.items()))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Specialist(ABC):

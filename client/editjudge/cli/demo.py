@@ -1,0 +1,60 @@
+"""`editjudge demo`: judge the built-in edits and write a report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..column import tabulate
+from .options import config_option, endpoint_option, services_at_hand, settings_of
+
+
+@click.command("demo")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("out/demo"),
+    show_default=True,
+    help="Where the pictures, results.json and report.html go.",
+)
+@endpoint_option
+@config_option
+def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
+    """Judge a set of edits made from scikit-image's photographs by three known editors.
+
+    Exit code 3 when a service failed.
+    """
+    from ..demo import judging
+    from ..demo.editors import EDITORS
+    from ..report.page import render
+    from ..report.result import dumps
+    from ..report.table import column_table, console
+
+    settings = settings_of(config, endpoints)
+    out.mkdir(parents=True, exist_ok=True)
+    edits = judging.prepare(out)
+    with services_at_hand(settings, start=True, say=lambda text: click.echo(text, err=True)) as s:
+        judgements = asyncio.run(judging.judge_all(s, edits, _progress))
+    cells = tabulate(judging.COLUMNS, judging.rows(judgements))
+    title = f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors"
+    console().print(column_table(judging.COLUMNS, cells, title))
+    results, report = out / "results.json", out / "report.html"
+    results.write_text(dumps(judging.results(judgements, cells)), encoding="utf-8")
+    report.write_text(render(judging.page(judgements, cells)), encoding="utf-8")
+    click.echo(f"wrote {results} and {report}")
+    return 3 if any(judgement.failed for judgement in judgements) else 0
+
+
+def _progress(finished: Iterable[Any], total: int) -> Iterator[Any]:
+    """A bar on a terminal's error output; silence elsewhere."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return iter(
+        track(finished, "judging", total=total, console=console, disable=not console.is_terminal)
+    )

@@ -1,0 +1,11 @@
+"""The demo set: edits of photographs built on the spot, and three editors of known quality.
+
+Needs the extra `demo`, whose packages bring the photographs and a font with Han characters;
+nothing is downloaded, and nothing of it is kept in the repository.
+"""
+
+from .editors import EDITORS, Editor
+from .edits import DemoEdit, demo_set
+from .files import DemoFiles, write_demo_set
+
+__all__ = ["EDITORS", "DemoEdit", "DemoFiles", "Editor", "demo_set", "write_demo_set"]

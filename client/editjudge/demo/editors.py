@@ -1,0 +1,87 @@
+"""Three editors whose quality is known, to see whether a judge puts them in order."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from .edits import DemoEdit
+from .photographs import RGB
+
+Draw: TypeAlias = Callable[[DemoEdit, np.random.Generator], RGB]
+
+JPEG_QUALITY = 92
+SHIFT = 6
+BLUR_SIGMA = 1.2
+COLOUR_SHIFT = (16, 4, -14)
+
+
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """An editing model made of a few lines.
+
+    Attributes:
+        name: Its name in `EDITORS`.
+        description: One line for people.
+        draw: The picture before it is stored as JPEG, uint8 (H, W, 3), RGB. The generator it is
+            given is seeded by the names of editor and edit, so that no result depends on others.
+    """
+
+    name: str
+    description: str
+    draw: Draw
+
+    def jpeg(self, edit: DemoEdit) -> bytes:
+        """Edit, and store as JPEG of quality 92: its noise is part of the editor's answer."""
+        seed = zlib.crc32(f"{self.name}/{edit.id}".encode())
+        picture = self.draw(edit, np.random.default_rng(seed))
+        buffer = io.BytesIO()
+        Image.fromarray(picture).save(buffer, "JPEG", quality=JPEG_QUALITY)
+        return buffer.getvalue()
+
+    def __call__(self, edit: DemoEdit) -> RGB:
+        """The edit as it reads from `jpeg`: uint8 (H, W, 3), RGB, of the source's size."""
+        with Image.open(io.BytesIO(self.jpeg(edit))) as picture:
+            return np.array(picture, dtype=np.uint8)
+
+
+def _exact(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+    del rng
+    return edit.target
+
+
+def _damaged(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+    right, down = ((SHIFT, 0), (-SHIFT, 0), (0, SHIFT), (0, -SHIFT))[int(rng.integers(4))]
+    blurred = np.asarray(cv2.GaussianBlur(edit.target, (0, 0), BLUR_SIGMA), np.uint8)
+    padded = np.pad(blurred, ((SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="reflect")
+    height, width = blurred.shape[:2]
+    top, left = SHIFT - down, SHIFT - right
+    moved = padded[top : top + height, left : left + width]
+    return np.clip(moved.astype(np.int16) + COLOUR_SHIFT, 0, 255).astype(np.uint8)
+
+
+def _no_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+    del rng
+    return edit.source
+
+
+EDITORS: Mapping[str, Editor] = MappingProxyType(
+    {
+        editor.name: editor
+        for editor in (
+            Editor("exact", "The right edit and nothing else.", _exact),
+            Editor(
+                "damaged", "The right edit, in a picture warmer, blurred and 6 px off.", _damaged
+            ),
+            Editor("no_edit", "The source, unchanged: everything kept, nothing done.", _no_edit),
+        )
+    }
+)

@@ -1,0 +1,277 @@
+"""PP-OCR: find the text in an image and read it, as RapidOCR runs it on ONNX Runtime.
+
+Three networks of the PP-OCR family (https://github.com/PaddlePaddle/PaddleOCR) are used with
+RapidOCR's own steps around them (https://github.com/RapidAI/RapidOCR): one finds boxes (DB,
+arXiv:1911.08947), one tells upside-down crops, one reads a crop (CTC). The networks come with
+RapidOCR's wheel; nothing is downloaded.
+
+Here are added what a measurement needs: pinned weights, results that do not depend on what
+else is read, a reading order for turned text, and a bound on the memory a sliver can take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from editjudge.pixels.regions import check_image
+
+DETECTOR = "PP-OCRv6_det_small.onnx"
+CLASSIFIER = "ch_ppocr_mobile_v2.0_cls_mobile.onnx"
+RECOGNISER = "PP-OCRv6_rec_small.onnx"
+
+WEIGHTS = {
+    DETECTOR: "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
+    CLASSIFIER: "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
+    RECOGNISER: "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
+}
+"""The networks in the wheel of rapidocr 3.10.0: file name to sha256."""
+
+# RapidOCR pads images wider than 8:1 with black to 4:1, but not tall ones, and only after it
+# has enlarged them without bound: 1x2000 becomes 15000x60000, 2000x1 more still.
+_SLIVER, _PADDED = 8, 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """The text in one image, in reading order: n pieces, none where there is no text.
+
+    Attributes:
+        text: The lines, joined by newlines; "" where there is no text.
+        lines: The pieces side by side on one line, joined by spaces.
+        pieces: What each box says, n of them, as the recogniser gives it.
+        boxes: The corners of each piece, float32, (n, 4, 2), x and y in pixels of the image
+            that was read, clockwise from the corner at the image's top left.
+        confidences: How sure the recogniser is of each piece, float32, (n,), in [0.5, 1],
+            higher is surer; pieces below 0.5 are left out, as RapidOCR does.
+    """
+
+    text: str
+    lines: tuple[str, ...]
+    pieces: tuple[str, ...]
+    boxes: NDArray[np.float32]
+    confidences: NDArray[np.float32]
+
+
+class PpOcrReader:
+    """Reads text. Not for use from several threads at once.
+
+    Detection, classification and recognition equal `RapidOCR` of rapidocr 3.10.0 with batches
+    of one. Its default, batches of six crops of similar shape, pads each crop to the widest of
+    its batch, so that what is read of a line depends on the lines around it (measured: 0.05 of
+    confidence, and a letter in one line of a hundred), and ONNX Runtime rounds differently for
+    another batch size. One crop at a time makes a line's reading its own, and on a CPU it is
+    no slower.
+
+    Args:
+        threads: ONNX Runtime's threads for each network, at most as many as the machine has
+            cores; None for as many.
+
+    Raises:
+        ValueError: `threads` is below 1.
+        RuntimeError: the networks are absent, or not the pinned ones (see `verify_weights`).
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads}")
+        verify_weights()
+        from rapidocr import RapidOCR
+
+        self._engine: Any = RapidOCR(params=_settings(threads))
+        # RapidOCR loads each network when it is first used; load all of them now.
+        blank = np.full((48, 320, 3), 255, dtype=np.uint8)
+        self._read(blank)
+        self._recognised([blank])
+
+    def read(self, images: Sequence[NDArray[np.uint8]]) -> list[Reading]:
+        """Read the text in images.
+
+        Args:
+            images: RGB, uint8, (H, W, 3) each, of any sizes from 1x1.
+
+        Returns:
+            One reading per image, in order. Each depends on its own image only.
+
+            Lines go from top to bottom, boxes on one line from left to right, both as seen
+            with the text upright: most of the text decides which way that is, so pages turned
+            by 90 or 180 degrees and tilted ones keep their order. Columns are not told apart
+            (their lines interleave), and text running in several directions is ordered along
+            the main one. Vertical Japanese and Chinese goes by columns, the rightmost first.
+
+        Raises:
+            ValueError: an image has another shape or type, or no pixels.
+        """
+        for index, image in enumerate(images):
+            check_image(f"image {index}", image)
+        return [self._read(image) for image in images]
+
+    def _read(self, image: NDArray[np.uint8]) -> Reading:
+        from rapidocr.main import RapidOCRError
+        from rapidocr.utils.process_img import map_boxes_to_original
+
+        padded, margin = _padded(image)
+        bgr, steps = self._engine.preprocess_img(cv2.cvtColor(padded, cv2.COLOR_RGB2BGR))
+        try:
+            crops, found = self._engine.detect_and_crop(bgr, steps)
+        except RapidOCRError:  # raised for one reason: nothing was found
+            return _reading([], [], np.zeros((0, 4, 2)), np.zeros(0))
+        along = _directions(found.boxes, crops)
+        texts, confidences, flipped = self._recognised(crops)
+        along[flipped] *= -1
+
+        boxes = map_boxes_to_original(found.boxes, steps, *padded.shape[:2]) - margin
+        boxes = np.clip(boxes, 0, image.shape[1::-1])
+        said = np.array([bool(text.strip()) for text in texts])
+        kept = np.flatnonzero(said & (confidences >= self._engine.text_score))
+        return _reading(
+            _lines(boxes[kept], along[kept]),
+            [texts[index] for index in kept],
+            boxes[kept],
+            confidences[kept],
+        )
+
+    def _recognised(
+        self, crops: list[NDArray[np.uint8]]
+    ) -> tuple[Sequence[str], NDArray[np.float64], NDArray[np.bool_]]:
+        """Text, confidence, and whether it was upside down, of each crop."""
+        upright, turns = self._engine.cls_and_rotate(crops)
+        read = self._engine.recognize_txt(upright)
+        sure = self._engine.text_cls.cls_thresh
+        flipped = [label == "180" and score > sure for label, score in turns.cls_res]
+        return read.txts, np.array(read.scores), np.array(flipped)
+
+
+def weights() -> dict[str, str]:
+    """The networks that this machine's rapidocr carries.
+
+    Returns:
+        File name to sha256, in hexadecimal.
+
+    Raises:
+        RuntimeError: rapidocr or one of the files is missing.
+    """
+    digests = {}
+    for name in WEIGHTS:
+        try:
+            with _file(name).open("rb") as file:
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except (FileNotFoundError, ModuleNotFoundError) as error:
+            raise RuntimeError(
+                f"the PP-OCR network {name} is missing: it comes with the wheel of rapidocr"
+                " 3.10.0, so reinstall that (nothing is downloaded here)"
+            ) from error
+    return digests
+
+
+def verify_weights() -> None:
+    """Check that the networks are the pinned ones.
+
+    Raises:
+        RuntimeError: a file is missing or has another digest than in `WEIGHTS`.
+    """
+    for name, digest in weights().items():
+        if digest != WEIGHTS[name]:
+            raise RuntimeError(
+                f"the PP-OCR network {name} has sha256 {digest}, expected {WEIGHTS[name]}:"
+                " scores would not be comparable, so install rapidocr 3.10.0"
+            )
+
+
+def _file(name: str) -> Path:
+    return Path(str(files("rapidocr"))) / "models" / name
+
+
+def _settings(threads: int | None) -> dict[str, Any]:
+    # A path, not a model's name: RapidOCR downloads what it cannot find by name.
+    settings: dict[str, Any] = {
+        "Det.model_path": str(_file(DETECTOR)),
+        "Cls.model_path": str(_file(CLASSIFIER)),
+        "Rec.model_path": str(_file(RECOGNISER)),
+        "Cls.cls_batch_num": 1,
+        "Rec.rec_batch_num": 1,
+        "Global.log_level": "critical",
+    }
+    if threads is not None:
+        # RapidOCR ignores a number above that of the cores.
+        allowed = min(threads, os.cpu_count() or 1)
+        settings["EngineConfig.onnxruntime.intra_op_num_threads"] = allowed
+    return settings
+
+
+def _padded(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """A sliver with black around it, any other image as it is; and the margin (x, y)."""
+    height, width = image.shape[:2]
+    x = y = 0
+    if width > _SLIVER * height:
+        y = (width // _PADDED - height) // 2
+    elif height > _SLIVER * width:
+        x = (height // _PADDED - width) // 2
+    padded = cv2.copyMakeBorder(image, y, y, x, x, cv2.BORDER_CONSTANT, value=(0, 0, 0))
+    return np.asarray(padded, dtype=np.uint8), np.array([x, y], dtype=np.float32)
+
+
+def _reading(
+    order: list[list[int]],
+    pieces: Sequence[str],
+    boxes: NDArray[np.floating[Any]],
+    confidences: NDArray[np.floating[Any]],
+) -> Reading:
+    lines = tuple(" ".join(pieces[index].strip() for index in line) for line in order)
+    flat = [index for line in order for index in line]
+    return Reading(
+        text="\n".join(lines),
+        lines=lines,
+        pieces=tuple(pieces[index] for index in flat),
+        boxes=boxes[flat].astype(np.float32),
+        confidences=confidences[flat].astype(np.float32),
+    )
+
+
+def _directions(boxes: NDArray[np.float32], crops: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+    """Which way each box is read, as a vector of its length: (n, 2).
+
+    RapidOCR turns the crop of a tall box anticlockwise, so what it reads from left to right
+    ran downwards. Which boxes it turned shows in the crop.
+    """
+    right, down = boxes[:, 1] - boxes[:, 0], boxes[:, 3] - boxes[:, 0]
+    tall = np.linalg.norm(down, axis=1) > np.linalg.norm(right, axis=1)
+    turned = tall & [crop.shape[1] > crop.shape[0] for crop in crops]
+    return np.where(turned[:, None], down, right)
+
+
+def _lines(boxes: NDArray[np.floating[Any]], along: NDArray[np.float32]) -> list[list[int]]:
+    """Indices of the boxes (n, 4, 2), read `along` (n, 2), by line and in reading order."""
+    if not len(boxes):
+        return []
+    lengths = np.linalg.norm(along, axis=1)
+    units = along / lengths[:, None]
+    # The direction that the greatest length of text agrees with, then the mean of those that
+    # agree: a single box is a degree or two off, and upside-down readings of short words occur.
+    agreement = units @ units.T
+    best = int(np.argmax(np.maximum(agreement, 0) @ lengths))
+    main = along[agreement[best] > np.sqrt(0.5)].sum(axis=0)
+    main /= np.linalg.norm(main)
+    across = np.array([-main[1], main[0]])
+
+    centres = boxes.mean(axis=1)
+    x, y = centres @ main, centres @ across
+    heights = np.ptp(boxes @ across, axis=1)
+    lines: list[list[int]] = []
+    for index in np.argsort(y, kind="stable"):
+        line = lines[-1] if lines else []
+        height = min(heights[index], heights[line].mean()) if line else 0
+        if line and y[index] - y[line].mean() < height / 2:
+            line.append(int(index))
+        else:
+            lines.append([int(index)])
+    return [sorted(line, key=x.__getitem__) for line in lines]

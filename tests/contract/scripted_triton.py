@@ -1,0 +1,103 @@
+"""A server that speaks Triton's protocol and misbehaves on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+import numpy as np
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+Answer = Callable[[Any, Any], Any]
+
+
+def reply(**tensors: Any) -> Any:
+    """A ModelInferResponse: text for bytes tensors, arrays (batch axis included) otherwise."""
+    response = service_pb2.ModelInferResponse(model_name="m", model_version="1")
+    for name, value in tensors.items():
+        if isinstance(value, str):
+            data = value.encode()
+            response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
+            response.raw_output_contents.append(struct.pack("<I", len(data)) + data)
+        else:
+            array = np.asarray(value)
+            kind = {"f4": "FP32", "f8": "FP64", "i4": "INT32"}[array.dtype.str[1:]]
+            response.outputs.add(name=name, datatype=kind, shape=array.shape)
+            response.raw_output_contents.append(array.tobytes())
+    return response
+
+
+def score(value: float) -> Any:
+    return reply(SCORE=np.array([[value]], np.float32))
+
+
+class Failure(Exception):
+    """A status to answer with."""
+
+    def __init__(self, code: grpc.StatusCode, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """Answers each inference with the next of `script`; the last one stays.
+
+    An answer is a response, a `Failure`, or a number of seconds to sleep first.
+    """
+
+    def __init__(
+        self, *script: Any, models: tuple[str, ...] = ("quality_piqe", "ocr_ppocr")
+    ) -> None:
+        self.script = list(script) or [score(0.5)]
+        self.models = models
+        self.requests: list[Any] = []
+        self.metadata: list[dict[str, str]] = []
+        self.deadlines: list[float | None] = []
+        self.cancelled = 0
+
+    async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.metadata.append(dict(context.invocation_metadata()))
+        return service_pb2.ServerMetadataResponse(name="triton", version="0.0-scripted")
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return service_pb2.ModelReadyResponse(ready=request.name in self.models)
+
+    async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
+        response = service_pb2.ModelConfigResponse()
+        response.config.name = request.name
+        response.config.parameters["implementation"].string_value = "scripted.1"
+        return response
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.requests.append(request)
+        self.metadata.append(dict(context.invocation_metadata()))
+        self.deadlines.append(context.time_remaining())
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(answer, int | float):
+            try:
+                await asyncio.sleep(answer)
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+            answer = self.script[0]
+        if isinstance(answer, Failure):
+            await context.abort(answer.code, answer.detail)
+        return answer
+
+    @asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator[str]:
+        """Serve on loopback; gives the address."""
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, server)
+        bound = server.add_insecure_port(f"127.0.0.1:{port}")
+        await server.start()
+        try:
+            yield f"grpc://127.0.0.1:{bound}"
+        finally:
+            await server.stop(None)

@@ -1,0 +1,117 @@
+import hashlib
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from editjudge.demo import EDITORS, demo_set, photographs, write_demo_set
+from editjudge.errors import ImageError, MissingExtra
+from editjudge.images import load_image, load_mask
+from editjudge.item import check_text
+
+
+def test_the_set_is_varied(edits):
+    kinds = Counter(edit.kind for edit in edits.values())
+    assert len(edits) == 14
+    assert kinds["recolour"] >= 3
+    assert kinds["text"] >= 3
+    assert {"removal", "addition", "background", "resize", "style", "attribute"} <= set(kinds)
+    texts = [edit.target_text for edit in edits.values() if edit.target_text]
+    assert any(text.isascii() for text in texts)
+    assert any("\u4e00" <= character <= "\u9fff" for text in texts for character in text)
+    ratios = {edit.source.shape[1] / edit.source.shape[0] for edit in edits.values()}
+    assert min(ratios) < 1.0 < 1.4 < max(ratios)
+
+
+def test_every_edit_is_well_formed(edits):
+    for edit in edits.values():
+        shape = edit.source.shape
+        assert edit.source.dtype == edit.target.dtype == np.uint8
+        assert edit.target.shape == shape == (*edit.mask.shape, 3)
+        assert 256 <= min(shape[:2]) <= max(shape[:2]) <= 512
+        assert edit.mask.dtype == np.bool_
+        assert not any(a.flags.writeable for a in (edit.source, edit.target, edit.mask))
+        check_text("instruction", edit.instruction)
+        assert edit.id.replace("-", "").isalnum()
+        assert (edit.kind == "text") == (edit.target_text is not None)
+
+
+def test_only_what_the_mask_shows_is_changed(edits):
+    for edit in edits.values():
+        changed = (edit.source != edit.target).any(axis=2)
+        assert not (changed & ~edit.mask).any(), edit.id
+        assert changed[edit.mask].mean() > 0.8, f"{edit.id}: the mask is far too wide"
+        assert np.mean(~edit.mask) > 0.25, edit.id
+
+
+def test_what_is_written_reads_back(edits, tmp_path):
+    written = write_demo_set(tmp_path / "new" / "set")
+    assert [files.edit.id for files in written] == list(edits)
+    for files in written:
+        edit = edits[files.edit.id]
+        assert np.array_equal(load_image(files.source).rgb, edit.source)
+        assert np.array_equal(load_image(files.target).rgb, edit.target)
+        mask = load_mask(files.mask)
+        assert np.array_equal(mask.selected, edit.mask)
+        assert mask.notes == ()
+        assert list(files.results) == list(EDITORS)
+        for name, path in files.results.items():
+            assert np.array_equal(load_image(path).rgb, EDITORS[name](edit))
+
+
+def test_the_list_of_items_names_the_files(edits, tmp_path):
+    write_demo_set(tmp_path)
+    lines = (tmp_path / "items.jsonl").read_text(encoding="utf-8").splitlines()
+    items = [json.loads(line) for line in lines]
+    assert [item["id"] for item in items] == list(edits)
+    for item in items:
+        edit = edits[item["id"]]
+        assert item["kind"] == edit.kind
+        assert item["instruction"] == edit.instruction
+        assert item["target_text"] == edit.target_text
+        paths = [item["source"], item["mask"], item["target"], *item["results"].values()]
+        assert all((tmp_path / path).is_file() for path in paths)
+        assert list(item["results"]) == list(EDITORS)
+
+
+def test_writing_again_gives_the_same_bytes(tmp_path):
+    script = (
+        "import sys, pathlib, editjudge.demo as d; d.write_demo_set(pathlib.Path(sys.argv[1]));"
+        "heavy = {'skimage', 'matplotlib', 'matplotlib_fontja'} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", script, tmp_path / "a"], check=True)
+    for _ in range(2):
+        write_demo_set(tmp_path / "b")
+        assert _digests(tmp_path / "a") == _digests(tmp_path / "b")
+
+
+def test_editors_do_not_depend_on_each_other(edits):
+    edit = edits["coins-larger-coin"]
+    alone = EDITORS["damaged"].jpeg(edit)
+    for editor in EDITORS.values():
+        editor.jpeg(edits["coffee-card"])
+    assert EDITORS["damaged"].jpeg(edit) == alone
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(photographs, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=r'pip install "editjudge\[demo\]"'):
+        demo_set()
+
+
+def test_a_photograph_that_is_no_longer_shipped_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(photographs, "extra_folder", lambda _: tmp_path)
+    with pytest.raises(ImageError, match=r"coffee\.png"):
+        demo_set()
+
+
+def _digests(folder):
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
