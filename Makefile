@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test lint types unit contract integration e2e browser format config perf clean
+.PHONY: demo test lint types unit contract integration e2e browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -29,6 +29,9 @@ browser: $(VENV)/.dev
 format config: $(VENV)/.dev
 	$(BIN)/python -m editjudge_services.runtime.repository
 	$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format -q .
+
+wheel: $(VENV)/.dev
+	.ci/wheel
 
 perf: $(VENV)/.dev
 	$(BIN)/python perf/pixels.py

@@ -28,7 +28,8 @@ from editjudge.errors import (
 )
 from editjudge.panel import Panel
 from editjudge.panel.triton import MAX_REQUEST_BYTES
-from editjudge.verdict import Failed, NotServed as NotServedOutcome, Scored, Unscored
+from editjudge.verdict import Failed, Scored, Unscored
+from editjudge.verdict import NotServed as NotServedOutcome
 
 from .scripted_triton import Failure, ScriptedTriton, reply, score
 

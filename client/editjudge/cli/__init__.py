@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> Any:
     from ..errors import EditjudgeError
 
     try:
-        code = root.main(arguments, standalone_mode=False)
+        code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
     except EditjudgeError as error:
         click.secho(f"error: {error}", fg="red", err=True)
         code = error.exit_code

@@ -74,10 +74,10 @@ async def _examine(settings: Settings) -> list[Finding]:
             for url, problem in panel.problems.items()
         ]
         wanted = {name for e in settings.endpoints.values() for name in e.services or SERVICES}
-        for name in SERVICES:
-            if name in wanted and (name in panel.services or not findings):
-                findings.append(await _check(panel, name, settings.probe_timeout))
-        return findings
+        # What an unreachable endpoint may serve is its own problem's business, named above.
+        known = [n for n in SERVICES if n in panel.services or not panel.problems]
+        timeout = settings.probe_timeout
+        return findings + [await _check(panel, n, timeout) for n in known if n in wanted]
 
 
 async def _check(panel: Panel, name: str, timeout: float) -> Finding:

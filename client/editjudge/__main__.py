@@ -1,0 +1,5 @@
+"""`python -m editjudge`: the command line."""
+
+from .cli import main
+
+main()

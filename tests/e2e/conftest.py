@@ -1,0 +1,62 @@
+"""Commands as a user types them, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its output as strict JSON."""
+
+        def refuse(constant: str) -> None:
+            raise AssertionError(f"{constant} is not JSON")
+
+        return json.loads(self.out, parse_constant=refuse)
+
+
+Command = Callable[..., Ran]
+
+
+def run(*arguments: str | bytes | Path, cwd: Path | None = None, **variables: str) -> Ran:
+    done = subprocess.run(
+        [sys.executable, "-m", "editjudge", *arguments],
+        capture_output=True,
+        cwd=cwd,
+        env={**os.environ, **variables},
+        timeout=100,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def command() -> Command:
+    return run
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a stack that `editjudge up` started, for tests that only use one."""
+    state = str(tmp_path_factory.mktemp("state"))
+    started = run("up", "--json", EDITJUDGE_STATE_DIR=state)
+    assert started.code == 0, started.err
+    yield str(started.json["grpc"])
+    assert run("down", EDITJUDGE_STATE_DIR=state).code == 0

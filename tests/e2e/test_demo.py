@@ -1,0 +1,121 @@
+"""`editjudge demo`, and its report in a real browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.demo.editors import EDITORS
+
+from .conftest import run
+
+pytestmark = pytest.mark.triton
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("demo")
+    ran = run("demo", "--out", out)
+    assert ran.code == 0, ran.err
+    assert "14 edits by 3 editors" in ran.out
+    return out
+
+
+@pytest.fixture(scope="module")
+def results(demo: Path) -> dict[str, Any]:
+    return json.loads((demo / "results.json").read_text())  # type: ignore[no-any-return]
+
+
+def by_item(results: dict[str, Any], dimension: str) -> dict[str, dict[str, float]]:
+    """`{item: {editor: value}}` of a dimension, over the edits it applies to."""
+    values: dict[str, dict[str, float]] = {}
+    for edit in results["edits"]:
+        (one,) = [v for v in edit["verdicts"] if v["dimension"] == dimension]
+        if one["status"] == "scored":
+            values.setdefault(edit["sample"]["id"], {})[edit["sample"]["model"]] = one["value"]
+    return values
+
+
+@pytest.mark.parametrize("metric", ["psnr", "ssim"])
+def test_outside_the_mask_the_damaged_editor_is_the_worst(
+    results: dict[str, Any], metric: str
+) -> None:
+    values = by_item(results, f"core.{metric}.source.outside")
+    assert len(values) == 14
+    for item, by in values.items():
+        assert min(by["exact"], by["no_edit"]) > by["damaged"], item
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("aligned_psnr", 1), ("aligned_mse", -1)])
+def test_inside_the_mask_the_order_is_exact_damaged_no_edit(
+    results: dict[str, Any], metric: str, sign: int
+) -> None:
+    values = by_item(results, f"core.{metric}.target.inside")
+    assert len(values) == 14
+    for item, by in values.items():
+        assert sign * by["exact"] > sign * by["damaged"] > sign * by["no_edit"], item
+
+
+def test_texts_are_read_where_they_were_written(results: dict[str, Any]) -> None:
+    values = by_item(results, "core.text_content_accuracy")
+    assert len(values) == 3
+    for item, by in values.items():
+        assert by["exact"] > 0.9 > 0.2 > by["no_edit"], item
+
+
+def test_every_verdict_has_a_number_or_a_reason(results: dict[str, Any]) -> None:
+    assert len(results["edits"]) == 14 * len(EDITORS)
+    for edit in results["edits"]:
+        for verdict in edit["verdicts"]:
+            assert (verdict["value"] is None) == bool(verdict["reason"])
+            assert verdict["signature"]
+    assert {v["status"] for e in results["edits"] for v in e["verdicts"]} <= {"scored", "unscored"}
+
+
+def test_the_summary_counts(results: dict[str, Any]) -> None:
+    for row in results["summary"].values():
+        assert row["demo.psnr.source.outside"]["scored"] == 14
+        assert row["demo.text_content_accuracy"]["asked"] == 3
+
+
+@pytest.mark.browser
+def test_the_report_in_a_browser(demo: Path, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    requests: list[str] = []
+    errors: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((demo / "report.html").as_uri())
+
+        assert page.title() == "editjudge demo"
+        assert page.locator("#summary-table tbody tr").count() == len(EDITORS)
+        assert page.locator(".card").count() == 14
+        assert page.locator(".plots svg").count() == 1
+        for image in page.locator("img").all():
+            image.scroll_into_view_if_needed()
+            image.evaluate("image => image.decode()")
+            assert image.evaluate("image => image.naturalWidth") > 0
+        page.locator(".card summary").first.click()
+        first = page.locator(".card").first
+        assert "core.aligned_mse.target.inside" in first.locator(".verdicts").inner_text()
+        assert "needs a target text" in first.locator(".verdicts").inner_text()
+
+        for width in (1280, 420):
+            page.set_viewport_size({"width": width, "height": 900})
+            overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert overflow <= 0, f"the page is {overflow} px wider than a window of {width}"
+        page.screenshot(path=tmp_path / "report.png")
+        browser.close()
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    assert errors == []

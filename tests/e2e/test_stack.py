@@ -1,0 +1,138 @@
+"""`editjudge up`, `status`, `down`: a background stack that is always cleaned up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from .conftest import Command
+
+pytestmark = pytest.mark.triton
+
+
+@pytest.fixture
+def up(command: Command) -> Iterator[dict[str, Any]]:
+    ran = command("up", "--json")
+    assert ran.code == 0, ran.err
+    yield ran.json
+    command("down")
+
+
+def is_open(address: str) -> bool:
+    port = urlsplit(address).port
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(condition: Any, seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def triton_pid(supervisor: int) -> int:
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    (pid,) = [int(c) for c in children if "tritonserver" in Path(f"/proc/{c}/cmdline").read_text()]
+    return pid
+
+
+def test_up_status_down(command: Command, up: dict[str, Any]) -> None:
+    status = command("status", "--json")
+    assert status.code == 0
+    assert status.json["grpc"] == up["grpc"]
+    assert set(status.json["services"]) == {"quality.piqe", "ocr.ppocr"}
+    assert "running for" in command("status").out
+
+    second = command("up")
+    assert second.code == 1
+    assert up["grpc"] in second.err
+
+    assert "right" in command("doctor").out
+
+    assert command("down").code == 0
+    assert not any(is_open(up[name]) for name in ("grpc", "http", "metrics"))
+    assert command("status").code == 1
+    assert command("down").out.strip() == "no local stack is running"
+
+
+def test_a_server_that_dies_is_started_again_at_the_same_address(
+    command: Command, up: dict[str, Any]
+) -> None:
+    killed = triton_pid(up["pid"])
+    os.kill(killed, signal.SIGKILL)
+    assert wait_until(lambda: command("doctor").code == 0, 40)
+    assert command("status", "--json").json["grpc"] == up["grpc"]
+    assert triton_pid(up["pid"]) != killed
+
+
+def test_a_killed_supervisor_takes_the_server_with_it(command: Command, up: dict[str, Any]) -> None:
+    os.kill(up["pid"], signal.SIGKILL)
+    assert wait_until(lambda: not is_open(up["grpc"]))
+    assert command("status").code == 1
+    again = command("up", "--json")
+    assert again.code == 0, again.err
+    assert again.json["pid"] != up["pid"]
+
+
+def test_a_hanging_server_is_ended_all_the_same(command: Command, up: dict[str, Any]) -> None:
+    os.kill(triton_pid(up["pid"]), signal.SIGSTOP)
+    assert command("down").code == 0
+    assert not is_open(up["grpc"])
+
+
+def test_a_stack_with_fixed_ports_and_one_model(command: Command, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = tmp_path / "my.toml"
+    config.write_text(f'[stack]\ngrpc_port = {port}\nmodels = ["quality_piqe"]\n')
+    try:
+        ran = command("up", "--json", "--config", config)
+        assert ran.json["grpc"] == f"grpc://127.0.0.1:{port}"
+        assert set(command("status", "--json").json["services"]) == {"quality.piqe"}
+        doctor = command("doctor")
+        assert doctor.code == 1
+        assert "load the model ocr_ppocr" in doctor.out
+    finally:
+        command("down")
+
+
+def test_a_stack_that_cannot_start_says_why(command: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = command("up", EDITJUDGE_STACK__GRPC_PORT=str(port))
+    assert ran.code == 1
+    assert f"port {port} is taken" in ran.err
+    assert command("status").code == 1
+
+
+def test_a_killed_client_leaves_no_server(tmp_path: Path, photo_file: Path) -> None:
+    import sys
+
+    arguments = ["score", "--source", photo_file, "--edited", photo_file, "--instruction", "x"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "editjudge", *arguments],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as client:
+        assert wait_until(lambda: _children(client.pid))
+        (server,) = _children(client.pid)
+        client.kill()
+    assert wait_until(lambda: not Path(f"/proc/{server}").exists())
+
+
+def _children(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    found = [int(c) for c in children.read_text().split()] if children.exists() else []
+    return [c for c in found if b"tritonserver" in Path(f"/proc/{c}/cmdline").read_bytes()]

@@ -1,0 +1,109 @@
+"""What people see: tables, the page, and strict JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from markupsafe import Markup
+
+from editjudge.column import Cell, Column, Mean, Row, tabulate
+from editjudge.dimension import Dimension, Reading
+from editjudge.report.page import Page, render
+from editjudge.report.plots import scatter
+from editjudge.report.result import as_json, dumps
+from editjudge.report.table import cell_text, note
+from editjudge.run.judge import Judgement, judge
+from editjudge.verdict import Failed, NotServed, Scored, Unscored
+
+from .scripted import FakePanel, Scripted, edit
+
+NASTY = "</script><img src=x onerror=alert(1)>"
+
+
+async def judged(model: str = "m", **replies: Any) -> Judgement:
+    dimension = Dimension(
+        id="core.d",
+        asks="?",
+        range=(0, 1),
+        higher_is_better=True,
+        source="here",
+        how=Reading(Scripted(key="k"), "f"),
+    )
+    of = edit(model=model, **replies)
+    return await judge(of, [dimension], {}, FakePanel(), "test.1")  # type: ignore[arg-type]
+
+
+OUTCOMES = {
+    "scored": (Scored(value=0.5, evidence={"read": "x"}), "scored", 0.5, None),
+    "unscored": (Unscored(kind="refused", reason="no"), "unscored", None, "refused"),
+    "failed": (Failed(error="gone"), "failed", None, "failed"),
+}
+
+
+@pytest.mark.parametrize("case", OUTCOMES)
+async def test_verdicts_as_json(case: str) -> None:
+    outcome, status, value, kind = OUTCOMES[case]
+    data = json.loads(dumps(as_json(await judged(f=outcome))))
+    (verdict,) = data["verdicts"]
+    assert (verdict["status"], verdict["value"], verdict["kind"]) == (status, value, kind)
+    assert verdict["range"] == [0, 1]
+    assert verdict["higher_is_better"] is True
+    assert verdict["signature"].startswith("dimension:core.d|")
+    assert (verdict["reason"] is None) == (status == "scored")
+    assert set(data) == {"sample", "verdicts", "services"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_json_refuses_what_is_no_number(value: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        dumps({"value": value})
+
+
+NOTES = [
+    (Scored(value=1, evidence={"capped": True}), "capped"),
+    (Scored(value=1, evidence={"read": "SALE"}), "read 'SALE'"),
+    (Unscored(kind="degenerate", reason="flat"), "unscored (degenerate): flat"),
+    (Failed(error="gone"), "failed: gone"),
+    (NotServed(reason="no ocr"), "no ocr"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "text"), NOTES)
+def test_notes(outcome: Any, text: str) -> None:
+    assert text in note(outcome)
+
+
+def test_cells_show_their_coverage() -> None:
+    assert cell_text(Cell(0.5, {"scored": 3, "failed": 1})) == "0.5 (3/4)"
+    assert cell_text(Cell(None, {"failed": 1}, reason="nothing scored")) == "- (nothing scored)"
+
+
+async def test_the_page_escapes_data_and_loads_nothing() -> None:
+    judgements = [await judged(model=NASTY, f=Unscored(kind="refused", reason=NASTY))]
+    rows = [Row(j.edit.item, j.edit.model, j.outcomes, j.signatures) for j in judgements]
+    columns = (Column("c", NASTY, Mean("core.d"), True),)
+    page = Page(
+        title=NASTY,
+        introduction=Markup("<p>Hello</p>"),
+        models={},
+        columns=columns,
+        cells=tabulate(columns, rows),
+        judgements=judgements,
+        highlights=["core.d"],
+        plots={"caption": scatter({"m": [(1, 2)], "none": []}, "x", "y")},
+    )
+    html = render(page)
+    assert NASTY not in html
+    assert "<p>Hello</p>" in html
+    assert "refused" in html
+    for loads in ('src="http', 'href="http', "url(http", "<script", "@import"):
+        assert loads not in html
+
+
+def test_plots_are_reproducible() -> None:
+    points = {"a": [(1.0, 2.0), (3.0, 4.0)], "b": [(2.0, 2.0)]}
+    assert scatter(points, "x", "y") == scatter(points, "x", "y")
+    assert scatter(points, "x", "y").startswith("<svg")
