@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -129,6 +129,7 @@ class StackSettings(BaseModel):
         grpc_port: 0 means a free port, as for the other two.
         http_port: Health and models.
         metrics_port: Prometheus metrics.
+        precision: Of the exported models to serve.
         startup_timeout: Seconds until every model must be ready.
     """
 
@@ -137,6 +138,7 @@ class StackSettings(BaseModel):
     grpc_port: int = Field(default=0, ge=0, le=65535)
     http_port: int = Field(default=0, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
+    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
     startup_timeout: float = Field(default=120.0, gt=0)
 
 

@@ -172,12 +172,11 @@ async def test_one_deadline_for_all_attempts() -> None:
 
 async def test_the_deadline_shrinks_from_attempt_to_attempt() -> None:
     server = ScriptedTriton(GONE, GONE, score(0.5))
-    async with panel_of(server, deadline=8.0, retry_wait=0.05) as panel:
+    async with panel_of(server, deadline=5.0, retry_wait=0.3) as panel:
         await ask(panel)
-    remaining = [left for left in server.deadlines if left is not None]
-    assert len(remaining) == 3
-    assert remaining == sorted(remaining, reverse=True)
-    assert remaining[0] < 9
+    first, second, third = (left for left in server.deadlines if left is not None)
+    # gRPC rounds deadlines up on the wire, by far less than a wait.
+    assert 5.1 > first > second + 0.2 > third + 0.4
 
 
 async def test_cancelling_reaches_the_server() -> None:

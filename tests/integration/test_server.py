@@ -36,7 +36,7 @@ from editjudge_services.runtime.triton import serve
 
 class Slow(Piqe):
     def infer(self, batch):
-        if any(one["IMAGE"].shape[0] == 13 for one in batch):
+        if any(one.tensors["IMAGE"].shape[0] == 13 for one in batch):
             raise ArithmeticError("thirteen rows")
         time.sleep(SECONDS)
         return [{"SCORE": np.array([len(batch) / 100], np.float32)} for _ in batch]

@@ -38,10 +38,12 @@ class Service:
     endpoint: TritonEndpoint
     identity: Identity
 
-    async def __call__(self, inputs: Mapping[str, bytes]) -> Reply:
+    async def __call__(
+        self, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None
+    ) -> Reply:
         """Call it on one request; see `TritonEndpoint.infer`."""
         return await self.endpoint.infer(
-            SERVICES[self.name], self.identity.model, inputs, service=self.name
+            SERVICES[self.name], self.identity.model, inputs, parameters, service=self.name
         )
 
 
@@ -80,7 +82,12 @@ class Panel:
     ) -> None:
         await self._stack.aclose()
 
-    async def call(self, service: str, inputs: Mapping[str, bytes]) -> Reply:
+    async def call(
+        self,
+        service: str,
+        inputs: Mapping[str, bytes],
+        parameters: Mapping[str, str] | None = None,
+    ) -> Reply:
         """Call a service on one request, within its endpoint's limit.
 
         Raises:
@@ -92,7 +99,7 @@ class Panel:
         if bound is None:
             raise NotServed(self.why_not(service), service=service)
         async with self._limits[bound.endpoint.url]:
-            return await bound(inputs)
+            return await bound(inputs, parameters)
 
     def why_not(self, service: str) -> str:
         """Why a service is not at hand."""

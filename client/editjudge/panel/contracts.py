@@ -7,11 +7,12 @@ client. Images travel encoded and are decoded where the model is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 DType: TypeAlias = Literal["BYTES", "FP32"]
-Holds: TypeAlias = Literal["array", "image", "text"]
+Holds: TypeAlias = Literal["array", "image", "mask", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,17 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What one role takes and gives."""
+    """What one role takes and gives.
+
+    Attributes:
+        parameters: What varies by protocol and travels beside the tensors: allowed values
+            by name, the first being the default.
+    """
 
     role: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 IMAGE = Tensor("IMAGE", "BYTES", holds="image")
@@ -59,7 +66,42 @@ OCR = Contract(
         Tensor("CONFIDENCE", "FP32", (-1,), bounds=(0.0, 1.0)),
     ),
 )
-CONTRACTS = {contract.role: contract for contract in (QUALITY, OCR)}
+AESTHETICS = Contract("aesthetics", inputs=QUALITY.inputs, outputs=QUALITY.outputs)
+MASK = Tensor("MASK", "BYTES", optional=True, holds="mask")
+"""The bytes of a black and white PNG, white being the region; left out for the whole image."""
+
+FEATURES = Contract(
+    "features",
+    inputs=(IMAGE, MASK),
+    outputs=(Tensor("EMBEDDING", "FP32", (-1,)),),
+    # `pool` averages the patch tokens of the region (`pool_any`: of every patch that it
+    # touches), `zero` blacks out the pixels outside it before the network sees them.
+    parameters={"region": ("pool", "pool_any", "zero")},
+)
+CLIP = Contract("clip", FEATURES.inputs, FEATURES.outputs, FEATURES.parameters)
+LPIPS = Contract(
+    "lpips",
+    inputs=(
+        Tensor("IMAGE_A", "BYTES", holds="image"),
+        Tensor("IMAGE_B", "BYTES", holds="image"),
+        MASK,
+    ),
+    outputs=(Tensor("DISTANCE", "FP32", (1,)),),
+    # `weight` averages the map of the whole images over the region, `zero` blacks out the
+    # pixels of both images outside it.
+    parameters={"region": ("weight", "zero")},
+)
+SEGMENTER = Contract(
+    "segmenter",
+    inputs=(IMAGE, Tensor("PROMPT", "BYTES", holds="text")),
+    # An empty MASK means that nothing was found.
+    outputs=(Tensor("MASK", "BYTES", holds="mask"), Tensor("SCORE", "FP32", (1,), bounds=(0, 1))),
+    parameters={"select": ("all", "best")},
+)
+CONTRACTS = {
+    contract.role: contract
+    for contract in (QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER)
+}
 
 ABSTAINED = "abstained"
 """A server's message `abstained/<kind>: <reason>` says that there is no value for an input.

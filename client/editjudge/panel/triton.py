@@ -144,12 +144,19 @@ class TritonEndpoint:
         return Identity(model, version, shown)
 
     async def infer(
-        self, contract: Contract, model: str, inputs: Mapping[str, bytes], *, service: str
+        self,
+        contract: Contract,
+        model: str,
+        inputs: Mapping[str, bytes],
+        parameters: Mapping[str, str] | None = None,
+        *,
+        service: str,
     ) -> Reply:
         """Call a model on one request, with retries inside the policy's deadline.
 
         Args:
             inputs: Encoded bytes by tensor name.
+            parameters: The contract's parameters; the server fills in defaults.
             service: `role.variant`, for errors.
 
         Returns:
@@ -161,6 +168,8 @@ class TritonEndpoint:
             ServiceError: see `editjudge.errors`.
         """
         request = self._request(contract, model, inputs, service)
+        for name, value in (parameters or {}).items():
+            request.parameters[name].string_param = value
 
         async def once(left: float) -> Any:
             try:

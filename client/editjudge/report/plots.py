@@ -11,9 +11,7 @@ _COLOURS = ("#3a5bc7", "#d6632a", "#7d8590", "#2e8b57", "#9a4fb5")
 _MARKERS = ("o", "s", "^", "D", "v")
 
 
-def scatter(
-    series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str
-) -> str:
+def scatter(series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str) -> str:
     """A scatter plot with one colour and marker per series.
 
     Returns:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from editjudge.errors import Abstained
 from editjudge.panel.contracts import OCR
 
-from ..runtime.specialist import Inputs, Outputs, Specialist, digest_of
+from ..runtime.specialist import Outputs, Request, Specialist, digest_of
 from .ppocr import WEIGHTS, PpOcrReader
 
 
@@ -23,11 +23,11 @@ class PpOcr(Specialist):
         "precision": "fp32",
     }
 
-    def load(self) -> None:
+    def load(self, declared: Mapping[str, str]) -> None:
         """Load the networks, which refuses other weights than the declared ones, and warm up."""
         self._reader = PpOcrReader()
 
-    def infer(self, batch: Sequence[Inputs]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Read the images of a batch; each one's text does not depend on the others."""
-        readings = self._reader.read([cast("Any", one["IMAGE"]) for one in batch])
+        readings = self._reader.read([one.tensors["IMAGE"] for one in batch])
         return [{"TEXT": r.text, "BOXES": r.boxes, "CONFIDENCE": r.confidences} for r in readings]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from editjudge.errors import Abstained
 from editjudge.panel.contracts import QUALITY
 
-from ..runtime.specialist import Inputs, Outputs, Specialist
+from ..runtime.specialist import Outputs, Request, Specialist
 from .piqe import piqe, quality_from_piqe
 
 
@@ -21,9 +21,9 @@ class Piqe(Specialist):
     contract = QUALITY
     identity: ClassVar = {"implementation": "piqe.1", "weights": "none", "precision": "fp64"}
 
-    def infer(self, batch: Sequence[Inputs]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Score each image by itself: nothing is shared between them."""
-        return [_score(cast("Any", one["IMAGE"])) for one in batch]
+        return [_score(one.tensors["IMAGE"]) for one in batch]
 
 
 def _score(image: Any) -> Outputs | Abstained:

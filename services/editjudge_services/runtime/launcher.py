@@ -29,7 +29,7 @@ from pathlib import Path
 from editjudge.config import StackSettings
 from editjudge.errors import MissingExtra, StackError
 
-from .repository import model_repository
+from .repository import materialise
 
 _PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 10.0
@@ -51,7 +51,7 @@ class TritonServer:
     """One tritonserver process that lives no longer than the thread that started it.
 
     Args:
-        repository: The model repository.
+        repository: The model repository; by default every model that is installed.
         log: Where its output goes.
         settings: Ports, models and patience.
         extra: Further command-line arguments.
@@ -67,7 +67,7 @@ class TritonServer:
     ) -> None:
         self.log = log
         self._settings = settings or StackSettings()
-        self._repository = repository or model_repository()
+        self._repository = repository
         self._extra = extra
         self._process: subprocess.Popen[bytes] | None = None
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
@@ -145,10 +145,13 @@ class TritonServer:
     def _command(self, runtime: Path) -> tuple[list[str], dict[str, str]]:
         pytriton = _pytriton()
         backends = _link_backends(pytriton, runtime)
+        repository = self._repository or runtime / "models"
+        if self._repository is None:
+            materialise(repository, self._settings.precision)
         models = [f"--load-model={model}" for model in self._settings.models]
         command = [
             str(pytriton / "tritonserver" / "bin" / "tritonserver"),
-            f"--model-repository={self._repository}",
+            f"--model-repository={repository}",
             f"--backend-directory={backends}",
             f"--grpc-address={_LOOPBACK}",
             f"--http-address={_LOOPBACK}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -16,11 +17,22 @@ from numpy.typing import NDArray
 from editjudge.errors import Abstained
 from editjudge.panel.contracts import Contract
 
-Inputs: TypeAlias = "Mapping[str, NDArray[Any] | str | None]"
-"""One request by tensor name: uint8 RGB (H, W, 3) for images, text, None where left out."""
-
-Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str]"
+Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str | bytes]"
 """One reply by tensor name, without the batch axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, decoded.
+
+    Attributes:
+        tensors: By name: uint8 RGB (H, W, 3) for images, bool (H, W) for masks, text; None
+            for what was left out.
+        parameters: The contract's parameters, defaults filled in.
+    """
+
+    tensors: Mapping[str, Any]
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def digest_of(weights: Mapping[str, str]) -> str:
@@ -46,6 +58,8 @@ class Specialist(ABC):
         max_batch: Requests handed over at once, at most.
         max_queue: Requests waiting, at most; beyond that they are rejected.
         queue_seconds: How long a request may wait before it is rejected.
+        entry: The manifest entry whose exported weights it serves; "" for none. Then it is
+            loaded only where they are installed, and `identity` is completed with theirs.
     """
 
     name: ClassVar[str]
@@ -54,9 +68,14 @@ class Specialist(ABC):
     max_batch: ClassVar[int] = 8
     max_queue: ClassVar[int] = 128
     queue_seconds: ClassVar[float] = 60.0
+    entry: ClassVar[str] = ""
 
-    def load(self) -> None:
+    def load(self, declared: Mapping[str, str]) -> None:
         """Load weights and warm up; the model is ready once this returns.
+
+        Args:
+            declared: The parameters of its `config.pbtxt`: `identity`, and with `entry`
+                those of the artefact to serve.
 
         Raises:
             RuntimeError: weights are absent, or not those that `identity` declares.
@@ -64,7 +83,7 @@ class Specialist(ABC):
         return
 
     @abstractmethod
-    def infer(self, batch: Sequence[Inputs]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Judge a batch.
 
         Returns:

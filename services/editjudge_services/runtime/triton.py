@@ -6,6 +6,7 @@ more. Only this module imports `triton_python_backend_utils`, which exists in th
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from editjudge.errors import Abstained
-from editjudge.images import decode
+from editjudge.errors import Abstained, ImageError
+from editjudge.images import decode, load_mask
 from editjudge.panel.contracts import ABSTAINED, Tensor
 
-from .specialist import Inputs, Outputs, Specialist
+from .specialist import Outputs, Request, Specialist
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,9 @@ class _Adaptor:
         self._specialist = self.kind()
         self._decoders = ThreadPoolExecutor(thread_name_prefix="decode")
         self._counters = _counters(pb, self.kind.name)
-        self._specialist.load()
+        parameters = json.loads(args["model_config"]).get("parameters", {})
+        declared = {name: value["string_value"] for name, value in parameters.items()}
+        self._specialist.load(declared)
 
     def finalize(self) -> None:
         """Called once by Triton at the end."""
@@ -61,14 +64,26 @@ class _Adaptor:
         )
         return [self._response(answers.get(i, one)) for i, one in enumerate(read)]
 
-    def _read(self, request: Any) -> Inputs | _Rejected:
-        inputs: dict[str, Any] = {}
+    def _read(self, request: Any) -> Request | _Rejected:
+        tensors: dict[str, Any] = {}
         for tensor in self.kind.contract.inputs:
             try:
-                inputs[tensor.name] = self._value(request, tensor)
-            except ValueError as error:
+                tensors[tensor.name] = self._value(request, tensor)
+            except (ValueError, ImageError) as error:
                 return _Rejected(f"{tensor.name}: {error}")
-        return inputs
+        try:
+            return Request(tensors, self._parameters(request))
+        except ValueError as error:
+            return _Rejected(str(error))
+
+    def _parameters(self, request: Any) -> dict[str, str]:
+        allowed = self.kind.contract.parameters
+        given = json.loads(request.parameters() or "{}")
+        for name, value in given.items():
+            if value not in allowed.get(name, ()):
+                choices = ", ".join(allowed.get(name, ())) or "no such parameter"
+                raise ValueError(f"parameter {name}={value!r}: {choices}")
+        return {name: given.get(name, values[0]) for name, values in allowed.items()}
 
     def _value(self, request: Any, tensor: Tensor) -> Any:
         given = self._pb.get_input_tensor_by_name(request, tensor.name)
@@ -84,6 +99,8 @@ class _Adaptor:
         payload = values.reshape(-1)[0]
         if tensor.holds == "image":
             return decode(payload)[0]
+        if tensor.holds == "mask":
+            return load_mask(payload, "mask").selected
         return payload.decode("utf-8")
 
     def _infer(self, batch: list[Any]) -> Sequence[Outputs | Abstained | Exception]:
@@ -120,7 +137,8 @@ class _Adaptor:
 
     def _tensor(self, tensor: Tensor, value: Any) -> Any:
         if tensor.dtype == "BYTES":
-            return self._pb.Tensor(tensor.name, np.array([[value.encode()]], dtype=np.object_))
+            data = value if isinstance(value, bytes) else value.encode()
+            return self._pb.Tensor(tensor.name, np.array([[data]], dtype=np.object_))
         array = np.ascontiguousarray(value, dtype=np.float32)
         return self._pb.Tensor(tensor.name, array[np.newaxis])
 

@@ -1,0 +1,134 @@
+"""What is on disk: checkpoints as the hub lays them out, and what was exported from them.
+
+```
+<models>/<entry>/checkpoint/            pulled from the hub, or made by `models untrained`
+<models>/<entry>/<precision>/           exported: the files, and artefact.json
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from platformdirs import user_data_path
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from editjudge.errors import ConfigError
+
+from ..runtime.specialist import digest_of
+
+Precision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+RECORD = "artefact.json"
+
+
+class Parity(BaseModel):
+    """How far the exported model is from its source, on the fixed set of images.
+
+    Attributes:
+        largest_difference: Largest absolute difference of any output.
+        tolerance: The model's stated tolerance; an export beyond it is refused.
+        images: How many images were compared.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    largest_difference: float
+    tolerance: float
+    images: int
+
+
+class Artefact(BaseModel):
+    """One exported model.
+
+    Attributes:
+        entry: Its name in the manifest.
+        source: Hub id and revision, or how untrained weights were made.
+        untrained: Made from random weights: nothing scored with it is a result.
+        files: sha256 by path relative to the artefact's folder.
+        settings: What the service must know to run it (sizes, thresholds, …).
+        fingerprint: What the model says of the fingerprint image, rounded.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    entry: str
+    precision: Precision
+    source: str
+    untrained: bool
+    files: dict[str, str]
+    parity: Parity | None = None
+    settings: dict[str, str | int | float | list[float]] = {}
+    fingerprint: list[float] = []
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return models_dir() / self.entry / self.precision
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What a signature says of the weights."""
+        return {
+            "entry": self.entry,
+            "precision": self.precision,
+            "weights": digest_of(self.files),
+            **({"untrained": "yes"} if self.untrained else {}),
+        }
+
+    def save(self) -> None:
+        """Write the record, whole or not at all."""
+        partial = self.folder / f"{RECORD}.partial"
+        partial.write_text(self.model_dump_json(indent=2))
+        partial.replace(self.folder / RECORD)
+
+    def verify(self) -> None:
+        """Check every file against its digest.
+
+        Raises:
+            ConfigError: a file is missing or has other content.
+        """
+        for name, digest in self.files.items():
+            path = self.folder / name
+            if not path.is_file():
+                raise ConfigError(
+                    f"{path} is missing", f"run: editjudge models export {self.entry}"
+                )
+            if file_digest(path) != digest:
+                raise ConfigError(
+                    f"{path} was changed", f"run: editjudge models export {self.entry}"
+                )
+
+
+def models_dir() -> Path:
+    """Where models lie: `EDITJUDGE_MODELS_DIR`, or the user's data folder."""
+    given = os.environ.get("EDITJUDGE_MODELS_DIR")
+    return Path(given) if given else user_data_path("editjudge") / "models"
+
+
+def checkpoint_dir(entry: str) -> Path:
+    """Where the checkpoint of a manifest entry lies, in the hub's layout."""
+    return models_dir() / entry / "checkpoint"
+
+
+def load_artefact(entry: str, precision: Precision) -> Artefact | None:
+    """The exported model, or None where it is not installed.
+
+    Raises:
+        ConfigError: its record cannot be read.
+    """
+    record = models_dir() / entry / precision / RECORD
+    if not record.is_file():
+        return None
+    try:
+        return Artefact.model_validate_json(record.read_bytes())
+    except ValidationError as error:
+        raise ConfigError(
+            f"{record}: {error.errors()[0]['msg']}", "export the model again"
+        ) from error
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file, 64 hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
