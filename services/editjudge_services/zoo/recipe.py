@@ -1,0 +1,49 @@
+"""How one model is made: a tiny untrained checkpoint, and the export of any checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from .artefact import Parity, Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export found out.
+
+    Attributes:
+        parity: Against the source model, on the fixed set of images.
+        settings: What the service must know to run the export.
+        fingerprint: What the model says of the fingerprint image: at most 8 numbers,
+            rounded to 4 decimals.
+    """
+
+    parity: Parity
+    fingerprint: list[float]
+    settings: dict[str, str | int | float | list[float]] = field(default_factory=dict)
+
+
+class Recipe(Protocol):
+    """Both need torch; nothing else of the runtime does.
+
+    Attributes:
+        precisions: Those it can export.
+    """
+
+    precisions: tuple[Precision, ...]
+
+    def untrained(self, folder: Path) -> None:
+        """Save a tiny checkpoint of the same architecture, in the hub's layout.
+
+        Weights are random with a fixed seed, spread so that outputs are not degenerate.
+        """
+
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+        """Write the exported form of a checkpoint into a folder and compare it with its source.
+
+        Raises:
+            ConfigError: the checkpoint is not of this architecture, or the precision is not
+                among `precisions`.
+        """
