@@ -47,10 +47,11 @@ $(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[serve]'
 	@touch $@
 
-# pypiqe, a reference in tests, names the desktop build of OpenCV as a dependency.
+# Both name packages that must not come: pypiqe (a reference in tests) the desktop build of
+# OpenCV, lpips (its linear heads are data) a torchvision that does not load beside CPU torch.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[serve,dev]'
-	$(PIP) install -c constraints.txt --no-deps pypiqe
+	$(PIP) install -c constraints.txt --no-deps pypiqe lpips
 	@touch $@ $(VENV)/.serve
 
 clean:

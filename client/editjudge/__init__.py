@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client import Client, make_edit, score
-    from .column import Cell, Column, tabulate
+    from .column import Cell, Column, Composite, InstanceWeighted, Mean, Pooled, Row, tabulate
     from .config import Settings, load_settings
     from .dimension import Derived, Dimension, Reading, Scorer, derived
     from .errors import EditjudgeError
@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "client": ("Client", "make_edit", "score"),
-    "column": ("Cell", "Column", "tabulate"),
+    "column": (
+        "Cell",
+        "Column",
+        "Composite",
+        "InstanceWeighted",
+        "Mean",
+        "Pooled",
+        "Row",
+        "tabulate",
+    ),
     "config": ("Settings", "load_settings"),
     "dimension": ("Derived", "Dimension", "Reading", "Scorer", "derived"),
     "errors": ("EditjudgeError",),
@@ -58,21 +67,26 @@ __all__ = [
     "Cell",
     "Client",
     "Column",
+    "Composite",
     "Derived",
     "Dimension",
     "Edit",
     "EditjudgeError",
     "Failed",
     "Image",
+    "InstanceWeighted",
     "Item",
     "Judgement",
     "Mask",
+    "Mean",
     "MissingOutput",
     "NotApplicable",
     "NotServed",
     "Outcome",
     "Panel",
+    "Pooled",
     "Reading",
+    "Row",
     "Scored",
     "Scorer",
     "Settings",

@@ -18,10 +18,9 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from .benchmarks.core.dimensions import PROTOCOL
 from .benchmarks.registry import dimensions as all_dimensions
 from .benchmarks.registry import select
-from .config import Endpoint, Settings, load_settings
+from .config import Settings, load_settings
 from .dimension import Dimension
 from .images import ImageLike, Mask, load_image, load_mask
 from .item import Edit, Item
@@ -128,7 +127,7 @@ class Client:
         Raises:
             ConfigError: an id or glob matches no dimension.
         """
-        return await judge(edit, _declared(dimensions), all_dimensions(), self.panel, PROTOCOL)
+        return await judge(edit, _declared(dimensions), all_dimensions(), self.panel)
 
 
 def score(
@@ -163,7 +162,7 @@ def with_local_stack(settings: Settings) -> Settings:
     """The settings, with a running local stack as endpoint where none is configured."""
     if settings.endpoints or (stack := running_stack()) is None:
         return settings
-    return settings.model_copy(update={"endpoints": {"local": Endpoint(url=stack.grpc)}})
+    return settings.at(stack.grpc)
 
 
 def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:

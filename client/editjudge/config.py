@@ -178,6 +178,18 @@ class Settings(BaseSettings):
         """Flags, then variables, then the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
+    def at(self, *urls: str) -> Settings:
+        """The same settings with these endpoints and no others.
+
+        Raises:
+            ConfigError: an address is malformed.
+        """
+        try:
+            endpoints = {url: Endpoint(url=url) for url in urls}
+        except ValidationError as error:
+            raise ConfigError(f"endpoint {urls}: {error.errors()[0]['msg']}") from error
+        return self.model_copy(update={"endpoints": endpoints})
+
 
 def load_settings(file: Path | None = None, **flags: Any) -> Settings:
     """Read the settings.

@@ -61,6 +61,22 @@ class Scorer(ABC):
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True)
+class ServiceScorer(Scorer):
+    """A way of judging that rests on one service.
+
+    Attributes:
+        service: As `role.variant`.
+    """
+
+    service: str
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The service."""
+        return (self.service,)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One named field of what a scorer returns."""
@@ -105,6 +121,7 @@ class Dimension:
         range: Lowest and highest value, inclusive.
         higher_is_better: Direction.
         source: Paper and section, or the reference that defines it.
+        protocol: Benchmark, protocol and version, for example `core.1`.
         how: Where the value comes from.
         needs: Inputs without which it does not apply.
         when: A further condition on the item.
@@ -119,6 +136,7 @@ class Dimension:
     higher_is_better: bool
     source: str
     how: Reading | Derived
+    protocol: str = "unversioned"
     needs: frozenset[Need] = field(default_factory=frozenset)
     when: When = _always
     variant: str = ""
@@ -131,6 +149,13 @@ class Dimension:
         if isinstance(self.how, Reading):
             return (self.how,)
         return tuple(part for part in self.how.of.values() if isinstance(part, Reading))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Ids of the dimensions it derives from."""
+        if isinstance(self.how, Reading):
+            return ()
+        return tuple(part for part in self.how.of.values() if isinstance(part, str))
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -146,23 +171,21 @@ class Dimension:
                 return f"needs a {need.replace('_', ' ')}"
         return self.when(item)
 
-    def signature(self, protocol: str, services: Mapping[str, str]) -> Signature:
+    def signature(self, services: Mapping[str, str]) -> Signature:
         """What a value of this dimension depends on.
 
         Args:
-            protocol: Benchmark, protocol and version, for example `core.1`.
             services: Identity of each role, as the panel found it.
         """
         scorers = dict.fromkeys(reading.scorer for reading in self.readings)
-        parts = self.how.of.values() if isinstance(self.how, Derived) else ()
         packages = dict.fromkeys(p for s in scorers for p in ("pillow", *s.packages))
         return Signature.of(
             {
                 "dimension": self.id,
-                "protocol": protocol,
+                "protocol": self.protocol,
                 "variant": self.variant,
                 **{s.name: flat(s.spec()) for s in scorers},
-                "of": "+".join(part for part in parts if isinstance(part, str)),
+                "of": "+".join(self.parts),
                 **{role: services.get(role, "unknown") for role in self.roles},
                 **{name: package_version(name) for name in packages},
                 "editjudge": package_version("editjudge"),

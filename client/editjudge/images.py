@@ -279,8 +279,11 @@ def _to_rgb(picture: Pil.Image, *, deep: bool = False) -> tuple[RGB, tuple[str, 
         wide = np.asarray(picture).astype(np.int64)
         if wide.min() < 0 or wide.max() > 65535:
             raise ValueError("integer pixels outside 0..65535")
-        grey = np.round(wide / 257).astype(np.uint8)
-        return np.stack([grey] * 3, axis=-1), ("16 bits per channel reduced to 8",)
+        # Arrays of 8-bit values are often saved as 16-bit files; read as such they are black.
+        shallow = wide.max() <= 255
+        grey = (wide if shallow else np.round(wide / 257)).astype(np.uint8)
+        note = "16-bit file of 8-bit values" if shallow else "16 bits per channel reduced to 8"
+        return np.stack([grey] * 3, axis=-1), (note,)
     notes = ("16 bits per channel reduced to 8",) if deep else ()
     if picture.has_transparency_data:
         rgba = picture.convert("RGBA")

@@ -101,7 +101,11 @@ def test_a_stack_with_fixed_ports_and_one_model(command: Command, tmp_path: Path
         ran = command("up", "--json", "--config", config)
         assert ran.json["grpc"] == f"grpc://127.0.0.1:{port}"
         assert set(command("status", "--json").json["services"]) == {"quality.piqe"}
-        doctor = command("doctor")
+        assert command("doctor").code == 0
+        wants = tmp_path / "wants.toml"
+        endpoint = f'url = "grpc://127.0.0.1:{port}"\nservices = ["ocr.ppocr"]\n'
+        wants.write_text(f"[endpoints.here]\n{endpoint}")
+        doctor = command("doctor", "--config", wants)
         assert doctor.code == 1
         assert "load the model ocr_ppocr" in doctor.out
     finally:

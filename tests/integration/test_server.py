@@ -19,7 +19,7 @@ import trustme
 from editjudge.config import Endpoint, Secret, Settings, StackSettings
 from editjudge.errors import NotServed, Overloaded, ServiceError, StackError, Unreachable
 from editjudge.panel import Panel
-from editjudge.panel.probes import PROBES
+from editjudge.panel.probes import probe_inputs
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import launcher
 from editjudge_services.runtime.launcher import TritonServer, libpython_folder
@@ -70,7 +70,7 @@ def panel_of(server: TritonServer, **settings: Any) -> Panel:
 
 
 async def ask(panel: Panel) -> Any:
-    return await panel.call("quality.piqe", PROBES["quality.piqe"].inputs())
+    return await panel.call("quality.piqe", probe_inputs("quality"))
 
 
 async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ async def outcomes(
     dimensions: tuple[Dimension, ...], task: str = "", **replies: Any
 ) -> dict[str, Any]:
     known = {d.id: d for d in dimensions}
-    judged = await judge(edit(task, **replies), dimensions, known, FakePanel(*SERVICES), "test.1")
+    judged = await judge(edit(task, **replies), dimensions, known, FakePanel(*SERVICES))
     return dict(judged.outcomes)
 
 

@@ -180,10 +180,15 @@ def test_arrays_of_another_form_are_refused(array: np.ndarray) -> None:
         load_image(array)
 
 
-MASKS: dict[str, tuple[np.ndarray, list[bool], str]] = {
+def _deep_mask() -> bytes:
+    return encoded(Pil.fromarray(np.array([[0, 1, 0]], np.uint16)))
+
+
+MASKS: dict[str, tuple[np.ndarray | bytes, list[bool], str]] = {
     "black and white": (np.array([[0, 255, 255]], np.uint8), [False, True, True], ""),
     "0 and 1": (np.array([[0, 1, 0]], np.uint8), [False, True, False], "1 taken as white"),
     "bool": (np.array([[True, False, True]]), [True, False, True], ""),
+    "0 and 1 in 16 bits": (_deep_mask(), [False, True, False], "16-bit file of 8-bit values"),
     "soft edge": (np.array([[0, 127, 128]], np.uint8), [False, False, True], "128 and above"),
     "empty": (np.zeros((1, 3), np.uint8), [False] * 3, ""),
 }
@@ -191,8 +196,8 @@ MASKS: dict[str, tuple[np.ndarray, list[bool], str]] = {
 
 @pytest.mark.parametrize("case", MASKS)
 def test_masks(case: str) -> None:
-    array, expected, note = MASKS[case]
-    mask = load_mask(array)
+    given, expected, note = MASKS[case]
+    mask = load_mask(given)
     assert mask.selected.tolist() == [expected]
     assert (note in " ".join(mask.notes)) if note else mask.notes == ()
 

@@ -25,7 +25,7 @@ def dimension(name: str, how: Reading | Derived, **more: Any) -> Dimension:
 
 async def judged(of: Edit, *dimensions: Dimension, services: tuple[str, ...] = ()) -> Judgement:
     known = {d.id: d for d in dimensions}
-    return await judge(of, dimensions, known, FakePanel(*services), "test.1")  # type: ignore[arg-type]
+    return await judge(of, dimensions, known, FakePanel(*services))  # type: ignore[arg-type]
 
 
 A = Scripted(key="a")
@@ -149,7 +149,7 @@ async def test_what_a_dimension_derives_from_is_judged_but_not_reported() -> Non
     part = dimension("part", Reading(A, "f"))
     whole = dimension("whole", derived(product, "part"))
     known = {"part": part, "whole": whole}
-    result = await judge(edit(f=4), [whole], known, FakePanel(), "test.1")  # type: ignore[arg-type]
+    result = await judge(edit(f=4), [whole], known, FakePanel())  # type: ignore[arg-type]
     assert list(result.outcomes) == ["whole"]
     assert result.outcomes["whole"] == Scored(value=4, evidence={"parts": {"part": 4.0}})
 
@@ -161,11 +161,35 @@ def test_circles_are_refused() -> None:
         in_order([one], {"one": one, "two": two})
 
 
+async def test_untrained_weights_mark_what_rests_on_them() -> None:
+    class Random(FakePanel):
+        def identities(self) -> dict[str, str]:
+            return {"lpips.vgg": "lpips_vgg/1(untrained=yes)", "ocr.ppocr": "ocr_ppocr/1"}
+
+    network = dimension("network", Reading(Scripted(key="n", needs=("lpips.vgg",)), "f"))
+    reader = dimension("reader", Reading(Scripted(key="r", needs=("ocr.ppocr",)), "f"))
+    both = dimension("both", derived(product, "network", "reader"))
+    asked = [reader, both]
+    known = {d.id: d for d in (network, reader, both)}
+    panel = Random("lpips.vgg", "ocr.ppocr")
+    result = await judge(edit(f=1), asked, known, panel)  # type: ignore[arg-type]
+    assert result.untrained == {"both"}
+
+
+async def test_a_derived_signature_follows_its_parts() -> None:
+    async def signed(variant: str) -> str:
+        part = dimension("part", Reading(A, "f"), variant=variant)
+        whole = dimension("whole", derived(product, "part"))
+        return str((await judged(edit(f=1), part, whole)).signatures["whole"])
+
+    assert await signed("v.1") == await signed("v.1") != await signed("v.2")
+
+
 async def test_the_signature_names_everything_the_number_depends_on() -> None:
     served = Scripted(key="s", needs=("ocr.ppocr",))
     result = await judged(
         edit(f=1),
-        dimension("one", Reading(served, "f"), variant="v.1"),
+        dimension("one", Reading(served, "f"), variant="v.1", protocol="test.1"),
         services=("ocr.ppocr",),
     )
     text = str(result.signatures["one"])

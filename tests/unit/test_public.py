@@ -12,7 +12,7 @@ import editjudge
 from editjudge.benchmarks.registry import dimensions, select
 from editjudge.errors import ConfigError
 from editjudge.panel import SERVICES
-from editjudge.panel.probes import PROBES
+from editjudge.panel.probes import probe_inputs
 from editjudge.signature import Signature
 from editjudge_services.runtime.repository import config_text, model_repository, specialists
 
@@ -38,11 +38,13 @@ def test_dimensions_are_fully_declared(name: str) -> None:
     assert set(dimension.roles) <= set(SERVICES)
 
 
-def test_every_service_has_a_specialist_a_known_answer_and_a_model() -> None:
+def test_every_service_has_a_specialist_a_probe_and_a_model() -> None:
     models = {specialist.name for specialist in specialists()}
     assert models == {name.replace(".", "_") for name in SERVICES}
-    assert set(PROBES) == set(SERVICES)
     assert {folder.name for folder in model_repository().iterdir()} == models
+    for name, contract in SERVICES.items():
+        given = set(probe_inputs(name.partition(".")[0]))
+        assert given == {t.name for t in contract.inputs if not t.optional}
 
 
 @pytest.mark.parametrize("specialist", specialists(), ids=lambda s: s.name)

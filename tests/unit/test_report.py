@@ -33,7 +33,7 @@ async def judged(model: str = "m", **replies: Any) -> Judgement:
         how=Reading(Scripted(key="k"), "f"),
     )
     of = edit(model=model, **replies)
-    return await judge(of, [dimension], {}, FakePanel(), "test.1")  # type: ignore[arg-type]
+    return await judge(of, [dimension], {}, FakePanel())  # type: ignore[arg-type]
 
 
 OUTCOMES = {

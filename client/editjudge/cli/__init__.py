@@ -13,6 +13,7 @@ VERBS = {
     "doctor": "Check every service: reachable, ready, and answering correctly.",
     "down": "End the local stack.",
     "list": "Show the dimensions or the services there are.",
+    "models": "Pull, export and verify model weights.",
     "score": "Judge one edit.",
     "status": "Show the local stack.",
     "up": "Start the local stack in the background.",
@@ -38,7 +39,7 @@ class _Verbs(click.Group):
 
 @click.group(
     cls=_Verbs,
-    context_settings={"auto_envvar_prefix": "EDITJUDGE", "help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="editjudge")
 def root() -> None:

@@ -13,7 +13,7 @@ import click
 from ..config import Settings
 from ..errors import Abstained, ServiceError
 from ..panel import SERVICES, Panel, model_name
-from ..panel.probes import PROBES
+from ..panel.probes import probe_inputs, wrong_answer
 from ..report.result import dumps
 from .options import config_option, endpoint_option, json_option, services_at_hand, settings_of
 
@@ -73,11 +73,12 @@ async def _examine(settings: Settings) -> list[Finding]:
             )
             for url, problem in panel.problems.items()
         ]
-        wanted = {name for e in settings.endpoints.values() for name in e.services or SERVICES}
+        demanded = {name for e in settings.endpoints.values() for name in e.services}
         # What an unreachable endpoint may serve is its own problem's business, named above.
-        known = [n for n in SERVICES if n in panel.services or not panel.problems]
-        timeout = settings.probe_timeout
-        return findings + [await _check(panel, n, timeout) for n in known if n in wanted]
+        wanted = [n for n in SERVICES if n in panel.services or (n in demanded and not findings)]
+        if not wanted and not findings:
+            wanted = list(SERVICES)
+        return findings + [await _check(panel, n, settings.probe_timeout) for n in wanted]
 
 
 async def _check(panel: Panel, name: str, timeout: float) -> Finding:
@@ -92,7 +93,8 @@ async def _check(panel: Panel, name: str, timeout: float) -> Finding:
         finding.round_trip_ms = await _round_trip(
             bound.endpoint.ready, bound.identity.model, timeout
         )
-        wrong = PROBES[name].wrong(await panel.call(name, PROBES[name].inputs()))
+        reply = await panel.call(name, probe_inputs(name.partition(".")[0]))
+        wrong = wrong_answer(name, reply, bound.identity.parameters)
     except (ServiceError, Abstained) as error:
         finding.problem, finding.mend = str(error), "see the server's log"
         return finding

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..client import with_local_stack
-from ..config import Endpoint, Settings, load_settings
+from ..config import Settings, load_settings
 from ..errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,8 +47,8 @@ def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Setting
     Raises:
         ConfigError: a setting cannot be used.
     """
-    flags = {url: {"url": url} for url in endpoints} or None
-    return load_settings(config, endpoints=flags)
+    settings = load_settings(config)
+    return settings.at(*endpoints) if endpoints else settings
 
 
 @contextmanager
@@ -77,4 +77,4 @@ def services_at_hand(
         return
     say("starting the local services for this call (editjudge up keeps them running) …")
     with temporary_stack(settings.stack) as server:
-        yield settings.model_copy(update={"endpoints": {"local": Endpoint(url=server.url)}})
+        yield settings.at(server.url)

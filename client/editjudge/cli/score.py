@@ -88,10 +88,13 @@ def show(judgement: Judgement, *, as_json: bool) -> None:
     if as_json:
         click.echo(dumps(_as_json(judgement)))
         return
-    from ..report.table import console, verdict_table
+    from ..report.table import console, skipped, verdict_table
 
     console().print(verdict_table(judgement))
-    pictures = (*judgement.edit.item.sources, judgement.edit.image, judgement.edit.item.mask)
+    for reason, names in skipped(judgement).items():
+        click.echo(f"not judged, {reason}: {', '.join(names)}")
+    item = judgement.edit.item
+    pictures = (*item.sources, judgement.edit.image, item.mask, item.target)
     for picture in filter(None, pictures):
         for line in picture.notes:
             click.echo(f"note: {picture.name}: {line}", err=True)

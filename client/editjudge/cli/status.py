@@ -7,7 +7,7 @@ import time
 
 import click
 
-from ..config import Endpoint, Settings
+from ..config import load_settings
 from ..local import running_stack
 from ..panel import Panel
 from ..report.result import dumps
@@ -39,6 +39,5 @@ def command(as_json: bool) -> int:
 
 
 async def _services(url: str) -> tuple[dict[str, str], str]:
-    settings = Settings(endpoints={"local": Endpoint(url=url)})
-    async with Panel(settings) as panel:
+    async with Panel(load_settings().at(url)) as panel:
         return panel.identities(), "; ".join(panel.problems.values())

@@ -18,8 +18,22 @@ from .triton import Identity, Reply, TritonEndpoint
 __all__ = ["SERVICES", "Panel", "Service"]
 
 SERVICES: Mapping[str, Contract] = {
-    "quality.piqe": CONTRACTS["quality"],
-    "ocr.ppocr": CONTRACTS["ocr"],
+    name: CONTRACTS[name.partition(".")[0]]
+    for name in (
+        "quality.piqe",
+        "quality.qinsight",
+        "aesthetics.artimuse",
+        "ocr.ppocr",
+        "ocr.got",
+        "features.dinov3",
+        "features.dinov2",
+        "clip.vit_b_32",
+        "lpips.vgg",
+        "lpips.alex",
+        "segmenter.grounded_sam",
+        "segmenter.grounded_sam_huge",
+        "segmenter.sa2va",
+    )
 }
 """Every service editjudge knows, as `role.variant`; the model is named `role_variant`."""
 

@@ -1,9 +1,15 @@
-"""Known answers: one generated input per role, and what a sound service says to it."""
+"""Known answers: one generated request per role, and what a sound service says to it.
+
+Services without weights of their own have an answer everyone knows. The others declare,
+in their identity, what their weights said to the same request when they were exported:
+their fingerprint.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from PIL import Image as Pil
@@ -13,27 +19,13 @@ from ..images import RGB, load_image
 from .triton import Reply
 
 PROBE_TEXT = "JUDGE 2047"
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A question with a known answer.
-
-    Attributes:
-        image: Makes the input: uint8 RGB (H, W, 3), the same on every machine.
-        wrong: Says what is wrong with a reply; None where it is right.
-    """
-
-    image: Callable[[], RGB]
-    wrong: Callable[[Reply], str | None]
-
-    def inputs(self) -> Mapping[str, bytes]:
-        """The request."""
-        return {"IMAGE": load_image(self.image(), "probe image").encoded}
+FINGERPRINT = "fingerprint"
+TOLERANCE = 1e-3
+_MOST = 8
 
 
 def text_image() -> RGB:
-    """Black letters on white, 128x384."""
+    """Black letters on white, 128x384, uint8 RGB."""
     picture = Pil.new("RGB", (384, 128), "white")
     font = ImageFont.load_default(size=48)
     ImageDraw.Draw(picture).text((24, 34), PROBE_TEXT, fill="black", font=font)
@@ -41,33 +33,79 @@ def text_image() -> RGB:
 
 
 def texture_image() -> RGB:
-    """A smooth gradient with seeded noise, 128x128: integer arithmetic only."""
+    """A smooth gradient with seeded noise, 128x128, uint8 RGB: integer arithmetic only."""
     rows, columns = np.mgrid[0:128, 0:128]
     noise = np.random.default_rng(0).integers(-24, 25, size=(128, 128))
     grey = np.clip(rows + columns // 2 + 32 + noise, 0, 255).astype(np.uint8)
     return np.stack([grey] * 3, axis=-1)
 
 
-def reads_the_text(reply: Reply) -> str | None:
-    """Whether a reader read `PROBE_TEXT`."""
+def probe_inputs(role: str) -> dict[str, bytes]:
+    """The request that every service of a role is probed with."""
+    text, texture = (load_image(make()).encoded for make in (text_image, texture_image))
+    match role:
+        case "lpips":
+            turned = load_image(np.ascontiguousarray(texture_image()[::-1])).encoded
+            return {"IMAGE_A": texture, "IMAGE_B": turned}
+        case "segmenter":
+            return {"IMAGE": text, "PROMPT": b"the text."}
+        case "ocr":
+            return {"IMAGE": text}
+    return {"IMAGE": texture}
+
+
+def fingerprint(role: str, reply: Reply) -> list[float]:
+    """What weights say to the probe, in at most eight numbers rounded to four decimals."""
+    match role:
+        case "ocr":
+            values = [float(ord(letter)) for letter in bytes(reply["TEXT"]).decode("utf-8")]
+        case "segmenter":
+            mask = bytes(reply["MASK"])
+            values = [_share(mask) if mask else -1.0, *np.asarray(reply["SCORE"]).tolist()]
+        case "features" | "clip":
+            values = np.asarray(reply["EMBEDDING"]).tolist()
+        case "lpips":
+            values = np.asarray(reply["DISTANCE"]).tolist()
+        case _:
+            values = np.asarray(reply["SCORE"]).tolist()
+    return [round(value, 4) for value in values[:_MOST]]
+
+
+def wrong_answer(service: str, reply: Reply, declared: Mapping[str, str]) -> str | None:
+    """What is wrong with a service's reply to its probe; None where nothing is known to be.
+
+    Args:
+        declared: The parameters of its identity.
+    """
+    if service in _KNOWN:
+        return _KNOWN[service](reply)
+    if FINGERPRINT not in declared:
+        return None
+    expected = [float(value) for value in declared[FINGERPRINT].split(",") if value]
+    got = fingerprint(service.partition(".")[0], reply)
+    if len(got) == len(expected) and np.allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE):
+        return None
+    return f"says {got} to the probe, its weights said {expected} when they were exported"
+
+
+def _share(mask: bytes) -> float:
+    with Pil.open(io.BytesIO(mask)) as picture:
+        return float(np.asarray(picture.convert("L")).astype(bool).mean())
+
+
+def _reads_the_text(reply: Reply) -> str | None:
     read = bytes(reply["TEXT"]).decode("utf-8", "replace")
     same = "".join(read.split()).upper() == PROBE_TEXT.replace(" ", "")
     return None if same else f"read {read!r}, the image says {PROBE_TEXT!r}"
 
 
-def scores(expected: float, tolerance: float) -> Callable[[Reply], str | None]:
-    """Whether a score is the known one."""
-
-    def check(reply: Reply) -> str | None:
-        value = float(np.asarray(reply["SCORE"])[0])
-        off = abs(value - expected) > tolerance
-        return f"scored {value:.6f}, not {expected:.6f} ± {tolerance:g}" if off else None
-
-    return check
+def _scores(reply: Reply, expected: float) -> str | None:
+    value = float(np.asarray(reply["SCORE"])[0])
+    off = abs(value - expected) > TOLERANCE
+    return f"scored {value:.6f}, not {expected:.6f}" if off else None
 
 
-PROBES: Mapping[str, Probe] = {
-    "ocr.ppocr": Probe(text_image, reads_the_text),
-    "quality.piqe": Probe(texture_image, scores(0.26997, 1e-3)),
+_KNOWN: Mapping[str, Callable[[Reply], str | None]] = {
+    "ocr.ppocr": _reads_the_text,
+    "quality.piqe": partial(_scores, expected=0.26997),
 }
-"""By `role.variant`."""

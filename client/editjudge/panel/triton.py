@@ -59,7 +59,8 @@ class Identity:
     parameters: Mapping[str, str]
 
     def __str__(self) -> str:
-        declared = ",".join(f"{k}={v}" for k, v in sorted(self.parameters.items()))
+        shown = {k: v for k, v in self.parameters.items() if k != "fingerprint"}
+        declared = ",".join(f"{k}={v}" for k, v in sorted(shown.items()))
         return f"{self.model}/{self.version}" + (f"({declared})" if declared else "")
 
 

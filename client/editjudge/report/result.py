@@ -26,6 +26,7 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
         "sample": _sample(judgement.edit),
         "verdicts": [
             verdict(judgement.dimensions[name], outcome, judgement.signatures[name])
+            | {"untrained": name in judgement.untrained}
             for name, outcome in judgement.outcomes.items()
         ],
         "services": dict(judgement.services),

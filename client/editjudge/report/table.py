@@ -11,8 +11,17 @@ from rich.text import Text
 from ..column import Cell, Column
 from ..dimension import Dimension
 from ..run.judge import Judgement
-from ..verdict import Failed, Outcome, Scored, Unscored
+from ..verdict import (
+    Failed,
+    MissingOutput,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Scored,
+    Unscored,
+)
 
+_SKIPPED = (NotApplicable, NotServed, MissingOutput)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
 
 
@@ -33,7 +42,7 @@ def value_text(value: float, dimension: Dimension) -> str:
 
 
 def verdict_table(judgement: Judgement) -> Table:
-    """One judged edit: a row per dimension, the reason where there is no number."""
+    """One judged edit: a row per dimension that was judged."""
     table = Table(title=None, expand=False)
     table.add_column("dimension", no_wrap=True, overflow="fold")
     table.add_column("value", justify="right", no_wrap=True)
@@ -41,18 +50,32 @@ def verdict_table(judgement: Judgement) -> Table:
     table.add_column("", no_wrap=True)
     table.add_column("note", overflow="fold")
     for name, outcome in judgement.outcomes.items():
+        if isinstance(outcome, _SKIPPED):
+            continue
         dimension = judgement.dimensions[name]
         low, high = dimension.range
         style = _STYLES.get(outcome.status, "dim")
         shown = value_text(outcome.value, dimension) if isinstance(outcome, Scored) else "-"
+        about = note(outcome)
+        if name in judgement.untrained:
+            about = "; ".join(filter(None, ["UNTRAINED weights, not a result", about]))
         table.add_row(
             Text(name, style),
             Text(shown, style),
             f"{low:g}..{high:g}",
             arrow(dimension.higher_is_better),
-            Text(note(outcome), style),
+            Text(about, style),
         )
     return table
+
+
+def skipped(judgement: Judgement) -> dict[str, list[str]]:
+    """Why dimensions were not judged, each reason with the dimensions it concerns."""
+    reasons: dict[str, list[str]] = {}
+    for name, outcome in judgement.outcomes.items():
+        if isinstance(outcome, _SKIPPED):
+            reasons.setdefault(outcome.reason, []).append(name)
+    return reasons
 
 
 def note(outcome: Outcome) -> str:

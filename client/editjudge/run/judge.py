@@ -33,6 +33,7 @@ class Judgement:
         outcomes: By dimension id, in the order asked for.
         signatures: Of each outcome, by dimension id.
         services: Identity of the services that were at hand.
+        untrained: Dimensions judged with random weights: their values are no results.
     """
 
     edit: Edit
@@ -40,6 +41,7 @@ class Judgement:
     outcomes: Mapping[str, Outcome]
     signatures: Mapping[str, Signature]
     services: Mapping[str, str] = field(default_factory=dict)
+    untrained: frozenset[str] = frozenset()
 
     @property
     def failed(self) -> bool:
@@ -52,7 +54,6 @@ async def judge(
     dimensions: Iterable[Dimension],
     known: Mapping[str, Dimension],
     panel: Panel,
-    protocol: str,
 ) -> Judgement:
     """Judge one edit on the given dimensions.
 
@@ -60,7 +61,6 @@ async def judge(
 
     Args:
         known: All dimensions by id, for what the given ones derive from.
-        protocol: For signatures.
     """
     asked = tuple(dimensions)
     known = {**known, **{d.id: d for d in asked}}
@@ -76,13 +76,28 @@ async def judge(
     for dimension in plan.dimensions:
         outcomes[dimension.id] = _within(dimension, _outcome(dimension, readings, outcomes))
     identities = panel.identities()
+    random = [role for role, identity in identities.items() if "untrained=yes" in identity]
     return Judgement(
         edit=edit,
         dimensions={d.id: d for d in asked},
         outcomes={d.id: outcomes[d.id] for d in asked},
-        signatures={d.id: d.signature(protocol, identities) for d in asked},
+        signatures={d.id: _signature(d, known, identities) for d in asked},
         services=identities,
+        untrained=frozenset(d.id for d in asked if _roles(d, known) & set(random)),
     )
+
+
+def _signature(
+    dimension: Dimension, known: Mapping[str, Dimension], identities: Mapping[str, str]
+) -> Signature:
+    """A dimension's signature, with those of the dimensions it derives from."""
+    parts = [_signature(known[part], known, identities).digest for part in dimension.parts]
+    return dimension.signature(identities) | {"parts": "+".join(parts)}
+
+
+def _roles(dimension: Dimension, known: Mapping[str, Dimension]) -> set[str]:
+    """The services that a dimension calls, itself or through what it derives from."""
+    return set(dimension.roles).union(*(_roles(known[part], known) for part in dimension.parts))
 
 
 async def _call(

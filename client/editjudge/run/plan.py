@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..dimension import Derived, Dimension, Scorer
+from ..dimension import Dimension, Scorer
 from ..item import Edit
 from ..verdict import MissingOutput, NotApplicable, NotServed, Skip
 
@@ -65,10 +65,8 @@ def in_order(
     def add(dimension: Dimension, above: tuple[str, ...]) -> None:
         if dimension.id in above:
             raise ValueError(f"dimensions in a circle: {' -> '.join((*above, dimension.id))}")
-        if isinstance(dimension.how, Derived):
-            for part in dimension.how.of.values():
-                if isinstance(part, str):
-                    add(known[part], (*above, dimension.id))
+        for part in dimension.parts:
+            add(known[part], (*above, dimension.id))
         done.setdefault(dimension.id, dimension)
 
     for dimension in dimensions:

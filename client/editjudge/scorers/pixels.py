@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as Pil
 
 from ..dimension import Scorer
 from ..images import RGB, Image
 from ..item import Edit
 from ..pixels import Degenerate, align, mse, psnr_from_mse, ssim
 from ..verdict import Evidence, Scored, Unscored, Verdict
+from .regions import Reference, fitted, selected
 
 if TYPE_CHECKING:
     from ..panel import Panel
-
-Reference: TypeAlias = Literal["source", "target"]
-Region: TypeAlias = Literal["whole", "inside", "outside"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +52,13 @@ class PixelComparison(Scorer):
 
     def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
-        reference = getattr(edit.item, self.reference)
+        reference: Image = getattr(edit.item, self.reference)
         try:
             edited, evidence = self._brought_to(edit.output, reference)
         except Degenerate as degenerate:
             verdict = Unscored(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(wanted, verdict)
-        regions = {field: _region(edit, field, reference.size) for field in wanted}
+        regions = {f: selected(edit, f.rpartition(".")[2], reference.size) for f in wanted}
         return {
             field: _verdict(field, reference.rgb, edited, region, evidence)
             for field, region in regions.items()
@@ -77,30 +74,16 @@ class PixelComparison(Scorer):
                 "rotation_degrees": round(found.rotation_degrees, 3),
                 "translation": [round(float(v), 2) for v in found.translation],
             }
-        if output.size == reference.size:
-            return output.rgb, {}
-        resized = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
-        (w, h), (width, height) = output.size, reference.size
-        return np.asarray(resized), {"resized": f"{w}x{h} to {width}x{height} (Lanczos)"}
-
-
-def _region(edit: Edit, field: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
-    """The pixels that count, at the reference's size; None for all of them."""
-    region = field.rpartition(".")[2]
-    if region == "whole":
-        return None
-    if edit.item.mask is None:
-        raise ValueError(f"{field} of {edit.item.id} needs a mask")
-    selected = edit.item.mask.fitted(size).selected
-    return selected if region == "inside" else ~selected
+        image, note = fitted(output, reference)
+        return image.rgb, note
 
 
 def _verdict(
     field: str, reference: RGB, edited: RGB, region: NDArray[np.bool_] | None, evidence: Evidence
 ) -> Verdict:
     metric = field.partition(".")[0]
-    share = 1.0 if region is None else float(region.mean())
-    evidence = {**evidence, "region_share": round(share, 6)}
+    if region is not None:
+        evidence = {**evidence, "region_share": round(float(region.mean()), 6)}
     try:
         if metric == "ssim":
             return Scored(value=ssim(reference, edited, region), evidence=evidence)

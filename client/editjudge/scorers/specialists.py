@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from ..dimension import Scorer
+from ..dimension import ServiceScorer
 from ..item import Edit
 from ..verdict import Scored, Verdict
 
@@ -21,22 +21,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Quality(Scorer):
+class Quality(ServiceScorer):
     """A no-reference quality specialist's score of the edited image alone.
 
     Field `score`, in [0, 1], higher is better.
-
-    Attributes:
-        service: The specialist, as `role.variant`.
     """
 
     name: ClassVar[str] = "quality"
-    service: str = "quality.piqe"
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The specialist."""
-        return (self.service,)
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
@@ -48,25 +39,16 @@ class Quality(Scorer):
 
 
 @dataclass(frozen=True)
-class TextContent(Scorer):
+class TextContent(ServiceScorer):
     """How much of the target text the edited image shows (I2I-Bench, section 3.2).
 
     Field `accuracy` = 1 - Levenshtein(read, target) / max(len(read), len(target)), in
     [0, 1], over Unicode code points of both texts after `comparable`. No text read where
     some is due scores 0; it is an answer, not a failure.
-
-    Attributes:
-        service: The reader, as `role.variant`.
     """
 
     name: ClassVar[str] = "text_content"
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz",)
-    service: str = "ocr.ppocr"
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The reader."""
-        return (self.service,)
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]

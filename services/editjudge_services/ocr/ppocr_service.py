@@ -8,7 +8,8 @@ from typing import ClassVar
 from editjudge.errors import Abstained
 from editjudge.panel.contracts import OCR
 
-from ..runtime.specialist import Outputs, Request, Specialist, digest_of
+from ..runtime.specialist import Outputs, Request, Specialist
+from ..zoo.artefact import digest_of
 from .ppocr import WEIGHTS, PpOcrReader
 
 
@@ -17,6 +18,7 @@ class PpOcr(Specialist):
 
     name = "ocr_ppocr"
     contract = OCR
+    packages = ("onnxruntime", "opencv-python-headless", "pillow", "rapidocr")
     identity: ClassVar = {
         "implementation": "ppocr.1",
         "weights": digest_of(WEIGHTS),

@@ -19,6 +19,7 @@ class Piqe(Specialist):
 
     name = "quality_piqe"
     contract = QUALITY
+    packages = ("numpy", "opencv-python-headless", "pillow")
     identity: ClassVar = {"implementation": "piqe.1", "weights": "none", "precision": "fp64"}
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:

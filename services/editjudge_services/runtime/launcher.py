@@ -28,6 +28,7 @@ from pathlib import Path
 
 from editjudge.config import StackSettings
 from editjudge.errors import MissingExtra, StackError
+from editjudge.local import state_dir
 
 from .repository import materialise
 
@@ -200,13 +201,15 @@ def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonSer
     Raises:
         StackError: it cannot start; the log's last error is in the message.
     """
-    with tempfile.TemporaryDirectory(prefix="editjudge-log-") as folder:
-        server = TritonServer(Path(folder) / "triton.log", settings)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+    log = state_dir() / f"triton-{os.getpid()}.log"
+    server = TritonServer(log, settings)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        # Where it did not start, the log stays: the error names it.
+        log.unlink(missing_ok=True)
 
 
 def serve_extra_installed() -> bool:

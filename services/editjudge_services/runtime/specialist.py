@@ -5,7 +5,6 @@ Everything else (decoding, batching, errors, metrics, configuration) is the runt
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,8 @@ from numpy.typing import NDArray
 
 from editjudge.errors import Abstained
 from editjudge.panel.contracts import Contract
+
+from ..zoo.artefact import Precision, load_artefact
 
 Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str | bytes]"
 """One reply by tensor name, without the batch axis."""
@@ -35,17 +36,12 @@ class Request:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
-def digest_of(weights: Mapping[str, str]) -> str:
-    """One digest for several weight files.
+class BadRequest(ValueError):
+    """A request that can be decoded but not judged: its caller's mistake, told in one line."""
 
-    Args:
-        weights: File name to sha256.
 
-    Returns:
-        `sha256:` and 16 hex digits, the same whatever the order of the files.
-    """
-    text = "\n".join(f"{name} {digest}" for name, digest in sorted(weights.items()))
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
+class Unavailable(RuntimeError):
+    """Something this model calls does not answer; asking again later can help."""
 
 
 class Specialist(ABC):
@@ -55,20 +51,33 @@ class Specialist(ABC):
         name: The model's name, `role_variant`.
         contract: What its role takes and gives.
         identity: What a signature says of it: implementation, weights, precision.
+        packages: Distributions whose version can change its answers; named in its identity.
         max_batch: Requests handed over at once, at most.
         max_queue: Requests waiting, at most; beyond that they are rejected.
         queue_seconds: How long a request may wait before it is rejected.
-        entry: The manifest entry whose exported weights it serves; "" for none. Then it is
-            loaded only where they are installed, and `identity` is completed with theirs.
+        entry: The manifest entry whose exported weights it serves; "" for none.
     """
 
     name: ClassVar[str]
     contract: ClassVar[Contract]
     identity: ClassVar[Mapping[str, str]]
+    packages: ClassVar[tuple[str, ...]] = ()
     max_batch: ClassVar[int] = 8
     max_queue: ClassVar[int] = 128
     queue_seconds: ClassVar[float] = 60.0
     entry: ClassVar[str] = ""
+
+    @classmethod
+    def installed(cls, precision: Precision) -> Mapping[str, str] | None:
+        """What completes `identity` on this machine; None where it cannot be served here.
+
+        Raises:
+            ConfigError: what is installed cannot be read.
+        """
+        if not cls.entry:
+            return {}
+        artefact = load_artefact(cls.entry, precision)
+        return artefact.identity if artefact else None
 
     def load(self, declared: Mapping[str, str]) -> None:
         """Load weights and warm up; the model is ready once this returns.
@@ -88,4 +97,8 @@ class Specialist(ABC):
 
         Returns:
             For each request in order its outputs, or why there is no value for it.
+
+        Raises:
+            BadRequest: a request of the batch cannot be judged; it is asked again alone.
+            Unavailable: something that this model calls does not answer.
         """

@@ -18,10 +18,10 @@ from pathlib import Path
 from filelock import Timeout
 
 from editjudge.config import StackSettings
-from editjudge.errors import EditjudgeError, StackError
+from editjudge.errors import EditjudgeError, MissingExtra, StackError
 from editjudge.local import StackState, running_stack, stack_lock, state_dir, state_file
 
-from .launcher import TritonServer
+from .launcher import TritonServer, serve_extra_installed
 
 log = logging.getLogger(__name__)
 _MAX_RESTARTS = 5
@@ -33,7 +33,10 @@ def up(settings: StackSettings) -> StackState:
 
     Raises:
         StackError: one runs already (the message has its address), or it does not start.
+        MissingExtra: its packages are not installed.
     """
+    if not serve_extra_installed():
+        raise MissingExtra("the local stack", "serve")
     if (running := running_stack()) is not None:
         raise StackError(f"a local stack runs already at {running.grpc}", "editjudge down ends it")
     folder = state_dir()

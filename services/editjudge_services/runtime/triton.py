@@ -18,7 +18,7 @@ from editjudge.errors import Abstained, ImageError
 from editjudge.images import decode, load_mask
 from editjudge.panel.contracts import ABSTAINED, Tensor
 
-from .specialist import Outputs, Request, Specialist
+from .specialist import BadRequest, Outputs, Request, Specialist, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,8 @@ class _Adaptor:
             return self._specialist.infer(batch)
         except Exception as error:
             if len(batch) == 1:
-                log.exception("%s failed", self.kind.name)
+                if not isinstance(error, BadRequest | Unavailable):
+                    log.exception("%s failed", self.kind.name)
                 return [error]
         return [self._infer([one])[0] for one in batch]
 
@@ -124,6 +125,12 @@ class _Adaptor:
             case Abstained(kind=kind, reason=reason):
                 self._counters["abstained"].increment(1)
                 return self._error(f"{ABSTAINED}/{kind}: {reason}", pb.TritonError.INVALID_ARG)
+            case BadRequest():
+                self._counters["refused"].increment(1)
+                return self._error(str(answer), pb.TritonError.INVALID_ARG)
+            case Unavailable():
+                self._counters["failed"].increment(1)
+                return self._error(str(answer), pb.TritonError.UNAVAILABLE)
             case Exception():
                 self._counters["failed"].increment(1)
                 text = f"{type(answer).__name__}: {answer}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -17,8 +18,6 @@ from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from editjudge.errors import ConfigError
-
-from ..runtime.specialist import digest_of
 
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 RECORD = "artefact.json"
@@ -68,11 +67,13 @@ class Artefact(BaseModel):
 
     @property
     def identity(self) -> dict[str, str]:
-        """What a signature says of the weights."""
+        """What a served model declares of its weights; signatures leave the fingerprint out."""
+        said = ",".join(f"{value:.4f}" for value in self.fingerprint)
         return {
             "entry": self.entry,
             "precision": self.precision,
             "weights": digest_of(self.files),
+            **({"fingerprint": said} if said else {}),
             **({"untrained": "yes"} if self.untrained else {}),
         }
 
@@ -98,6 +99,19 @@ class Artefact(BaseModel):
                 raise ConfigError(
                     f"{path} was changed", f"run: editjudge models export {self.entry}"
                 )
+
+
+def digest_of(weights: Mapping[str, str]) -> str:
+    """One digest for several weight files.
+
+    Args:
+        weights: File name to sha256.
+
+    Returns:
+        `sha256:` and 16 hex digits, the same whatever the order of the files.
+    """
+    text = "\n".join(f"{name} {digest}" for name, digest in sorted(weights.items()))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def models_dir() -> Path:

@@ -7,11 +7,19 @@ from itertools import product
 from ...dimension import Dimension, Reading
 from ...item import Need
 from ...pixels import PSNR_CAP
-from ...scorers.pixels import PixelComparison, Reference, Region
+from ...scorers.pixels import PixelComparison
+from ...scorers.regions import Reference, Region
+from ...scorers.similarity import FeatureSimilarity, Lpips
 from ...scorers.specialists import Quality, TextContent
 
 PROTOCOL = "core.1"
 
+_AGAINST: dict[tuple[Reference, Region], str] = {
+    ("source", "whole"): "How little of the source was changed?",
+    ("source", "outside"): "How well is the source kept outside the mask?",
+    ("target", "whole"): "How close is the result to the target?",
+    ("target", "inside"): "How close is the result to the target inside the mask?",
+}
 _GIE = "GIE-Bench, section 3.5"
 # By metric: variant, range, whether higher is better, unit and source.
 _METRICS = {
@@ -21,56 +29,106 @@ _METRICS = {
     "aligned_psnr": (f"psnr.rgb.cap{PSNR_CAP:g}.sift", (0.0, PSNR_CAP), True, "dB", _GIE),
     "aligned_mse": ("mse.rgb.sift", (0.0, 65025.0), False, "", _GIE),
 }
-_AGAINST: dict[tuple[Reference, Region], str] = {
-    ("source", "whole"): "How little of the source was changed?",
-    ("source", "outside"): "How well is the source kept outside the mask?",
-    ("target", "whole"): "How close is the result to the target?",
-    ("target", "inside"): "How close is the result to the target inside the mask?",
+_COSINE = (FeatureSimilarity, "cosine.pool", (-1.0, 1.0), True)
+_DISTANCE = (Lpips, "lpips.weight", (0.0, 10.0), False)
+# By service: the way of judging, variant, range, whether higher is better; and source.
+_SEEN = {
+    "features.dinov3": (*_COSINE, "I2I-Bench, eq. 2"),
+    "features.dinov2": (*_COSINE, "Co-EditBench, section 4 (DINO)"),
+    "clip.vit_b_32": (*_COSINE, "GIE-Bench, section 3.5; Omni IIE Bench"),
+    "lpips.vgg": (*_DISTANCE, "Zhang et al. 2018; Omni IIE Bench"),
+    "lpips.alex": (*_DISTANCE, "Zhang et al. 2018"),
+}
+_QUALITY = {
+    "quality.piqe": (
+        "How free of visible distortion is the result? (a baseline without weights)",
+        "piqe.baseline",
+        "PIQE, Venkatanath et al., NCC 2015; as 1 - PIQE/100",
+    ),
+    "quality.qinsight": (
+        "How good is the quality of the result?",
+        "qinsight.greedy",
+        "I2I-Bench, section 3.2 (Q-Insight); as (rating - 1)/4",
+    ),
+    "aesthetics.artimuse": (
+        "How beautiful is the result?",
+        "artimuse.expectation",
+        "I2I-Bench, section 3.2 (ArtiMuse); as score/100",
+    ),
 }
 
 
-def _pixel(metric: str, reference: Reference, region: Region, asks: str) -> Dimension:
+def _needs(reference: Reference, region: Region) -> frozenset[Need]:
+    return frozenset({reference} if region == "whole" else {reference, "mask"})
+
+
+def _pixel(metric: str, reference: Reference, region: Region) -> Dimension:
     variant, bounds, higher, unit, source = _METRICS[metric]
-    aligned = metric.startswith("aligned_")
-    scorer = PixelComparison(reference, aligned=aligned)
-    needs: set[Need] = {reference} if region == "whole" else {reference, "mask"}
+    scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
     return Dimension(
         id=f"core.{metric}.{reference}.{region}",
-        asks=asks,
+        asks=_AGAINST[reference, region],
         range=bounds,
         higher_is_better=higher,
         source=source,
+        protocol=PROTOCOL,
         how=Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
-        needs=frozenset(needs),
+        needs=_needs(reference, region),
         variant=variant,
         unit=unit,
         tolerance=1e-9,
     )
 
 
-DIMENSIONS: tuple[Dimension, ...] = (
-    *(
-        _pixel(metric, reference, region, asks)
-        for metric, ((reference, region), asks) in product(_METRICS, _AGAINST.items())
-    ),
-    Dimension(
-        id="core.text_content_accuracy",
+def _seen(service: str, reference: Reference, region: Region) -> Dimension:
+    scorer, variant, bounds, higher, source = _SEEN[service]
+    return Dimension(
+        id=f"core.{service}.{reference}.{region}",
+        asks=_AGAINST[reference, region],
+        range=bounds,
+        higher_is_better=higher,
+        source=source,
+        protocol=PROTOCOL,
+        how=Reading(scorer(service, reference), region),
+        needs=_needs(reference, region),
+        variant=variant,
+        tolerance=1e-4,
+    )
+
+
+def _alone(service: str) -> Dimension:
+    asks, variant, source = _QUALITY[service]
+    return Dimension(
+        id=f"core.{service}",
+        asks=asks,
+        range=(0.0, 1.0),
+        higher_is_better=True,
+        source=source,
+        protocol=PROTOCOL,
+        how=Reading(Quality(service), "score"),
+        variant=variant,
+        tolerance=1e-6 if service == "quality.piqe" else 1e-2,
+    )
+
+
+def _text(name: str, service: str, reader: str) -> Dimension:
+    return Dimension(
+        id=name,
         asks="Does the result show the target text, letter by letter?",
         range=(0.0, 1.0),
         higher_is_better=True,
-        source="I2I-Bench, section 3.2 (reader: PP-OCR)",
-        how=Reading(TextContent("ocr.ppocr"), "accuracy"),
+        source=f"I2I-Bench, section 3.2 (reader: {reader})",
+        protocol=PROTOCOL,
+        how=Reading(TextContent(service), "accuracy"),
         needs=frozenset({"target_text"}),
-        variant="levenshtein.nfkc.ppocr",
-    ),
-    Dimension(
-        id="core.quality.piqe",
-        asks="How free of visible distortion is the result? (a baseline without weights)",
-        range=(0.0, 1.0),
-        higher_is_better=True,
-        source="PIQE, Venkatanath et al., NCC 2015; as 1 - PIQE/100",
-        how=Reading(Quality("quality.piqe"), "score"),
-        variant="piqe.baseline",
-        tolerance=1e-6,
-    ),
+        variant=f"levenshtein.nfkc.{service.partition('.')[2]}",
+    )
+
+
+DIMENSIONS: tuple[Dimension, ...] = (
+    *(_pixel(metric, *against) for metric, against in product(_METRICS, _AGAINST)),
+    *(_seen(service, *against) for service, against in product(_SEEN, _AGAINST)),
+    _text("core.text_content_accuracy", "ocr.ppocr", "PP-OCR"),
+    _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),
+    *map(_alone, _QUALITY),
 )

@@ -1,0 +1,58 @@
+"""What scorers share: regions of an item's mask, and images brought to a reference's size."""
+
+from __future__ import annotations
+
+import io
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..errors import Abstained
+from ..images import Image, load_image
+from ..item import Edit
+from ..verdict import Evidence
+
+Reference: TypeAlias = Literal["source", "target"]
+Region: TypeAlias = Literal["whole", "inside", "outside"]
+
+
+def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
+    """The pixels of a region at a given size (width, height); None for the whole image.
+
+    Raises:
+        ValueError: the item has no mask; the planner does not let this happen.
+    """
+    if region == "whole":
+        return None
+    if edit.item.mask is None:
+        raise ValueError(f"{region} of {edit.item.id} needs a mask")
+    inside = edit.item.mask.fitted(size).selected
+    return inside if region == "inside" else ~inside
+
+
+def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
+    """A region as a service takes it: `{"MASK": PNG}`, nothing for the whole image.
+
+    Raises:
+        Abstained: `degenerate`, when the region has no pixel.
+    """
+    mask = selected(edit, region, size)
+    if mask is None:
+        return {}
+    if not mask.any():
+        raise Abstained("degenerate", f"the region {region} the mask has no pixel")
+    buffer = io.BytesIO()
+    Pil.fromarray(mask).save(buffer, "PNG")
+    return {"MASK": buffer.getvalue()}
+
+
+def fitted(output: Image, reference: Image) -> tuple[Image, Evidence]:
+    """An edited image at its reference's size (Lanczos), and a note where that changed it."""
+    if output.size == reference.size:
+        return output, {}
+    resized = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
+    (w, h), (width, height) = output.size, reference.size
+    note = f"{w}x{h} to {width}x{height} (Lanczos)"
+    return load_image(resized, output.name), {"resized": note}

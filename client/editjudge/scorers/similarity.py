@@ -1,0 +1,126 @@
+"""Comparing what networks see: feature cosines and LPIPS, whole or within a region."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dimension import ServiceScorer
+from ..errors import Abstained
+from ..images import Image
+from ..item import Edit
+from ..verdict import Scored, Verdict, unscored
+from .regions import Reference, encoded_region, fitted
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+Vector: TypeAlias = NDArray[np.float64]
+FeatureRule: TypeAlias = Literal["pool", "pool_any", "zero"]
+LpipsRule: TypeAlias = Literal["weight", "zero"]
+
+
+@dataclass(frozen=True)
+class FeatureSimilarity(ServiceScorer):
+    """Cosine of two images' features (I2I-Bench, eq. 2; GIE-Bench, section 3.5).
+
+    Fields are the regions `whole`, `inside`, `outside`: cosine in [-1, 1], higher is
+    better, of the image embeddings, or of what the region gives: its patch tokens averaged
+    (`pool`, weighted by how much of each patch it covers; `pool_any`, every patch that it
+    touches), or the embedding of the image with all other pixels black (`zero`). The mask
+    is laid over both images, each at its own size. An empty region is `degenerate`.
+
+    Attributes:
+        service: Of the roles `features` or `clip`.
+        rule: How a region is taken.
+    """
+
+    name: ClassVar[str] = "feature_similarity"
+    reference: Reference
+    rule: FeatureRule = "pool"
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Two calls for each region, side by side."""
+
+        async def embedding(
+            image: Image, region: str
+        ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+            inputs = {"IMAGE": image.encoded, **encoded_region(edit, region, image.size)}
+            reply = await panel.call(self.service, inputs, {"region": self.rule})
+            return np.asarray(reply["EMBEDDING"], dtype=np.float64)
+
+        async def cosine(region: str) -> Verdict:
+            reference = getattr(edit.item, self.reference)
+            pair = (embedding(reference, region), embedding(edit.output, region))
+            one, other = await asyncio.gather(*pair)
+            return Scored(value=_cosine(one, other))
+
+        return await _by_region(wanted, cosine)
+
+
+@dataclass(frozen=True)
+class Lpips(ServiceScorer):
+    """Learned perceptual distance (Zhang et al., CVPR 2018), lower is better, 0 for equal images.
+
+    Fields are the regions `whole`, `inside`, `outside`: the distance map of the whole images
+    averaged over the region (`weight`), or the distance of the images with all other pixels
+    black (`zero`; Omni IIE Bench, Co-EditBench). An edited image of another size is first
+    resized to the reference's (Lanczos). An empty region is `degenerate`.
+
+    Attributes:
+        service: Of the role `lpips`.
+        rule: How a region is taken.
+    """
+
+    name: ClassVar[str] = "lpips"
+    reference: Reference
+    rule: LpipsRule = "weight"
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """One call for each region, side by side."""
+        reference: Image = getattr(edit.item, self.reference)
+        image, note = fitted(edit.output, reference)
+
+        async def distance(region: str) -> Verdict:
+            inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": image.encoded}
+            inputs |= encoded_region(edit, region, reference.size)
+            reply = await panel.call(self.service, inputs, {"region": self.rule})
+            return Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)
+
+        return await _by_region(wanted, distance)
+
+
+async def _by_region(
+    wanted: frozenset[str], judge: Callable[[str], Awaitable[Verdict]]
+) -> dict[str, Verdict]:
+    """A verdict for each region; an abstention on one leaves the others theirs."""
+
+    async def one(region: str) -> Verdict:
+        try:
+            return await judge(region)
+        except Abstained as abstained:
+            return unscored(abstained)
+
+    regions = sorted(wanted)
+    return dict(zip(regions, await asyncio.gather(*map(one, regions)), strict=True))
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    """Cosine of two vectors, in [-1, 1].
+
+    Raises:
+        Abstained: `degenerate`, when a vector is zero.
+    """
+    lengths = np.linalg.norm(one) * np.linalg.norm(other)
+    if not lengths:
+        raise Abstained("degenerate", "a feature vector is zero")
+    return float(np.clip(one @ other / lengths, -1.0, 1.0))

@@ -1,0 +1,4 @@
+from editjudge_services.aesthetics.artimuse_service import ArtiMuse
+from editjudge_services.runtime.triton import serve
+
+TritonPythonModel = serve(ArtiMuse)

@@ -1,0 +1,1 @@
+"""Aesthetics specialists."""

@@ -1,0 +1,113 @@
+"""ArtiMuse behind Triton: role `aesthetics`, model `aesthetics_artimuse`, weights on vLLM.
+
+github.com/thunderbolt215/ArtiMuse: the score is an expectation over 101 level tokens at the
+first position of the reply, so one forward pass and no generation.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from editjudge.errors import Abstained
+from editjudge.images import RGB
+from editjudge.panel.contracts import AESTHETICS
+
+from ..runtime.lmm import Backend, Lmm, image_part, read_prompts, text_part
+from ..runtime.specialist import Outputs, Request, Specialist
+from ..zoo.artefact import Precision, digest_of
+
+PROMPTS = {
+    "artimuse_question.txt": "44add3d4d8e19034638648cf932161dde5dbc191851afac8e6d019cef7d5d6ad"
+}
+# Levels 0..100 are written as two letters: aa..az, ca..cy, da..dy, ea..ey.
+LEVELS = tuple(
+    first + second
+    for first, count in (("a", 26), ("c", 25), ("d", 25), ("e", 25))
+    for second in string.ascii_lowercase[:count]
+)
+
+
+def expectation(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
+    """The mean level under the distribution over the level tokens.
+
+    Args:
+        logprobs: Log-probability by token id, of every level token at least.
+        ids: Token id of each level, 0 first.
+
+    Returns:
+        0 (worst) to 1 (best); in double precision, since half precision would quantise it.
+
+    Raises:
+        Abstained: `unparsable`, when a level has no log-probability.
+    """
+    missing = [
+        level for level, one in enumerate(ids) if not math.isfinite(logprobs.get(one, math.nan))
+    ]
+    if missing:
+        raise Abstained("unparsable", f"{len(missing)} of {len(ids)} levels have no probability")
+    values = np.array([logprobs[one] for one in ids], dtype=np.float64)
+    weights = np.exp(values - values.max())
+    levels = np.arange(len(ids)) / (len(ids) - 1)
+    return float(weights @ levels / weights.sum())
+
+
+class ArtiMuse(Specialist):
+    """SCORE = expected level / 100."""
+
+    name = "aesthetics_artimuse"
+    contract = AESTHETICS
+    identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_of(PROMPTS)}
+    max_batch = 16
+
+    @classmethod
+    def installed(cls, precision: Precision) -> Mapping[str, str] | None:
+        """Served where `EDITJUDGE_ARTIMUSE_URL` names a vLLM."""
+        backend = Backend.of("ARTIMUSE")
+        return {"weights": backend.model} if backend.url else None
+
+    def load(self, declared: Mapping[str, str]) -> None:
+        """Read the prompt, and look the level tokens up in the served tokenizer.
+
+        Raises:
+            RuntimeError: the tokenizer does not write each level as a token of its own.
+        """
+        backend = Backend.of("ARTIMUSE")
+        self._prompts = read_prompts(backend.prompts, PROMPTS)
+        self._lmm = Lmm(backend)
+        self._ids = [self._lmm.token_id(level) for level in LEVELS]
+        if len(set(self._ids)) != len(LEVELS):
+            raise RuntimeError("two levels share a token: not the tokenizer of ArtiMuse")
+
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+        """Ask for every image, side by side; vLLM batches them."""
+        return self._lmm.map(self._score, [one.tensors["IMAGE"] for one in batch])
+
+    def _score(self, image: RGB) -> Outputs:
+        (question,) = self._prompts.values()
+        choice = self._lmm.chat(
+            [{"role": "user", "content": [image_part(image), text_part(question)]}],
+            max_tokens=1,
+            logprobs=True,
+            logprob_token_ids=self._ids,
+            return_tokens_as_token_ids=True,
+        )
+        score = expectation(first_token_logprobs(choice), self._ids)
+        return {"SCORE": np.array([score], dtype=np.float32)}
+
+
+def first_token_logprobs(choice: Mapping[str, Any]) -> dict[int, float]:
+    """Log-probabilities by token id, at the first position of a reply.
+
+    Raises:
+        Abstained: `unparsable`, when the reply carries none.
+    """
+    try:
+        listed = choice["logprobs"]["content"][0]["top_logprobs"]
+        return {int(one["token"].removeprefix("token_id:")): one["logprob"] for one in listed}
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise Abstained("unparsable", f"no log-probabilities in the reply: {error}") from error

@@ -1,0 +1,299 @@
+"""Making and exporting DINOv2, DINOv3 and CLIP; needs torch and transformers.
+
+Each export has one graph, pixels (B, 3, side, side) → embedding (B, D), patches (B, N, E),
+last-layer tokens row by row. CLIP has a second one, the projection that pooled tokens go
+through as its CLS token does. The service pools: any number of masks then cost one run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import (
+    CLIPConfig,
+    CLIPModel,
+    CLIPVisionModelWithProjection,
+    Dinov2Config,
+    Dinov2Model,
+    DINOv3ViTConfig,
+    DINOv3ViTModel,
+    PreTrainedModel,
+)
+from transformers.utils import logging
+
+from editjudge.errors import ConfigError
+from editjudge.panel.probes import fingerprint, texture_image
+
+from ..runtime.onnx import open_network
+from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
+from ..zoo.artefact import Parity, Precision
+from ..zoo.checkpoint import SEED
+from ..zoo.recipe import Exported, Recipe
+from ..zoo.torch_tools import parity, pictures, spread, to_onnx
+from .base import HEAD, TRUNK
+
+PROCESSOR = "preprocessor_config.json"
+TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-3}
+"""Of fp32: the largest difference of any component of an L2-normalised embedding or patch
+token. Of bf16: the largest distance 1 - cosine between an export's and the source's."""
+
+
+class Dino(nn.Module):
+    """DINOv2 or DINOv3 as served: CLS token and patch tokens after the final layer norm."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.first = 1 + getattr(model.config, "num_register_tokens", 0)
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Embedding (B, D) and patches (B, N, D) of pixels (B, 3, side, side)."""
+        tokens = self.model(pixel_values=pixels).last_hidden_state
+        return tokens[:, 0], tokens[:, self.first :]
+
+
+class Clip(nn.Module):
+    """CLIP's image tower as served; patches are before the final layer norm."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Embedding (B, P) and patches (B, N, D) of pixels (B, 3, side, side)."""
+        output = self.model(pixel_values=pixels)
+        return output.image_embeds, output.last_hidden_state[:, 1:]
+
+
+class ClipHead(nn.Module):
+    """From a pooled token to CLIP's space."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.norm = model.vision_model.post_layernorm
+        self.projection = model.visual_projection
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Embedding (B, P) of pooled tokens (B, D)."""
+        projected: Tensor = self.projection(self.norm(pooled))
+        return projected
+
+
+@dataclass(slots=True)
+class VisionRecipe:
+    """One family of vision transformers.
+
+    Attributes:
+        model: Reads a checkpoint.
+        kinds: Its `model_type` in config.json.
+        tiny: Makes a small one of the same architecture.
+        wrap: Makes it return what is served.
+        rule: How whole images are prepared.
+        processor: Its image processor, as config files name it.
+        head: Where pooled tokens go through more.
+        dynamo: Which exporter.
+    """
+
+    model: type[PreTrainedModel]
+    kinds: frozenset[str]
+    tiny: Callable[[], PreTrainedModel]
+    wrap: Callable[[Any], nn.Module]
+    rule: Rule
+    processor: str
+    head: Callable[[Any], nn.Module] | None = None
+    dynamo: bool = False
+    precisions: tuple[Precision, ...] = ("fp32", "bf16")
+
+    def untrained(self, folder: Path) -> None:
+        """Save a tiny checkpoint with random weights, in the hub's layout."""
+        spread(self.tiny(), SEED).save_pretrained(folder)  # type: ignore[operator]
+        _write_processor(folder, self.processor, self.rule)
+
+    def load(self, checkpoint: Path) -> Any:
+        """The model of a checkpoint, in fp32 and evaluation mode.
+
+        Raises:
+            ConfigError: it is of another architecture, lacks weights, or wants images
+                prepared otherwise.
+        """
+        _check_processor(checkpoint, self.rule)
+        kind = _read(checkpoint / "config.json").get("model_type")
+        if kind not in self.kinds:
+            raise ConfigError(f"{checkpoint}: model_type {kind!r}, not {min(self.kinds)!r}")
+        # What it would say of CLIP's text tower, which is not asked for, is no warning to anyone.
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        read: Any = self.model.from_pretrained
+        model, found = read(
+            checkpoint, dtype=torch.float32, output_loading_info=True, local_files_only=True
+        )
+        if missing := sorted(found["missing_keys"]):
+            raise ConfigError(f"{checkpoint}: {len(missing)} weights are missing: {missing[0]}, …")
+        return model.eval()
+
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+        """Write `model.onnx`, for CLIP `head.onnx`, and compare them with the checkpoint.
+
+        Raises:
+            ConfigError: the checkpoint is not of this architecture, the precision is not
+                among `precisions`, or this machine cannot compute in it.
+            MissingExtra: OpenVINO, which runs bf16, is not installed.
+        """
+        if precision not in self.precisions:
+            raise ConfigError(f"precision {precision}", f"choose {', '.join(self.precisions)}")
+        model = self.load(checkpoint)
+        images = pictures()
+        pixels = torch.from_numpy(np.stack([self.rule(image) for image in images]))
+        trunk = self.wrap(model).eval()
+        to_onnx(
+            trunk,
+            [pixels[:2]],
+            folder / TRUNK,
+            ["pixels"],
+            ["embedding", "patches"],
+            varying={0: "batch"},
+            dynamo=self.dynamo,
+        )
+        with torch.inference_mode():
+            embedding, patches = trunk(pixels)
+        pairs = list(
+            zip((embedding, patches), _run(folder / TRUNK, pixels, precision), strict=True)
+        )
+        if self.head is not None:
+            pooled, head = patches.mean(1), self.head(model).eval()
+            to_onnx(
+                head, [pooled[:2]], folder / HEAD, ["pooled"], ["embedding"], varying={0: "batch"}
+            )
+            with torch.inference_mode():
+                pairs.append((head(pooled), _run(folder / HEAD, pooled, precision)[0]))
+        return Exported(
+            parity=_parity(pairs, precision, len(images)),
+            fingerprint=self._fingerprint(folder, precision),
+            settings={
+                "patch": int(getattr(model.config, "vision_config", model.config).patch_size)
+            },
+        )
+
+    def fingerprint(self, folder: Path) -> list[float]:
+        """What an installed export says to the panel's probe; its folder names the precision."""
+        return self._fingerprint(folder, cast("Precision", folder.name))
+
+    def _fingerprint(self, folder: Path, precision: Precision) -> list[float]:
+        pixels = torch.from_numpy(self.rule(texture_image())[None])
+        embedding = _unit(_run(folder / TRUNK, pixels, precision)[0])[0]
+        return fingerprint("features", {"EMBEDDING": embedding})
+
+
+def _run(path: Path, inputs: Tensor, precision: Precision) -> list[Tensor]:
+    """What the served form says of a batch."""
+    network = open_network(path, precision)
+    return [torch.from_numpy(output) for output in network(inputs.numpy())]
+
+
+def _parity(pairs: Sequence[tuple[Tensor, Tensor]], precision: Precision, images: int) -> Parity:
+    """Each pair is the source's output and the export's."""
+    unit = [(_unit(source), _unit(export)) for source, export in pairs]
+    if precision == "fp32":
+        return parity(unit, TOLERANCE[precision], images)
+    cosines = [(source.astype(float) * export).sum(-1) for source, export in unit]
+    return Parity(
+        largest_difference=max(float(1 - one.min()) for one in cosines),
+        tolerance=TOLERANCE[precision],
+        images=images,
+    )
+
+
+def _unit(vectors: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return nn.functional.normalize(vectors, dim=-1).numpy()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _write_processor(folder: Path, processor: str, rule: Rule) -> None:
+    (folder / PROCESSOR).write_text(
+        json.dumps(
+            {
+                "image_processor_type": processor,
+                "image_mean": rule.statistics[0],
+                "image_std": rule.statistics[1],
+            },
+            indent=2,
+        )
+    )
+
+
+def _check_processor(checkpoint: Path, rule: Rule) -> None:
+    """Refuse a checkpoint that wants its images normalised otherwise than the service does."""
+    given = _read(checkpoint / PROCESSOR)
+    for name, expected in zip(("image_mean", "image_std"), rule.statistics, strict=True):
+        if not np.allclose(given.get(name, ()) or np.nan, expected, atol=1e-4):
+            raise ConfigError(f"{checkpoint / PROCESSOR}: {name} {given.get(name)}, not {expected}")
+
+
+def _tiny(**more: Any) -> dict[str, Any]:
+    return {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, **more}
+
+
+def _tiny_dinov2() -> PreTrainedModel:
+    # Positions are learned for 518 pixels, as in the real one, and interpolated for 224.
+    return Dinov2Model(Dinov2Config(**_tiny(mlp_ratio=2, patch_size=14, image_size=518)))
+
+
+def _tiny_dinov3() -> PreTrainedModel:
+    config = DINOv3ViTConfig(
+        **_tiny(intermediate_size=64, patch_size=16, num_register_tokens=4, image_size=224)
+    )
+    return DINOv3ViTModel(config)
+
+
+def _tiny_clip() -> PreTrainedModel:
+    # Both towers: the hub's checkpoint has them too, and only one is exported.
+    vision = _tiny(intermediate_size=64, patch_size=32, image_size=224, projection_dim=16)
+    text = _tiny(intermediate_size=64, vocab_size=64, eos_token_id=63, bos_token_id=62)
+    config = CLIPConfig(vision_config=vision, text_config=text, projection_dim=16)
+    return CLIPModel(config)
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "dinov2-small": VisionRecipe(
+        Dinov2Model,
+        frozenset({"dinov2"}),
+        _tiny_dinov2,
+        Dino,
+        DINOV2_CROP,
+        "BitImageProcessor",
+    ),
+    "dinov3-vitb16": VisionRecipe(
+        DINOv3ViTModel,
+        frozenset({"dinov3_vit"}),
+        _tiny_dinov3,
+        Dino,
+        DINOV3_SQUASH,
+        "DINOv3ViTImageProcessor",
+        # The other exporter writes `If` nodes for the rotary embedding, which TensorRT
+        # evaluates wrongly (NVIDIA/TensorRT#4742).
+        dynamo=True,
+    ),
+    "clip-vit-base-patch32": VisionRecipe(
+        CLIPVisionModelWithProjection,
+        frozenset({"clip", "clip_vision_model"}),
+        _tiny_clip,
+        Clip,
+        CLIP_CROP,
+        "CLIPImageProcessor",
+        head=ClipHead,
+    ),
+}
+"""By manifest entry."""

@@ -1,0 +1,203 @@
+"""GOT-OCR2.0: a vision encoder and a small language model that writes down what it reads.
+
+Wei et al., General OCR Theory (2024, arXiv:2409.01704), through transformers' own classes.
+I2I-Bench reads edited text with it. It gives text alone: no boxes, no confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from editjudge.images import RGB
+
+from ..runtime.preprocess import BICUBIC, CLIP, Rule
+
+_IMAGE = "<imgpad>"
+_END = "<|im_end|>"
+# The conversation that the network was trained on, word for word.
+_PROMPT = (
+    "<|im_start|>system\nYou should follow the instructions carefully and explain your answers"
+    " in detail.<|im_end|><|im_start|>user\n<img>{image}</img>\n OCR: <|im_end|>"
+    "<|im_start|>assistant\n"
+)
+
+Forced = Callable[[int], Any]
+"""From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How long a reading may get.
+
+    Attributes:
+        max_new_tokens: Of one image; a reading that is longer ends there.
+        longest_unit: Tokens of the longest piece whose repetition is noticed.
+        repetitions: How often a piece in a row is a loop.
+        least: Tokens of a loop at least, so that a row of dots is none.
+    """
+
+    max_new_tokens: int = 512
+    longest_unit: int = 32
+    repetitions: int = 8
+    least: int = 48
+
+
+@dataclass(frozen=True, slots=True)
+class GotReading:
+    """What one image says.
+
+    Attributes:
+        text: As the network wrote it, without surrounding blanks; "" where it read nothing.
+        finished: The network ended by itself. False: it was cut off, by the limit or
+            because it had begun to repeat itself, as it does on images without text; a loop
+            is kept once.
+    """
+
+    text: str
+    finished: bool = True
+
+
+def loop(tokens: Sequence[int], settings: Settings) -> int:
+    """The length of the piece that the tokens end with over and over; 0 where they do not.
+
+    A piece counts once it stands there `repetitions` times in a row and those are `least`
+    tokens together.
+    """
+    for unit in range(1, settings.longest_unit + 1):
+        needed = max(settings.repetitions * unit, settings.least)
+        tail = tokens[-needed:]
+        if len(tail) == needed and all(a == b for a, b in zip(tail, tail[unit:], strict=False)):
+            return unit
+    return 0
+
+
+def without_loop(tokens: Sequence[int], settings: Settings) -> list[int]:
+    """The tokens with the loop that they end with reduced to one piece."""
+    unit = loop(tokens, settings)
+    if not unit:
+        return list(tokens)
+    start = len(tokens) - unit
+    while start > 0 and tokens[start - 1] == tokens[start - 1 + unit]:
+        start -= 1
+    return list(tokens[: start + unit])
+
+
+class GotReader:
+    """The network and its tokenizer.
+
+    Args:
+        network: `GotOcr2ForConditionalGeneration`.
+        tokenizer: Its tokenizer.
+        forced: Steers the answer; for tests.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        tokenizer: Any,
+        settings: Settings | None = None,
+        forced: Forced | None = None,
+    ) -> None:
+        self.network, self._tokenizer = network, tokenizer
+        self.settings = settings or Settings()
+        self._forced = forced
+        vision = network.config.vision_config
+        self.pixels = Rule(int(vision.image_size), CLIP, BICUBIC)
+        # The encoder's neck halves the grid of patches twice.
+        tokens = (vision.image_size // vision.patch_size // 4) ** 2
+        self.prompt: list[int] = tokenizer(
+            _PROMPT.format(image=_IMAGE * tokens), add_special_tokens=False
+        )["input_ids"]
+        # The authors stop at the string; in this vocabulary it is one token.
+        end = int(tokenizer.convert_tokens_to_ids(_END))
+        self._ends = sorted({end, tokenizer.eos_token_id} - {None})
+        self._pad = end if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        settings: Settings | None = None,
+        device: str = "cpu",
+        dtype: torch.dtype | str = "auto",
+    ) -> GotReader:
+        """Load a checkpoint in the hub's layout."""
+        import transformers
+
+        library: Any = transformers
+        network = library.GotOcr2ForConditionalGeneration.from_pretrained(folder, dtype=dtype)
+        tokenizer = library.PreTrainedTokenizerFast.from_pretrained(folder)
+        return cls(network.to(device).eval(), tokenizer, settings)
+
+    def save(self, folder: Path) -> None:
+        """Write network and tokenizer as `from_folder` reads them."""
+        self.network.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
+
+    def read(self, images: Sequence[RGB]) -> list[GotReading]:
+        """Read images, greedily.
+
+        All prompts are the same, so that a batch needs no padding and each image's text
+        depends on the others by rounding alone.
+
+        Args:
+            images: uint8 (H, W, 3), at least one.
+        """
+        return [self._reading(tokens) for tokens in self._generate(images)]
+
+    @torch.inference_mode()
+    def first_words(self, images: Sequence[RGB]) -> torch.Tensor:
+        """The probability of each token to be the first, float32 (B, vocabulary)."""
+        inputs = self._inputs(images)
+        logits: torch.Tensor = self.network(**inputs, logits_to_keep=1).logits[:, -1]
+        return logits.float().softmax(-1).cpu()
+
+    def _inputs(self, images: Sequence[RGB]) -> dict[str, torch.Tensor]:
+        ids = torch.tensor([self.prompt] * len(images), device=self.network.device)
+        pixels = torch.stack([torch.from_numpy(self.pixels(image)) for image in images])
+        return {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "pixel_values": pixels.to(self.network.device, self.network.dtype),
+        }
+
+    @torch.inference_mode()
+    def _generate(self, images: Sequence[RGB]) -> list[list[int]]:
+        import transformers
+
+        library: Any = transformers
+        length = len(self.prompt)
+        steering = [self._forced(length)] if self._forced else []
+        generated = self.network.generate(
+            **self._inputs(images),
+            generation_config=library.GenerationConfig(
+                do_sample=False,
+                max_new_tokens=self.settings.max_new_tokens,
+                eos_token_id=self._ends,
+                pad_token_id=self._pad,
+            ),
+            logits_processor=library.LogitsProcessorList(steering),
+            stopping_criteria=library.StoppingCriteriaList([self._looping]),
+        )
+        rows: list[list[int]] = generated[:, length:].tolist()
+        return rows
+
+    def _looping(self, ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
+        """A stopping criterion: which rows repeat themselves."""
+        answers = ids[:, len(self.prompt) :].tolist()
+        looping = [bool(loop(answer, self.settings)) for answer in answers]
+        return torch.tensor(looping, device=ids.device)
+
+    def _reading(self, tokens: list[int]) -> GotReading:
+        ends = [at for at, token in enumerate(tokens) if token in self._ends]
+        # Rows that ended early are padded, with a token that also is an end.
+        said = tokens[: ends[0]] if ends else [token for token in tokens if token != self._pad]
+        kept = without_loop(said, self.settings)
+        finished = bool(ends) and len(kept) == len(said)
+        text = self._tokenizer.decode(kept, skip_special_tokens=True).strip()
+        return GotReading(text, finished)

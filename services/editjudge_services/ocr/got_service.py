@@ -1,0 +1,42 @@
+"""GOT-OCR2.0 behind Triton: role `ocr`, model `ocr_got`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from editjudge.errors import Abstained
+from editjudge.panel.contracts import OCR
+
+from ..runtime.specialist import Outputs, Request, Specialist
+from ..runtime.weights import declared_artefact
+
+
+class GotOcr(Specialist):
+    """GOT-OCR2.0 (arXiv:2409.01704): TEXT, with neither BOXES nor CONFIDENCE."""
+
+    name = "ocr_got"
+    contract = OCR
+    identity: ClassVar = {"implementation": "got.1"}
+    packages = ("torch", "transformers", "pillow")
+    entry = "got-ocr2"
+
+    def load(self, declared: Mapping[str, str]) -> None:
+        """Load the network.
+
+        Raises:
+            RuntimeError: its weights are absent, or not the declared ones.
+        """
+        from ..segmentation.checkpoints import accelerator
+        from .got import GotReader
+
+        artefact = declared_artefact(self.entry, declared)
+        self._reader = GotReader.from_folder(artefact.folder, device=accelerator())
+
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+        """Read the images of a batch, in one run of the network."""
+        readings = self._reader.read([one.tensors["IMAGE"] for one in batch])
+        nowhere, unsure = np.zeros((0, 4, 2), np.float32), np.zeros(0, np.float32)
+        return [{"TEXT": one.text, "BOXES": nowhere, "CONFIDENCE": unsure} for one in readings]

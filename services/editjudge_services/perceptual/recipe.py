@@ -1,0 +1,128 @@
+"""Making and exporting LPIPS; needs torch and the data files of the package `lpips`.
+
+The graph takes a and b, RGB in [-1, 1], (B, 3, H, W), and gives distance (B,) and map
+(B, 1, H, W); every size may vary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from torch import nn
+
+from editjudge.errors import ConfigError
+from editjudge.images import RGB
+from editjudge.panel.probes import fingerprint, texture_image
+
+from ..runtime.onnx import OnnxModel, OnnxSettings
+from ..zoo.artefact import Precision
+from ..zoo.checkpoint import SEED
+from ..zoo.recipe import Exported, Recipe
+from ..zoo.torch_tools import parity, pictures, spread, to_onnx
+from .pixels import GRAPH, signed
+from .torch_lpips import Lpips, Net, published_heads, trunk
+
+TOLERANCE = 1e-5
+"""Largest difference of a distance, or of any pixel of a map."""
+
+
+@dataclass(slots=True)
+class LpipsRecipe:
+    """LPIPS with one trunk."""
+
+    net: Net
+    precisions: tuple[Precision, ...] = ("fp32",)
+
+    def untrained(self, folder: Path) -> None:
+        """Save a random trunk; it has its full size, which the heads' shapes fix."""
+        model = nn.Module()
+        # 2 ** 0.5 makes up for what the ReLUs take away, layer after layer.
+        model.features = spread(trunk(self.net)[0], SEED, gain=2**0.5)
+        torch.save(model.state_dict(), folder / f"{self.net}-untrained.pth")
+
+    def load(self, checkpoint: Path) -> Lpips:
+        """The model with the trunk of a checkpoint, in evaluation mode.
+
+        Args:
+            checkpoint: A folder with one `.safetensors` or `.pth` file, keys as torchvision's;
+                the classifier may be in it and is left out.
+
+        Raises:
+            ConfigError: there is no such file, or it holds another network.
+            MissingExtra: the package `lpips` is not installed.
+        """
+        weights = _weights(checkpoint)
+        model = Lpips(self.net, published_heads(self.net))
+        prefix = "features."
+        kept = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+        try:
+            model.features.load_state_dict(kept)
+        except RuntimeError as error:
+            raise ConfigError(f"{checkpoint}: not the layers of {self.net}: {error}") from error
+        return model.float().eval()
+
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+        """Write `model.onnx` and compare it with the checkpoint.
+
+        Raises:
+            ConfigError: the checkpoint is not of this trunk, or the precision is not among
+                `precisions`.
+            MissingExtra: the package `lpips` is not installed.
+        """
+        if precision not in self.precisions:
+            raise ConfigError(f"precision {precision}", f"choose {', '.join(self.precisions)}")
+        model = self.load(checkpoint)
+        to_onnx(
+            model,
+            [torch.rand(2, 3, 96, 112) * 2 - 1, torch.rand(2, 3, 96, 112) * 2 - 1],
+            folder / GRAPH,
+            ["a", "b"],
+            ["distance", "map"],
+            varying={0: "batch", 2: "height", 3: "width"},
+        )
+        exported = OnnxModel(folder / GRAPH, OnnxSettings(device="cpu"))
+        pairs: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
+        for image in (images := pictures()):
+            a, b = _pair(image)
+            with torch.inference_mode():
+                source = model(torch.from_numpy(a), torch.from_numpy(b))
+            pairs += [(s.numpy(), e) for s, e in zip(source, exported(a, b), strict=True)]
+        return Exported(
+            parity=parity(pairs, TOLERANCE, len(images)), fingerprint=self.fingerprint(folder)
+        )
+
+    def fingerprint(self, folder: Path) -> list[float]:
+        """What an export says to the panel's probe: the texture, and it upside down."""
+        exported = OnnxModel(folder / GRAPH, OnnxSettings(device="cpu"))
+        distance = exported(*_pair(texture_image()))[0]
+        return fingerprint("lpips", {"DISTANCE": distance})
+
+
+def _pair(image: RGB) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """A batch of one: an image, and it upside down."""
+    return signed(image)[None], signed(np.ascontiguousarray(image[::-1]))[None]
+
+
+def _weights(checkpoint: Path) -> Mapping[str, torch.Tensor]:
+    found = sorted([*checkpoint.glob("*.safetensors"), *checkpoint.glob("*.pth")])
+    if len(found) != 1:
+        raise ConfigError(f"{checkpoint}: {len(found)} files of weights", "there must be one")
+    if found[0].suffix == ".safetensors":
+        return load_file(found[0])
+    weights = torch.load(found[0], map_location="cpu", weights_only=True)
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"{found[0]} holds no weights by name")
+    return weights
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "lpips-vgg": LpipsRecipe("vgg"),
+    "lpips-alex": LpipsRecipe("alex"),
+}
+"""By manifest entry."""

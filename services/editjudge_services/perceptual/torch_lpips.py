@@ -1,0 +1,153 @@
+"""LPIPS in plain torch, for the export and as its reference; no torchvision.
+
+Equal bit for bit to the authors' package `lpips` 0.1.4 on the same trunk (tested). The trunks
+are torchvision's VGG16 and AlexNet, whose keys `features.*` the layers here have too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from editjudge.errors import MissingExtra
+
+Net: TypeAlias = Literal["vgg", "alex"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Conv:
+    """A convolution with its ReLU; `tap` marks the last of a stage, which LPIPS reads."""
+
+    channels: int
+    kernel: int = 3
+    stride: int = 1
+    tap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    kernel: int
+
+
+_TRUNKS: Mapping[Net, tuple[_Conv | _Pool, ...]] = {
+    "vgg": (
+        _Conv(64),
+        _Conv(64, tap=True),
+        _Pool(2),
+        _Conv(128),
+        _Conv(128, tap=True),
+        _Pool(2),
+        _Conv(256),
+        _Conv(256),
+        _Conv(256, tap=True),
+        _Pool(2),
+        _Conv(512),
+        _Conv(512),
+        _Conv(512, tap=True),
+        _Pool(2),
+        _Conv(512),
+        _Conv(512),
+        _Conv(512, tap=True),
+    ),
+    "alex": (
+        _Conv(64, kernel=11, stride=4, tap=True),
+        _Pool(3),
+        _Conv(192, kernel=5, tap=True),
+        _Pool(3),
+        _Conv(384, tap=True),
+        _Conv(256, tap=True),
+        _Conv(256, tap=True),
+    ),
+}
+
+
+class Lpips(nn.Module):
+    """LPIPS v0.1 (Zhang et al. 2018, arXiv:1801.03924, equation 1).
+
+    Args:
+        net: The trunk; its weights are random until `features` is loaded.
+        heads: The linear heads, (1, C, 1, 1) each, by tap.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, net: Net, heads: list[Tensor]) -> None:
+        super().__init__()
+        self.features, self.taps = trunk(net)
+        self.heads = nn.ParameterList([nn.Parameter(one, requires_grad=False) for one in heads])
+        self.register_buffer("shift", torch.tensor([-0.030, -0.088, -0.188]).view(1, 3, 1, 1))
+        self.register_buffer("scale", torch.tensor([0.458, 0.448, 0.450]).view(1, 3, 1, 1))
+
+    def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """The distance of pairs of images.
+
+        Args:
+            a: RGB in [-1, 1], (B, 3, H, W).
+            b: The other images, of the same shape.
+
+        Returns:
+            Distance, (B,), 0 or more, lower is more alike; and where it comes from, as a
+            map (B, 1, H, W), each tap enlarged to the image's size as the package does with
+            `spatial=True`: its mean is close to the distance, not equal.
+        """
+        count, size = a.shape[0], a.shape[2:]
+        distance: Tensor | int = 0
+        where: Tensor | int = 0
+        taps = self._unit_taps(torch.cat([a, b]))
+        for tap, head in zip(taps, self.heads, strict=True):
+            one = nn.functional.conv2d((tap[:count] - tap[count:]).square(), head)
+            distance = distance + one.mean((2, 3)).flatten()
+            where = where + nn.functional.interpolate(
+                one, size=size, mode="bilinear", align_corners=False
+            )
+        return torch.as_tensor(distance), torch.as_tensor(where)
+
+    def _unit_taps(self, images: Tensor) -> list[Tensor]:
+        x = (images - self.shift) / self.scale
+        taps = []
+        for index, layer in enumerate(self.features):
+            x = layer(x)
+            if index in self.taps:
+                taps.append(x / (x.square().sum(1, keepdim=True).sqrt() + 1e-10))
+        return taps
+
+
+def trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
+    """The layers of a trunk, numbered as torchvision's `features`, and which LPIPS reads."""
+    layers: list[nn.Module] = []
+    taps = []
+    channels = 3
+    for one in _TRUNKS[net]:
+        if isinstance(one, _Pool):
+            layers.append(nn.MaxPool2d(one.kernel, 2))
+            continue
+        # AlexNet's first layer has a padding of 2 for a kernel of 11; all others keep the size.
+        padding = 2 if one.kernel == 11 else one.kernel // 2
+        layers += [nn.Conv2d(channels, one.channels, one.kernel, one.stride, padding), nn.ReLU()]
+        channels = one.channels
+        if one.tap:
+            taps.append(len(layers) - 1)
+    return nn.Sequential(*layers), frozenset(taps)
+
+
+def published_heads(net: Net) -> list[Tensor]:
+    """The authors' linear heads v0.1, which come with the package `lpips`.
+
+    They are read as a file: importing the package would import torchvision.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
+    try:
+        path = Path(str(distribution("lpips").locate_file(f"lpips/weights/v0.1/{net}.pth")))
+    except PackageNotFoundError as error:
+        raise MissingExtra("the linear heads of LPIPS", "export") from error
+    heads = torch.load(path, map_location="cpu", weights_only=True)
+    return [heads[f"lin{index}.model.1.weight"] for index in range(5)]

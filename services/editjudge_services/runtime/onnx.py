@@ -1,0 +1,169 @@
+"""Exported networks: numpy in, numpy out.
+
+fp32 runs on ONNX Runtime. bf16 runs the same graph on OpenVINO, on processors that multiply
+bf16 themselves: others would quietly compute in fp32, and the signature would be wrong.
+
+Settings, read once for each network: `EDITJUDGE_ONNX_THREADS` (0, the default: as many as
+there are cores) and `EDITJUDGE_ONNX_DEVICE` (`auto`, `cpu` or `cuda`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from editjudge.errors import ConfigError, MissingExtra
+
+from ..zoo.artefact import Precision
+
+# TF32 keeps 10 bits of the mantissa: results would not be those of fp32.
+_CUDA = ("CUDAExecutionProvider", {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"})
+_CPU = "CPUExecutionProvider"
+
+
+class OnnxSettings(BaseSettings):
+    """How networks run; variables `EDITJUDGE_ONNX_*`.
+
+    Attributes:
+        threads: For each network; 0 for as many as there are cores.
+        device: `auto` takes CUDA where ONNX Runtime was built with it.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="EDITJUDGE_ONNX_", extra="ignore")
+    threads: int = Field(default=0, ge=0)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    @classmethod
+    def read(cls) -> OnnxSettings:
+        """Read the variables.
+
+        Raises:
+            ConfigError: one has a value that cannot be used.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ConfigError(
+                f"EDITJUDGE_ONNX_{str(first['loc'][0]).upper()}: {first['msg']}"
+            ) from error
+
+
+class Network(Protocol):
+    """What runs an exported graph."""
+
+    def __call__(self, *inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        """Run a batch.
+
+        Args:
+            inputs: In the order of the graph's inputs, the batch as first axis; its size may
+                differ from call to call.
+
+        Returns:
+            The graph's outputs in order, float32.
+        """
+
+
+def open_network(path: Path, precision: Precision) -> Network:
+    """Load an exported graph for a precision.
+
+    Raises:
+        ConfigError: this machine cannot compute in it, or a setting is malformed.
+        MissingExtra: OpenVINO is needed and not installed.
+    """
+    match precision:
+        case "fp32":
+            return OnnxModel(path)
+        case "bf16":
+            return Bf16Model(path)
+    raise ConfigError(f"{path.name} cannot run as {precision}", "choose fp32 or bf16")
+
+
+class OnnxModel:
+    """One exported network in fp32.
+
+    Args:
+        path: The `.onnx` file.
+        settings: From the environment by default.
+
+    Raises:
+        ConfigError: CUDA is asked for and ONNX Runtime has none, or a setting is malformed.
+    """
+
+    def __init__(self, path: Path, settings: OnnxSettings | None = None) -> None:
+        import onnxruntime
+
+        settings = settings or OnnxSettings.read()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = settings.threads
+        # Several models share the cores: threads that spin while they wait would slow the others.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Errors only: what ONNX Runtime warns of is how it optimised the graph.
+        options.log_severity_level = 3
+        self._session: Any = onnxruntime.InferenceSession(
+            str(path), options, providers=_providers(settings.device)
+        )
+        self.inputs: list[str] = [one.name for one in self._session.get_inputs()]
+
+    def __call__(self, *inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        """Run a batch."""
+        outputs: list[NDArray[np.float32]] = self._session.run(
+            None, dict(zip(self.inputs, inputs, strict=True))
+        )
+        return outputs
+
+
+class Bf16Model:
+    """One exported network, its products computed in bf16 on the CPU.
+
+    Args:
+        path: The `.onnx` file, weights in fp32.
+        settings: From the environment by default; only `threads` counts.
+
+    Raises:
+        ConfigError: the processor has no bf16, or a setting is malformed.
+        MissingExtra: OpenVINO is not installed.
+    """
+
+    def __init__(self, path: Path, settings: OnnxSettings | None = None) -> None:
+        try:
+            import openvino  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as error:
+            raise MissingExtra("bf16 on the CPU", "bf16") from error
+        core = openvino.Core()
+        if "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+            raise ConfigError("this processor has no bf16 arithmetic", "serve fp32")
+        threads = (settings or OnnxSettings.read()).threads
+        self._network: Any = core.compile_model(
+            path,
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "bf16",
+                **({"INFERENCE_NUM_THREADS": threads} if threads else {}),
+            },
+        )
+
+    def __call__(self, *inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        """Run a batch."""
+        answer = self._network(inputs)
+        return [np.asarray(answer[index]) for index in range(len(self._network.outputs))]
+
+
+def _providers(device: str) -> list[Any]:
+    import onnxruntime
+
+    if device == "cpu":
+        return [_CPU]
+    if _CUDA[0] in onnxruntime.get_available_providers():
+        return [_CUDA, _CPU]
+    if device == "cuda":
+        raise ConfigError(
+            "EDITJUDGE_ONNX_DEVICE=cuda: this ONNX Runtime has no CUDA",
+            "install onnxruntime-gpu in place of onnxruntime",
+        )
+    return [_CPU]

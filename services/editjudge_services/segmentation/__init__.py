@@ -1,0 +1,1 @@
+"""Referring segmentation: a phrase and an image in, a mask out."""

@@ -1,0 +1,87 @@
+"""What recipes of transformers models share: tiny tokenizers, and checks of checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from editjudge.errors import ConfigError
+from editjudge.images import RGB
+from editjudge.panel.probes import text_image, texture_image
+
+from ..zoo.artefact import Precision
+
+SETTINGS = "settings.json"
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def byte_tokenizer(special: Sequence[str], end: str, pad: str) -> Any:
+    """A byte-level BPE without merges: every byte is a token, so any text can be encoded.
+
+    Args:
+        special: Special tokens, in the order of their ids.
+        end: The one that ends a text.
+        pad: The one that pads, on the left.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {one: i for i, one in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    vocabulary |= {one: len(vocabulary) + i for i, one in enumerate(special)}
+    inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    kind: Any = PreTrainedTokenizerFast
+    tokenizer = kind(tokenizer_object=inner, eos_token=end, pad_token=pad, padding_side="left")
+    tokenizer.add_tokens(list(special), special_tokens=True)
+    return tokenizer
+
+
+def require(checkpoint: Path, *needed: str) -> None:
+    """Refuse a folder that does not hold what an export reads.
+
+    Raises:
+        ConfigError: a file is missing.
+    """
+    for name in needed:
+        if not (checkpoint / name).is_file():
+            raise ConfigError(f"{checkpoint / name} is missing", "pull the checkpoint again")
+
+
+def checked(precision: Precision, allowed: tuple[Precision, ...]) -> torch.dtype:
+    """The torch type of a precision.
+
+    Raises:
+        ConfigError: this model is not exported in it.
+    """
+    if precision not in allowed:
+        raise ConfigError(f"precision {precision}: only {', '.join(allowed)}")
+    return DTYPES[precision]
+
+
+def seen() -> list[RGB]:
+    """The images that exports are compared on, uint8 (H, W, 3): wide, square and high."""
+    texture = texture_image()
+    return [text_image(), texture, np.ascontiguousarray(texture[:, :70, ::-1])]
+
+
+def save_settings(folder: Path, settings: Any) -> None:
+    """Write a network's settings, a dataclass of plain values, beside its weights."""
+    (folder / SETTINGS).write_text(json.dumps(asdict(settings), indent=2))
+
+
+def load_settings(folder: Path) -> dict[str, Any]:
+    """What `save_settings` wrote."""
+    settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
+    return settings
+
+
+def accelerator() -> str:
+    """The accelerator's name for torch, or the CPU's."""
+    return "cuda" if torch.cuda.is_available() else "cpu"

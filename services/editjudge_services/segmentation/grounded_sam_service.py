@@ -1,0 +1,47 @@
+"""Grounded SAM behind Triton: role `segmenter`, model `segmenter_grounded_sam`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from editjudge.errors import Abstained
+from editjudge.panel.contracts import SEGMENTER
+
+from ..runtime.specialist import Outputs, Request, Specialist
+from ..runtime.weights import declared_artefact
+
+
+class GroundedSamSegmenter(Specialist):
+    """GroundingDINO-Tiny and SAM ViT-Base."""
+
+    name = "segmenter_grounded_sam"
+    contract = SEGMENTER
+    identity: ClassVar = {"implementation": "grounded_sam.1"}
+    packages = ("torch", "transformers", "pillow")
+    entry = "grounded-sam"
+
+    def load(self, declared: Mapping[str, str]) -> None:
+        """Load both networks; refuse other weights than the declared ones."""
+        from .checkpoints import accelerator
+        from .grounded_sam import GroundedSam
+
+        artefact = declared_artefact(self.entry, declared)
+        self._network = GroundedSam.from_folder(artefact.folder, device=accelerator())
+
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+        """Segment a batch; each one's mask does not depend on the others."""
+        answers = self._network.segment_all(
+            [
+                (one.tensors["IMAGE"], one.tensors["PROMPT"], one.parameters["select"])  # type: ignore[misc]
+                for one in batch
+            ]
+        )
+        return [answer.outputs for answer in answers]
+
+
+class GroundedSamHugeSegmenter(GroundedSamSegmenter):
+    """GroundingDINO-Tiny and SAM ViT-Huge (Omni IIE Bench)."""
+
+    name = "segmenter_grounded_sam_huge"
+    entry = "grounded-sam-huge"

@@ -1,0 +1,153 @@
+"""GroundingDINO: boxes for a phrase (Liu et al., ECCV 2024, arXiv:2303.05499)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from editjudge.images import RGB
+
+from ..runtime.specialist import BadRequest
+from .masks import Select, phrase
+from .pixels import normalised, resized, size_within
+
+
+@dataclass(frozen=True, slots=True)
+class Detections:
+    """The boxes above the threshold, in the network's order of queries.
+
+    Attributes:
+        boxes: float32 (n, 4), in pixels of the image: left, top, right, bottom. They may
+            reach over its edges a little, as in the authors' code.
+        scores: float32 (n,), 0..1, higher is surer.
+        phrases: The words of the prompt that each box stands for.
+    """
+
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    phrases: tuple[str, ...] = ()
+
+    def chosen(self, select: Select) -> Detections:
+        """All of them, or the one of the highest score (the first of equals)."""
+        if select == "all" or len(self.scores) == 0:
+            return self
+        best = int(self.scores.argmax())
+        one = slice(best, best + 1)
+        return Detections(self.boxes[one], self.scores[one], self.phrases[one])
+
+
+class Detector:
+    """The network in fp32: in half precision it finds other boxes.
+
+    Args:
+        network: `GroundingDinoForObjectDetection`, eager attention (it has no other).
+        tokenizer: Its BERT tokenizer.
+        box_threshold: A box counts when its score is above this.
+        text_threshold: A word belongs to a box's phrase when its score is above this. It
+            names boxes and drops none, as in the authors' code.
+        shortest: Shorter edge of the network's image, pixels.
+        longest: Its longer edge at most, pixels.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        tokenizer: Any,
+        *,
+        box_threshold: float,
+        text_threshold: float,
+        shortest: int,
+        longest: int,
+    ) -> None:
+        self.network, self.tokenizer = network, tokenizer
+        self._box_threshold, self._text_threshold = box_threshold, text_threshold
+        self._shortest, self._longest = shortest, longest
+
+    def detect(self, asked: Sequence[tuple[RGB, str]]) -> list[Detections]:
+        """The boxes of each phrase in its image.
+
+        Only requests of one size and one number of tokens share a batch: the backbone sees
+        padding, so that boxes would depend on who else is in the batch.
+
+        Args:
+            asked: Images, uint8 (H, W, 3), and phrases.
+
+        Raises:
+            BadRequest: a phrase is empty, or longer than the network reads.
+        """
+        tokens = [self._tokens(prompt) for _, prompt in asked]
+        pixels = [self.pixels(image) for image, _ in asked]
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for index, (ids, given) in enumerate(zip(tokens, pixels, strict=True)):
+            groups.setdefault((*given.shape, len(ids)), []).append(index)
+        found: dict[int, Detections] = {}
+        for members in groups.values():
+            output = self._forward([pixels[at] for at in members], [tokens[at] for at in members])
+            for row, index in enumerate(members):
+                logits, boxes = output.logits[row], output.pred_boxes[row]
+                size = asked[index][0].shape[:2]
+                found[index] = self._detections(logits, boxes, tokens[index], size)
+        return [found[index] for index in range(len(asked))]
+
+    def scores(self, image: RGB, prompt: str) -> NDArray[np.float32]:
+        """How well each query's box matches its best word, float32 (queries,), 0..1."""
+        logits = self._forward([self.pixels(image)], [self._tokens(prompt)]).logits[0]
+        scores: NDArray[np.float32] = logits.sigmoid().amax(-1).cpu().numpy()
+        return scores
+
+    def pixels(self, image: RGB) -> NDArray[np.float32]:
+        """The network's input for an image, float32 (3, height, width)."""
+        size = size_within(image.shape[0], image.shape[1], self._shortest, self._longest)
+        return normalised(resized(image, *size))
+
+    def save(self, folder: Path) -> None:
+        """Write network and tokenizer in the hub's layout."""
+        self.network.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def _tokens(self, prompt: str) -> list[int]:
+        # Lower case and a full stop are how the network was trained; lower case also keeps
+        # "[SEP]" in a prompt from being read as the token of that name.
+        ids: list[int] = self.tokenizer(phrase(prompt).lower() + ".")["input_ids"]
+        limit = self.network.config.max_text_len
+        if len(ids) > limit:
+            raise BadRequest(f"PROMPT: {len(ids)} tokens; the detector reads {limit}")
+        return ids
+
+    @torch.inference_mode()
+    def _forward(self, images: Sequence[NDArray[np.float32]], texts: Sequence[list[int]]) -> Any:
+        device = self.network.device
+        pixels, ids = torch.from_numpy(np.stack(images)).to(device), torch.tensor(texts).to(device)
+        return self.network(
+            pixel_values=pixels,
+            pixel_mask=torch.ones_like(pixels[:, 0], dtype=torch.long),
+            input_ids=ids,
+            token_type_ids=torch.zeros_like(ids),
+            attention_mask=torch.ones_like(ids),
+        )
+
+    def _detections(
+        self, logits: torch.Tensor, boxes: torch.Tensor, ids: list[int], size: tuple[int, ...]
+    ) -> Detections:
+        """Of one image's logits (queries, words) and boxes (queries, 4): centre and size, 0..1."""
+        words = logits.sigmoid()
+        scores = words.amax(-1)
+        kept = scores > self._box_threshold
+        x, y, width, height = boxes[kept].unbind(-1)
+        corners = torch.stack(
+            [x - 0.5 * width, y - 0.5 * height, x + 0.5 * width, y + 0.5 * height], -1
+        )
+        scale = torch.tensor([size[1], size[0], size[1], size[0]], device=corners.device)
+        # The first and the last token only frame the text.
+        spoken = words[kept, 1 : len(ids) - 1] > self._text_threshold
+        phrases = tuple(
+            self.tokenizer.decode([ids[1 + at] for at in row.nonzero().flatten().tolist()])
+            for row in spoken
+        )
+        return Detections((corners * scale).cpu().numpy(), scores[kept].cpu().numpy(), phrases)

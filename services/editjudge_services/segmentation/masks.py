@@ -1,0 +1,74 @@
+"""What every segmenter gives, and how it travels."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..runtime.specialist import BadRequest
+
+Select: TypeAlias = Literal["all", "best"]
+Masks: TypeAlias = "NDArray[np.bool_]"
+
+
+@dataclass(frozen=True, slots=True)
+class Segmentation:
+    """Where a phrase is in an image.
+
+    Attributes:
+        mask: bool (H, W), True inside; None where nothing was found. Never all False.
+        score: How sure the network is of its best find, 0..1, higher is surer; 0 without a
+            mask. What it measures differs between networks: do not compare across them.
+        boxes: float32 (n, 4), the boxes used, in pixels: left, top, right, bottom.
+    """
+
+    mask: Masks | None = None
+    score: float = 0.0
+    boxes: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 4), np.float32))
+
+    @property
+    def outputs(self) -> dict[str, NDArray[np.float32] | bytes]:
+        """As the role's contract says: MASK empty and SCORE 0 where nothing was found."""
+        found = b"" if self.mask is None else png(self.mask)
+        return {"MASK": found, "SCORE": np.array([self.score], np.float32)}
+
+
+def png(mask: Masks) -> bytes:
+    """A mask as a PNG of one 8-bit channel: 255 inside, 0 outside."""
+    buffer = io.BytesIO()
+    Pil.fromarray(mask.astype(np.uint8) * 255).save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()
+
+
+def union(masks: Sequence[Masks] | Masks) -> Masks | None:
+    """Where any of the masks is True.
+
+    Args:
+        masks: n of shape (H, W), or one array (n, H, W).
+
+    Returns:
+        bool (H, W); None where there is no mask or all are empty: an empty region is
+        nothing found, whatever the network's confidence in it.
+    """
+    if len(masks) == 0:
+        return None
+    joined = np.logical_or.reduce(np.asarray(masks, dtype=bool), axis=0)
+    return joined if joined.any() else None
+
+
+def phrase(prompt: str) -> str:
+    """A prompt without surrounding blanks and full stops, in one line.
+
+    Raises:
+        BadRequest: nothing is left.
+    """
+    words = " ".join(prompt.split()).strip(" .")
+    if not words:
+        raise BadRequest("PROMPT: empty; name what to segment")
+    return words

@@ -1,0 +1,71 @@
+"""Pixels for networks that keep an image's shape, made with numpy and Pillow alone.
+
+Each function equals the Pillow processor of transformers bit by bit (tested): the
+processors that transformers prefers need torchvision, which clashes with torch for CPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from editjudge.images import RGB
+
+from ..runtime.preprocess import IMAGENET
+
+
+def resized(image: RGB, height: int, width: int) -> RGB:
+    """An image at another size, bilinear.
+
+    Args:
+        image: uint8 (H, W, 3).
+
+    Returns:
+        uint8 (height, width, 3).
+    """
+    return np.asarray(Pil.fromarray(image).resize((width, height), Pil.Resampling.BILINEAR))
+
+
+def normalised(image: RGB) -> NDArray[np.float32]:
+    """Channels first, scaled to 0..1, with ImageNet's mean and deviation.
+
+    Args:
+        image: uint8 (H, W, 3).
+
+    Returns:
+        float32 (3, H, W).
+    """
+    mean, deviation = (np.array(one, np.float32) for one in IMAGENET)
+    scaled = image.astype(np.float32) / np.float32(255)
+    return np.ascontiguousarray(((scaled - mean) / deviation).transpose(2, 0, 1))
+
+
+def size_within(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
+    """The size whose shorter edge is `shortest`, unless the longer one would pass `longest`.
+
+    Rounds as DETR's evaluation transform does (GroundingDINO took it over): the longer
+    edge is cut down to an integer.
+
+    Returns:
+        Height and width.
+    """
+    short, long = min(height, width), max(height, width)
+    edge: float = shortest
+    if long / short * shortest > longest:
+        edge = longest * short / long
+    rounded = round(edge)
+    if short == rounded:
+        return height, width
+    stretched = int(edge * long / short)
+    return (stretched, rounded) if width < height else (rounded, stretched)
+
+
+def size_up_to(height: int, width: int, longest: int) -> tuple[int, int]:
+    """The size whose longer edge is `longest` (SAM's ResizeLongestSide).
+
+    Returns:
+        Height and width, each rounded half up.
+    """
+    scale = longest / max(height, width)
+    return int(height * scale + 0.5), int(width * scale + 0.5)

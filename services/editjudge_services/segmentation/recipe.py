@@ -1,0 +1,162 @@
+"""How the segmenters are made: tiny untrained checkpoints, and the export of any checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from editjudge.images import RGB
+
+from ..zoo.artefact import Precision
+from ..zoo.checkpoint import SEED
+from ..zoo.recipe import Exported, Recipe
+from ..zoo.torch_tools import parity, spread
+from .checkpoints import checked, require, seen
+from .grounded_sam import GroundedSam, Settings
+from .sa2va_recipe import Sa2VaRecipe, answer_to_probe
+
+_PROMPT = "the green bus"
+_TOLERANCE = 1e-5
+
+
+class GroundedSamRecipe:
+    """GroundingDINO and SAM, as two folders; fp32 only, since half precision moves boxes."""
+
+    precisions: tuple[Precision, ...] = ("fp32",)
+
+    def untrained(self, folder: Path) -> None:
+        """Save both networks with random weights, 600 k and 70 k parameters."""
+        _save_detector(folder / "detector")
+        _sam().save_pretrained(folder / "sam")
+
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+        """Copy both networks as fp32 safetensors, and read them back."""
+        checked(precision, self.precisions)
+        sizes = "detector/preprocessor_config.json"
+        require(checkpoint, "detector/config.json", sizes, "sam/config.json")
+        size = json.loads((checkpoint / sizes).read_text())["size"]
+        settings = Settings(shortest=size["shortest_edge"], longest=size["longest_edge"])
+        source = GroundedSam.from_folder(checkpoint, settings)
+        source.save(folder)
+        exported = GroundedSam.from_folder(folder)
+        images = seen()
+        pairs = [
+            pair
+            for image in images
+            for pair in zip(_outputs(source, image), _outputs(exported, image), strict=True)
+        ]
+        return Exported(parity(pairs, _TOLERANCE, len(images)), self.fingerprint(folder))
+
+    def fingerprint(self, folder: Path) -> list[float]:
+        """What an export says to the panel's probe."""
+        return answer_to_probe(GroundedSam.from_folder(folder))
+
+
+def _outputs(network: GroundedSam, image: RGB) -> list[NDArray[np.float32]]:
+    """What both networks say: scores of all queries, and the areas of two fixed boxes' masks."""
+    height, width = image.shape[:2]
+    halves = [[0, 0, width / 2, height], [width / 4, height / 4, width, height]]
+    masks = network.cutter.masks(image, np.array(halves, np.float32))
+    return [network.detector.scores(image, _PROMPT), masks.mean((1, 2), dtype=np.float32)]
+
+
+def _save_detector(folder: Path) -> None:
+    # Untyped: the library's type stubs do not know all of these arguments.
+    import transformers
+
+    library: Any = transformers
+    swin = library.SwinConfig(
+        image_size=224,
+        patch_size=4,
+        embed_dim=12,
+        depths=[1, 1, 1, 1],
+        num_heads=[1, 2, 3, 4],
+        window_size=7,
+        out_indices=[2, 3, 4],
+    )
+    bert = library.BertConfig(
+        vocab_size=1200,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=256,
+    )
+    config = library.GroundingDinoConfig(
+        backbone_config=swin,
+        text_config=bert,
+        num_queries=20,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        # GroupNorm divides it into 32.
+        d_model=64,
+        disable_custom_kernels=True,
+    )
+    network = library.GroundingDinoForObjectDetection._from_config(
+        config, attn_implementation="eager"
+    )
+    spread(network, SEED).save_pretrained(folder)  # type: ignore[operator]
+    library.BertTokenizerFast(vocab=_bert_vocabulary()).save_pretrained(folder)
+    size = {"shortest_edge": 160, "longest_edge": 256}
+    library.GroundingDinoImageProcessorPil(size=size).save_pretrained(folder)
+
+
+def _bert_vocabulary() -> dict[str, int]:
+    """WordPieces that spell any word; GroundingDINO's code has BERT's ids of these five."""
+    words = [f"[unused{i}]" for i in range(1200)]
+    for at, word in {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]"}.items():
+        words[at] = word
+    words[1012], words[1029] = ".", "?"
+    for i in range(26):
+        words[1120 + i], words[1150 + i] = chr(97 + i), f"##{chr(97 + i)}"
+    for i, word in enumerate(("a", "the", "green", "bus", "dog")):
+        if len(word) > 1:
+            words[1100 + i] = word
+    return {word: at for at, word in enumerate(words)}
+
+
+def _sam() -> Any:
+    import transformers
+
+    library: Any = transformers
+    side = 256
+    vision = library.SamVisionConfig(
+        hidden_size=32,
+        output_channels=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=side,
+        patch_size=16,
+        window_size=14,
+        global_attn_indexes=[1],
+        num_pos_feats=8,
+        mlp_dim=64,
+    )
+    prompt = library.SamPromptEncoderConfig(
+        hidden_size=16, image_size=side, patch_size=16, mask_input_channels=4
+    )
+    decoder = library.SamMaskDecoderConfig(
+        hidden_size=16,
+        mlp_dim=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        iou_head_hidden_dim=16,
+    )
+    config = library.SamConfig(
+        vision_config=vision, prompt_encoder_config=prompt, mask_decoder_config=decoder
+    )
+    return spread(library.SamModel(config), SEED)
+
+
+RECIPES: dict[str, Recipe] = {
+    "grounded-sam": GroundedSamRecipe(),
+    "sa2va-qwen3-vl-4b": Sa2VaRecipe(),
+}

@@ -1,0 +1,267 @@
+"""Sa2VA composed from transformers' own Qwen3-VL and SAM-2.
+
+Yuan et al., Sa2VA (2025), section 3: the language model answers with a token [SEG] where
+it means a region; its hidden state, through two linears, is one more prompt token of
+SAM-2's mask decoder. The authors' code needs CUDA and an older transformers; this is the
+same computation on any device, but for one thing: there, an image is rounded to multiples
+of 28 pixels before the language model's own rounding to 32; here it is resized once. No
+comparison with the authors' code on their weights has been made yet. I2I-Bench separates subject and background with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image as Pil
+from torch import nn
+
+from editjudge.images import RGB
+
+from ..runtime.preprocess import BICUBIC, IMAGENET, Rule
+from .checkpoints import load_settings, save_settings
+from .masks import Segmentation, Select, phrase, union
+
+SEG = "[SEG]"
+_IMAGE = "<|image_pad|>"
+_BEFORE = "<|im_start|>user\n<|vision_start|>{image}<|vision_end|>"
+_AFTER = "<|im_end|>\n<|im_start|>assistant\n"
+_QUESTION = "Please segment {phrase} in this image."
+
+Forced = Callable[[int], Any]
+"""From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the authors' code fixes.
+
+    Attributes:
+        least_pixels: Of the image as the language model sees it.
+        most_pixels: The same, at most.
+        max_new_tokens: Of an answer; it is a sentence, and the authors' 2048 only lets a
+            model that repeats itself go on for longer.
+    """
+
+    least_pixels: int = 512 * 28 * 28
+    most_pixels: int = 2048 * 28 * 28
+    max_new_tokens: int = 256
+
+
+def linears(width: int, out: int) -> nn.Sequential:
+    """Hidden state to prompt token: the layers `text_hidden_fcs` of the checkpoint."""
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
+
+
+class Sa2Va:
+    """The three networks together.
+
+    Args:
+        lmm: `Qwen3VLForConditionalGeneration`, any precision.
+        tokenizer: Its tokenizer, with [SEG].
+        head: `linears`, in the same precision.
+        sam2: `Sam2Model`, fp32: a mask's edge is where its logits are near 0.
+        forced: Steers the answer; for tests, since an untrained model never says [SEG].
+    """
+
+    def __init__(
+        self,
+        lmm: Any,
+        tokenizer: Any,
+        head: nn.Sequential,
+        sam2: Any,
+        settings: Settings | None = None,
+        forced: Forced | None = None,
+    ) -> None:
+        from transformers import Qwen2VLImageProcessorPil
+
+        self.lmm, self._tokenizer, self.head, self.sam2 = lmm, tokenizer, head, sam2
+        self.settings = settings or Settings()
+        self._forced = forced
+        self._side = int(sam2.config.prompt_encoder_config.image_size)
+        self._squash = Rule(self._side, IMAGENET, BICUBIC)
+        self.seg = int(tokenizer.convert_tokens_to_ids(SEG))
+        self._ends = [
+            int(tokenizer.convert_tokens_to_ids(one)) for one in ("<|im_end|>", "<|endoftext|>")
+        ]
+        vision = lmm.config.vision_config
+        pixels: Any = Qwen2VLImageProcessorPil
+        self._pixels = pixels(
+            patch_size=vision.patch_size,
+            temporal_patch_size=vision.temporal_patch_size,
+            merge_size=vision.spatial_merge_size,
+            image_mean=[0.5] * 3,
+            image_std=[0.5] * 3,
+            size={
+                "shortest_edge": self.settings.least_pixels,
+                "longest_edge": self.settings.most_pixels,
+            },
+        )
+
+    @classmethod
+    def from_folder(cls, folder: Path, device: str = "cpu", forced: Forced | None = None) -> Sa2Va:
+        """Load what `save` wrote."""
+        from safetensors.torch import load_file
+        from transformers import (
+            PreTrainedTokenizerFast,
+            Qwen3VLForConditionalGeneration,
+            Sam2Model,
+        )
+
+        lmm: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder / "lmm", dtype="auto")
+        sam2: Any = Sam2Model.from_pretrained(folder / "sam2", dtype=torch.float32)
+        state = load_file(folder / "text_hidden_fcs.safetensors")
+        head = linears(*reversed(state["2.weight"].shape)).to(lmm.dtype)
+        head.load_state_dict(state)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / "lmm")
+        parts = [one.to(device).eval() for one in (lmm, head, sam2)]
+        settings = Settings(**load_settings(folder))
+        return cls(parts[0], tokenizer, parts[1], parts[2], settings, forced)
+
+    def save(self, folder: Path, dtype: torch.dtype) -> None:
+        """Write the networks as safetensors; SAM-2 stays fp32. The model is cast on the way."""
+        from safetensors.torch import save_file
+
+        self.lmm.to(dtype).save_pretrained(folder / "lmm")
+        self._tokenizer.save_pretrained(folder / "lmm")
+        self.sam2.save_pretrained(folder / "sam2")
+        save_file(self.head.to(dtype).state_dict(), folder / "text_hidden_fcs.safetensors")
+        save_settings(folder, self.settings)
+
+    def segment(self, image: RGB, prompt: str, select: Select = "all") -> Segmentation:
+        """Segment what a phrase names.
+
+        Args:
+            image: uint8 (H, W, 3).
+            prompt: A noun phrase.
+            select: The union of the regions of all [SEG] of the answer, or the region of
+                the highest predicted IoU.
+
+        Returns:
+            Without a mask where the answer has no [SEG]: the model found nothing, which is
+            not an empty region.
+
+        Raises:
+            BadRequest: the prompt is empty.
+        """
+        answer = self.answer(image, prompt)
+        logits, quality = self.mask_logits(image, prompt, answer)
+        if len(quality) == 0:
+            return Segmentation()
+        if select == "best":
+            best = int(quality.argmax())
+            logits, quality = logits[best : best + 1], quality[best : best + 1]
+        stretch = nn.functional.interpolate
+        side = (self._side, self._side)
+        full = stretch(logits[:, None], side, mode="bilinear", align_corners=False)
+        original = stretch(full, image.shape[:2], mode="bilinear", align_corners=False)
+        mask = union((original[:, 0] > 0).cpu().numpy())
+        if mask is None:
+            return Segmentation()
+        return Segmentation(mask, float(quality.max().clamp(0, 1)))
+
+    @torch.inference_mode()
+    def answer(self, image: RGB, prompt: str) -> list[int]:
+        """The model's greedy answer, token ids."""
+        from transformers import GenerationConfig, LogitsProcessorList
+
+        inputs = self._inputs(image, prompt, [])
+        length = inputs["input_ids"].shape[1]
+        steering = [self._forced(length)] if self._forced else []
+        config: Any = GenerationConfig
+        given = self.lmm.generate(
+            **inputs,
+            # One of our own: the checkpoint's turns sampling on.
+            generation_config=config(
+                do_sample=False,
+                max_new_tokens=self.settings.max_new_tokens,
+                eos_token_id=self._ends,
+                pad_token_id=self._ends[-1],
+            ),
+            logits_processor=LogitsProcessorList(steering),
+        )
+        ids: list[int] = given[0, length:].tolist()
+        return ids
+
+    @torch.inference_mode()
+    def mask_logits(
+        self, image: RGB, prompt: str, answer: Sequence[int]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """One region for each [SEG] of an answer, of SAM-2's three the one it trusts most.
+
+        Returns:
+            Logits float32 (n, h, w) at SAM-2's own resolution, inside above 0; and the
+            predicted IoU of each, float32 (n,).
+        """
+        states = self.states(image, prompt, answer)
+        if len(states) == 0:
+            return torch.zeros(0, 1, 1), torch.zeros(0)
+        words = self.head(states).float()
+        pixels = torch.from_numpy(self._squash(image))[None].to(words.device)
+        fine, medium, coarse = self.sam2.get_image_embeddings(pixels)
+        count = len(words)
+        # The authors give SAM-2 one point that is marked as none, and the words behind it.
+        sparse, dense = self.sam2.prompt_encoder(
+            input_points=torch.zeros(1, count, 1, 2, device=words.device),
+            input_labels=-torch.ones(1, count, 1, dtype=torch.int32, device=words.device),
+            input_boxes=None,
+            input_masks=None,
+        )
+        masks, quality, _, _ = self.sam2.mask_decoder(
+            image_embeddings=coarse,
+            image_positional_embeddings=self.sam2.get_image_wide_positional_embeddings(),
+            sparse_prompt_embeddings=torch.cat([sparse, words[None, :, None]], dim=2),
+            dense_prompt_embeddings=dense,
+            multimask_output=True,
+            high_resolution_features=[fine, medium],
+        )
+        best = quality[0].argmax(-1)
+        each = torch.arange(count, device=words.device)
+        return masks[0, each, best], quality[0, each, best]
+
+    @torch.inference_mode()
+    def states(self, image: RGB, prompt: str, answer: Sequence[int]) -> torch.Tensor:
+        """The last layer's output (n, width) where each [SEG] of the answer is the input.
+
+        A second pass over prompt and answer, which equals the states of the generation
+        (6e-7) without keeping those of every layer and step. As in the authors' code a
+        [SEG] that ends the answer has none; other than there, one in the prompt is text.
+        """
+        spoken = torch.tensor([one == self.seg for one in answer[:-1]], dtype=torch.bool)
+        if not spoken.any():
+            return torch.zeros(0, 1)
+        inputs = self._inputs(image, prompt, answer[:-1])
+        hidden = self.lmm.model(**inputs).last_hidden_state[0, -len(spoken) :]
+        chosen: torch.Tensor = hidden[spoken.to(hidden.device)]
+        return chosen
+
+    def _inputs(self, image: RGB, prompt: str, answer: Sequence[int]) -> dict[str, torch.Tensor]:
+        """Prompt and the start of an answer, as the language model takes them."""
+        seen = self._pixels(images=[Pil.fromarray(image)], return_tensors="pt")
+        grid: NDArray[np.int64] = seen["image_grid_thw"]
+        tokens = int(grid[0].prod()) // self._pixels.merge_size**2
+        question = _QUESTION.format(phrase=phrase(prompt))
+
+        def encoded(text: str, *, plain: bool = False) -> list[int]:
+            ids: list[int] = self._tokenizer(
+                text, add_special_tokens=False, split_special_tokens=plain
+            )["input_ids"]
+            return ids
+
+        ids = encoded(_BEFORE.format(image=_IMAGE * tokens))
+        # The question is data: "[SEG]" or "<|im_end|>" in it are only letters.
+        ids += encoded(question, plain=True) + encoded(_AFTER) + list(answer)
+        rows = torch.tensor([ids])
+        inputs = {
+            "input_ids": rows,
+            "attention_mask": torch.ones_like(rows),
+            "mm_token_type_ids": (rows == self.lmm.config.image_token_id).int(),
+            "pixel_values": seen["pixel_values"].to(self.lmm.dtype),
+            "image_grid_thw": grid,
+        }
+        return {name: value.to(self.lmm.device) for name, value in inputs.items()}

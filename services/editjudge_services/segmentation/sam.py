@@ -1,0 +1,100 @@
+"""SAM: masks for boxes (Kirillov et al., ICCV 2023, arXiv:2304.02643)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from editjudge.images import RGB
+
+from .masks import Masks
+from .pixels import normalised, resized, size_up_to
+
+_BOXES_AT_ONCE = 16
+
+
+class Cutter:
+    """The network, and the embeddings of the images it saw last.
+
+    Args:
+        network: `SamModel`.
+        kept: Image embeddings kept, 4 MiB each.
+
+    Attributes:
+        hits: Images whose embedding was there.
+    """
+
+    def __init__(self, network: Any, kept: int) -> None:
+        self.network = network
+        self.hits = 0
+        self._side = int(network.config.vision_config.image_size)
+        self._kept = kept
+        self._embeddings: OrderedDict[str, torch.Tensor] = OrderedDict()
+
+    @torch.inference_mode()
+    def masks(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
+        """Cut out each box: of the network's three masks the one of the highest predicted IoU.
+
+        Args:
+            image: uint8 (H, W, 3).
+            boxes: float32 (n, 4) in its pixels, n >= 1: left, top, right, bottom.
+
+        Returns:
+            bool (n, H, W).
+        """
+        height, width = image.shape[:2]
+        inner = size_up_to(height, width, self._side)
+        embedding = self._embedding(image)
+        scale = np.array([inner[1] / width, inner[0] / height] * 2)
+        scaled = torch.from_numpy((boxes * scale).astype(np.float32)).to(embedding.device)
+        return np.concatenate(
+            [
+                self._decode(embedding, scaled[start : start + _BOXES_AT_ONCE], image.shape[:2])
+                for start in range(0, len(scaled), _BOXES_AT_ONCE)
+            ]
+        )
+
+    def pixels(self, image: RGB) -> NDArray[np.float32]:
+        """The network's input: the longer edge at its side, zeros below and on the right.
+
+        Returns:
+            float32 (3, side, side).
+        """
+        inner = size_up_to(image.shape[0], image.shape[1], self._side)
+        padded = np.zeros((3, self._side, self._side), np.float32)
+        padded[:, : inner[0], : inner[1]] = normalised(resized(image, *inner))
+        return padded
+
+    def _decode(self, embedding: torch.Tensor, boxes: torch.Tensor, size: tuple[int, ...]) -> Masks:
+        output = self.network(
+            image_embeddings=embedding, input_boxes=boxes[None], multimask_output=True
+        )
+        best = output.iou_scores[0].argmax(-1)
+        logits = output.pred_masks[0][torch.arange(len(best)), best][:, None].float()
+        stretch = torch.nn.functional.interpolate
+        full = stretch(logits, (self._side, self._side), mode="bilinear", align_corners=False)
+        # What lies beyond the resized image is padding.
+        height, width = size_up_to(size[0], size[1], self._side)
+        seen = full[..., :height, :width]
+        original = stretch(seen, (size[0], size[1]), mode="bilinear", align_corners=False)
+        cut: Masks = (original[:, 0] > 0).cpu().numpy()
+        return cut
+
+    def _embedding(self, image: RGB) -> torch.Tensor:
+        """The encoder takes 99 % of the time, and several phrases are asked of one image."""
+        key = hashlib.sha256(repr(image.shape).encode() + image.tobytes()).hexdigest()
+        if key in self._embeddings:
+            self.hits += 1
+            self._embeddings.move_to_end(key)
+            return self._embeddings[key]
+        pixels = torch.from_numpy(self.pixels(image))[None].to(self.network.device)
+        embedding: torch.Tensor = self.network.get_image_embeddings(pixels)
+        self._embeddings[key] = embedding
+        while len(self._embeddings) > self._kept:
+            self._embeddings.popitem(last=False)
+        return embedding

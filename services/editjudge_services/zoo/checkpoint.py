@@ -1,0 +1,205 @@
+"""Checkpoints on disk: their records, and how folders come to be whole or not at all.
+
+```
+<models>/<entry>/checkpoint/pulled.json       weights from the hub, or brought as a file
+<models>/<entry>/checkpoint/untrained.json    random weights
+<models>/<entry>/<folder>.partial             in the making: nothing reads it
+```
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from editjudge.errors import ConfigError, EditjudgeError
+
+from .artefact import checkpoint_dir, file_digest, models_dir
+
+PULLED, UNTRAINED = "pulled.json", "untrained.json"
+SEED = 0
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class ZooError(EditjudgeError):
+    """Weights could not be brought here, or are not the right ones (exit 1)."""
+
+
+class Checkpoint(BaseModel):
+    """What is known of a checkpoint: `pulled.json`, or `untrained.json`.
+
+    Attributes:
+        entry: Its name in the manifest.
+        hub: Where it was pulled from; "" where it was brought as a file or is untrained.
+        commit: The commit that was pulled.
+        parts: Where each part came from, by folder.
+        licence: The licence at that time.
+        accepted: The licence was restricted, and accepted with `--accept-license`.
+        untrained: Made from random weights.
+        files: sha256 by path relative to the checkpoint's folder.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    entry: str
+    hub: str = ""
+    commit: str = ""
+    parts: dict[str, str] = {}
+    licence: str = ""
+    accepted: bool = False
+    untrained: bool = False
+    files: dict[str, str]
+
+    @property
+    def source(self) -> str:
+        """Where the weights come from, in a word."""
+        if self.untrained:
+            return f"untrained, seed {SEED}"
+        if self.parts:
+            return " + ".join(self.parts.values())
+        return f"{self.hub}@{self.commit}" if self.hub else ", ".join(self.files)
+
+    def save(self, folder: Path) -> None:
+        """Write the record into a folder that is still in the making."""
+        name = UNTRAINED if self.untrained else PULLED
+        (folder / name).write_text(self.model_dump_json(indent=2))
+
+    def verify(self) -> None:
+        """Check every file against its digest.
+
+        Raises:
+            ConfigError: a file is missing or has other content.
+        """
+        verb = "untrained" if self.untrained else "pull"
+        mend = f"run: editjudge models {verb} {self.entry}"
+        for name, digest in self.files.items():
+            path = checkpoint_dir(self.entry) / name
+            if not path.is_file():
+                raise ConfigError(f"{path} is missing", mend)
+            if file_digest(path) != digest:
+                raise ConfigError(f"{path} was changed", mend)
+
+    def intact(self) -> bool:
+        """Whether every file is there and unchanged."""
+        try:
+            self.verify()
+        except ConfigError:
+            return False
+        return True
+
+
+def load_checkpoint(entry: str) -> Checkpoint | None:
+    """The record of an entry's checkpoint, or None where there is none.
+
+    Raises:
+        ConfigError: the record cannot be read.
+    """
+    for name in (PULLED, UNTRAINED):
+        record = checkpoint_dir(entry) / name
+        if record.is_file():
+            try:
+                return Checkpoint.model_validate_json(record.read_bytes())
+            except ValidationError as error:
+                raise ConfigError(
+                    f"{record}: {error.errors()[0]['msg']}", f"remove {record.parent}"
+                ) from error
+    return None
+
+
+def inventory(folder: Path) -> dict[str, str]:
+    """sha256 of every file below a folder, by relative path."""
+    return {
+        path.relative_to(folder).as_posix(): file_digest(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def partial(final: Path) -> Path:
+    """Where a folder is made before it takes its name."""
+    return final.with_name(f"{final.name}.partial")
+
+
+@contextmanager
+def locked(entry: str) -> Iterator[None]:
+    """Keep other processes away from an entry's folders.
+
+    Raises:
+        ZooError: another process works on them.
+        ConfigError: the models folder cannot be written.
+    """
+    folder = models_dir() / entry
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock", timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise ZooError(f"another process works on {entry}", "wait for it, then try again") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be written: {error.strerror}", "set EDITJUDGE_MODELS_DIR"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def fresh(final: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of `final` once the block ends without an error.
+
+    Raises:
+        ZooError: the disk is full.
+    """
+    staging = partial(final)
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        with telling_disk_full(final):
+            staging.mkdir(parents=True)
+            yield staging
+            install(staging, final)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def install(staging: Path, final: Path) -> None:
+    """Let a finished folder take its name; what had it before goes.
+
+    A reader sees the old folder, the new one, or for a moment none: never a mixture.
+    """
+    old = final.with_name(f"{final.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        final.rename(old)
+    staging.rename(final)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def telling_disk_full(final: Path) -> Iterator[None]:
+    """Turn a failed write into a line that says which disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise disk_full(final) from error
+        raise
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a write failed for want of space, quota or a limit on file sizes."""
+    return isinstance(error, OSError) and error.errno in _DISK_FULL
+
+
+def disk_full(final: Path) -> ZooError:
+    """The error for a disk that is full."""
+    return ZooError(
+        f"the disk is full: {final.parent}",
+        "free some space there, or set EDITJUDGE_MODELS_DIR to another disk, and try again",
+    )

@@ -1,0 +1,185 @@
+"""Exported models: made by a recipe from a checkpoint, compared with it, and checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from pydantic import ValidationError
+
+from editjudge.errors import ConfigError, MissingExtra
+
+from .artefact import RECORD, Artefact, Precision, checkpoint_dir, load_artefact, models_dir
+from .checkpoint import (
+    Checkpoint,
+    fresh,
+    inventory,
+    load_checkpoint,
+    locked,
+)
+from .manifest import Entry, recipe_of
+from .recipe import Exported, Recipe
+
+Fingerprint: TypeAlias = Literal["same", "not computed"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+FINGERPRINT_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One thing that is installed, and is what it was.
+
+    Attributes:
+        what: `checkpoint`, or a precision.
+        source: Where the weights come from.
+        untrained: Made from random weights.
+        fingerprint: `same` where the model was run and says what it said after the export.
+    """
+
+    what: str
+    source: str
+    untrained: bool
+    fingerprint: Fingerprint = "not computed"
+
+
+def make_untrained(entry: Entry) -> Checkpoint:
+    """Make a tiny checkpoint of random weights: it shows that the plumbing works, no more.
+
+    Raises:
+        ConfigError: a real checkpoint is here; there is no recipe.
+        MissingExtra: the libraries of the export are not installed.
+    """
+    recipe = recipe_of(entry)
+    final = checkpoint_dir(entry.name)
+    with locked(entry.name):
+        here = load_checkpoint(entry.name)
+        if final.exists() and (here is None or not here.untrained):
+            raise ConfigError(
+                f"{final} has weights that are not untrained", "remove it first to replace them"
+            )
+        with fresh(final) as staging:
+            recipe.untrained(staging)
+            record = Checkpoint(entry=entry.name, untrained=True, files=inventory(staging))
+            record.save(staging)
+    return record
+
+
+def export(entry: Entry, precision: Precision) -> Artefact:
+    """Export a model's checkpoint; the earlier export stays until this one is accepted.
+
+    Raises:
+        ConfigError: there is no checkpoint, it was changed, the precision is not one of the
+            recipe's, or the export is further from its source than its tolerance.
+        MissingExtra: the libraries of the export are not installed.
+    """
+    recipe = recipe_of(entry)
+    if precision not in recipe.precisions:
+        offered = ", ".join(recipe.precisions)
+        raise ConfigError(f"{entry.name} cannot be exported as {precision}", f"it can as {offered}")
+    with locked(entry.name):
+        checkpoint = load_checkpoint(entry.name)
+        if checkpoint is None:
+            raise ConfigError(f"{entry.name} has no checkpoint here", _bring(entry))
+        checkpoint.verify()
+        with fresh(models_dir() / entry.name / precision) as staging:
+            exported = _run(entry, recipe, staging, precision)
+            artefact = Artefact(
+                entry=entry.name,
+                precision=precision,
+                source=checkpoint.source,
+                untrained=checkpoint.untrained,
+                files=inventory(staging),
+                parity=exported.parity,
+                settings=exported.settings,
+                fingerprint=exported.fingerprint,
+            )
+            (staging / RECORD).write_text(artefact.model_dump_json(indent=2))
+    return artefact
+
+
+def verify(entry: Entry) -> list[Verified]:
+    """Check everything installed of a model: digests, and what the exports say now.
+
+    A recipe that has `fingerprint(folder) -> list[float]` is asked; without torch, or
+    without that, only digests are compared.
+
+    Raises:
+        ConfigError: nothing is installed, a file is missing or was changed, or a fingerprint
+            differs by more than `FINGERPRINT_TOLERANCE`.
+    """
+    found = []
+    checkpoint = load_checkpoint(entry.name)
+    if checkpoint is not None:
+        checkpoint.verify()
+        found.append(Verified("checkpoint", checkpoint.source, checkpoint.untrained))
+    for artefact in installed(entry):
+        artefact.verify()
+        outcome = _compare_fingerprint(entry, artefact)
+        found.append(Verified(artefact.precision, artefact.source, artefact.untrained, outcome))
+    if not found:
+        raise ConfigError(f"nothing of {entry.name} is installed", _bring(entry))
+    return found
+
+
+def installed(entry: Entry) -> list[Artefact]:
+    """The exports of a model that are here.
+
+    Raises:
+        ConfigError: a record cannot be read.
+    """
+    found = (load_artefact(entry.name, precision) for precision in PRECISIONS)
+    return [artefact for artefact in found if artefact is not None]
+
+
+def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Exported:
+    try:
+        exported = recipe.export(checkpoint_dir(entry.name), folder, precision)
+    except ValidationError as error:
+        # NaN and infinity do not pass as figures: half precision that overflowed, mostly.
+        raise ConfigError(
+            f"{entry.name} as {precision}: the comparison with the source gave no number",
+            "export another precision",
+        ) from error
+    parity = exported.parity
+    if not parity.largest_difference <= parity.tolerance:
+        raise ConfigError(
+            f"{entry.name} as {precision} is {parity.largest_difference:.3g} from its source on "
+            f"{parity.images} images, more than its tolerance of {parity.tolerance:.3g}",
+            "export another precision",
+        )
+    return exported
+
+
+def _compare_fingerprint(entry: Entry, artefact: Artefact) -> Fingerprint:
+    compute = _fingerprint_of(entry)
+    if compute is None or not artefact.fingerprint:
+        return "not computed"
+    now = compute(artefact.folder)
+    expected = artefact.fingerprint
+    pairs = zip(now, expected, strict=False)
+    if len(now) != len(expected) or any(not abs(a - b) <= FINGERPRINT_TOLERANCE for a, b in pairs):
+        raise ConfigError(
+            f"{entry.name} as {artefact.precision} says {_figures(now)} of the fingerprint image, "
+            f"not {_figures(expected)}",
+            f"run: editjudge models export {entry.name}",
+        )
+    return "same"
+
+
+def _fingerprint_of(entry: Entry) -> Callable[[Path], list[float]] | None:
+    try:
+        return getattr(recipe_of(entry), "fingerprint", None)
+    except (ConfigError, MissingExtra):
+        return None
+
+
+def _figures(values: list[float]) -> str:
+    return "[" + ", ".join(f"{value:.4f}" for value in values) + "]"
+
+
+def _bring(entry: Entry) -> str:
+    if entry.supply == "file":
+        return f"run: editjudge models import {entry.name} {entry.files[0]}"
+    return f"run: editjudge models pull {entry.name}"

@@ -1,0 +1,158 @@
+"""The hub, through huggingface_hub; its many errors become one line each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import httpx2
+from huggingface_hub import HfApi, constants, snapshot_download
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RevisionNotFoundError,
+    XetDownloadError,
+)
+from huggingface_hub.hf_api import RepoSibling
+
+from .artefact import checkpoint_dir
+from .checkpoint import ZooError, disk_full, is_disk_full
+from .manifest import Entry
+
+_TIMEOUT = 30.0
+_AGAIN = "pull again: files that arrived whole are kept, and nothing half-written is used"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What the hub has of an entry.
+
+    Attributes:
+        files: By path; None for sizes and digests where the hub was not asked (offline).
+    """
+
+    commit: str
+    files: Mapping[str, RepoSibling | None]
+
+
+def list_files(entry: Entry) -> Listing:
+    """The commit of an entry's revision, and the files of it that its patterns name.
+
+    Offline it is what the hub's cache has.
+
+    Raises:
+        ZooError: the hub refuses, cannot be reached, or has no such files.
+    """
+    with _one_line(entry):
+        if constants.is_offline_mode():
+            folder = _cached(entry)
+            names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+            return Listing(folder.name, {n: None for n in names if _wanted(entry, n)})
+        info = HfApi(endpoint=_endpoint()).model_info(
+            entry.hub, revision=entry.revision, files_metadata=True, timeout=_TIMEOUT
+        )
+    files = {one.rfilename: one for one in info.siblings or () if _wanted(entry, one.rfilename)}
+    if not files or info.sha is None:
+        raise ZooError(f"{entry.hub} has none of {', '.join(entry.files)} at {entry.revision}")
+    return Listing(info.sha, files)
+
+
+def download(entry: Entry, listing: Listing, folder: Path) -> None:
+    """Bring the listed files into a folder; those that are there already stay.
+
+    Raises:
+        ZooError: the hub refuses or breaks off, or the disk is full.
+    """
+    with _one_line(entry):
+        if constants.is_offline_mode():
+            cached = _cached(entry)
+            for name in listing.files:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(cached / name, folder / name)
+            return
+        snapshot_download(
+            entry.hub,
+            revision=listing.commit,
+            allow_patterns=list(listing.files),
+            local_dir=folder,
+            endpoint=_endpoint(),
+        )
+
+
+def _cached(entry: Entry) -> Path:
+    """The snapshot in the hub's own cache."""
+    return Path(snapshot_download(entry.hub, revision=entry.revision, allow_patterns=entry.files))
+
+
+def _wanted(entry: Entry, name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in entry.files)
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
+
+
+@contextmanager
+def _one_line(entry: Entry) -> Iterator[None]:
+    try:
+        yield
+    except (httpx2.HTTPError, OSError, XetDownloadError) as error:
+        raise _explained(entry, _cause(error)) from error
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What is behind the hub's "not found locally either"."""
+    while isinstance(error, LocalEntryNotFoundError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _explained(entry: Entry, error: BaseException) -> ZooError:
+    match error:
+        case OfflineModeIsEnabled() | LocalEntryNotFoundError():
+            return ZooError(
+                f"{entry.hub} is not whole in the hub's cache, and HF_HUB_OFFLINE is set",
+                "pull where there is a network, or unset HF_HUB_OFFLINE",
+            )
+        case RevisionNotFoundError():
+            return ZooError(f"{entry.hub} has no revision {entry.revision} at {_endpoint()}")
+        case HfHubHTTPError():
+            return _status(entry, error)
+        case _ if is_disk_full(error):
+            return disk_full(checkpoint_dir(entry.name))
+        case httpx2.ConnectError() | httpx2.TimeoutException():
+            return ZooError(
+                f"{_endpoint()} cannot be reached: {error}",
+                "check the network and HF_ENDPOINT; offline, set HF_HUB_OFFLINE to use the cache",
+            )
+        case _:
+            text = " ".join(str(error).split())
+            return ZooError(f"{entry.name}: the download broke off: {text}", _AGAIN)
+
+
+def _status(entry: Entry, error: HfHubHTTPError) -> ZooError:
+    code = error.response.status_code
+    page = f"{_endpoint()}/{entry.hub}"
+    if code in {401, 403} and entry.gated:
+        return ZooError(
+            f"{entry.name} is gated: the hub refuses it ({code})",
+            f"accept its terms at {page}, and set HF_TOKEN to a token of that account",
+        )
+    if code in {401, 403}:
+        return ZooError(f"{page}: refused, or not there ({code})", "check HF_TOKEN")
+    if code == 404:
+        return ZooError(f"{page}: there is no such repository (404)", "check HF_ENDPOINT")
+    if code == 429:
+        wait = error.response.headers.get("Retry-After")
+        after = f"in {wait} s" if wait else "later"
+        return ZooError(
+            f"{entry.name}: the hub asks for fewer requests (429)",
+            f"pull again {after}; with HF_TOKEN set more are allowed",
+        )
+    return ZooError(f"{page}: the hub answered {code}", _AGAIN)

@@ -1,0 +1,160 @@
+"""What recipes share: random weights, ONNX export, and the fixed images of the comparison.
+
+Recipes import this; services never do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from editjudge.images import RGB
+
+from .artefact import Parity
+
+_SIZES = ((96, 128), (256, 192), (224, 224), (150, 420))
+
+
+def spread(model: nn.Module, seed: int, gain: float = 1.0) -> nn.Module:
+    """Give a model random weights with which its outputs depend visibly on its inputs.
+
+    The libraries' own initialisations leave biases, layer scales and some tables at 0 or
+    1e-5, which hides mistakes in whatever they multiply.
+
+    Args:
+        model: Changed in place.
+        seed: The same seed gives the same weights.
+        gain: Of the weight matrices; 2 ** 0.5 keeps the scale through ReLUs.
+
+    Returns:
+        The model, in evaluation mode.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            random = torch.randn(parameter.shape, generator=generator)
+            if parameter.ndim >= 2:
+                # A row of an embedding table is a vector, not the sum of its products.
+                table = parameter.ndim == 2 and "embed" in name
+                fan = 1 if table else parameter[0].numel()
+                parameter.copy_(random * gain * fan**-0.5)
+            elif name.endswith("weight") or "lambda" in name:
+                parameter.copy_(1 + 0.1 * random)
+            else:
+                parameter.copy_(0.1 * random)
+    return model.eval()
+
+
+def to_onnx(
+    module: nn.Module,
+    examples: Sequence[torch.Tensor],
+    path: Path,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    varying: Mapping[int, str],
+    dynamo: bool = False,
+) -> None:
+    """Export a module as one `.onnx` file, the same bytes wherever it is made.
+
+    Args:
+        module: Put into evaluation mode: the exporter restores the wrapper's own mode
+            afterwards, and that reaches into the model.
+        examples: One for each input, with a batch of 2 or more.
+        inputs: Their names.
+        outputs: Names of what the module returns.
+        varying: Name of each axis whose size may change, the same for all inputs; axis 0 is
+            the batch, also of the outputs.
+        dynamo: Use the newer exporter; slower, and the only one without `If` nodes for
+            rotary embeddings.
+    """
+    module.eval()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        # Both exporters warn of their own deprecations and of constants that are meant to be.
+        warnings.simplefilter("ignore")
+        if dynamo:
+            axes = {axis: torch.export.Dim(name) for axis, name in varying.items()}
+            torch.onnx.export(
+                module,
+                tuple(examples),
+                path,
+                input_names=list(inputs),
+                output_names=list(outputs),
+                dynamic_shapes=tuple(axes for _ in inputs),
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+        else:
+            torch.onnx.export(
+                module,
+                tuple(examples),
+                path,
+                input_names=list(inputs),
+                output_names=list(outputs),
+                dynamic_axes={
+                    **{name: dict(varying) for name in inputs},
+                    **{name: {0: varying[0]} for name in outputs},
+                },
+                dynamo=False,
+            )
+    _strip(path)
+
+
+def pictures() -> list[RGB]:
+    """The fixed images of parity checks, uint8 (H, W, 3), of several shapes.
+
+    Waves of several lengths with some noise, made in integers and float64, so that they are
+    the same on every machine.
+    """
+    images = []
+    for seed, (height, width) in enumerate(_SIZES):
+        rng = np.random.default_rng(seed)
+        y, x = np.mgrid[:height, :width]
+        picture = np.zeros((height, width, 3))
+        for _ in range(6):
+            across, down, phase = rng.uniform(-0.3, 0.3, 3)
+            wave = np.sin(across * x + down * y + 20 * phase)
+            picture += wave[..., None] * rng.uniform(0, 30, 3)
+        noise = rng.integers(-12, 13, picture.shape)
+        images.append(np.clip(np.round(128 + picture) + noise, 0, 255).astype(np.uint8))
+    return images
+
+
+probes = pictures
+
+
+def parity(
+    pairs: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
+    tolerance: float,
+    images: int,
+) -> Parity:
+    """The largest difference between outputs of the source and of the export.
+
+    Args:
+        pairs: Outputs of the same shape, scaled as they are served.
+    """
+    largest = max(float(np.abs(source - export).max()) for source, export in pairs)
+    return Parity(largest_difference=largest, tolerance=tolerance, images=images)
+
+
+def _strip(path: Path) -> None:
+    """Drop stack traces and paths, so that a digest tells of the network alone."""
+    model = onnx.load(path)
+    graph = model.graph
+    described = (model, graph, *graph.node, *graph.initializer, *graph.value_info)
+    for one in (*described, *graph.input, *graph.output):
+        one.ClearField("doc_string")
+        one.ClearField("metadata_props")
+    onnx.save(model, path)

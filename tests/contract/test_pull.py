@@ -1,0 +1,366 @@
+"""Pulling weights from a hub that misbehaves in every way we know of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import close_session, constants, snapshot_download
+
+from editjudge.errors import ConfigError, InputError
+from editjudge_services.zoo import manifest as manifests
+from editjudge_services.zoo.artefact import checkpoint_dir
+from editjudge_services.zoo.checkpoint import ZooError, load_checkpoint, locked, partial
+from editjudge_services.zoo.manifest import Entry
+from editjudge_services.zoo.pull import import_file, pull
+
+from .scripted_hub import COMMIT, ScriptedHub
+
+WEIGHTS = bytes(range(256)) * 1024
+FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS, "README.md": b"no"}
+
+
+def entry(**changes: Any) -> Entry:
+    """A model on the scripted hub."""
+    table = {
+        "name": "tiny",
+        "service": "quality.tiny",
+        "supply": "hub",
+        "hub": "acme/tiny",
+        "revision": "main",
+        "files": ["config.json", "*.safetensors"],
+        "licence": "Apache-2.0",
+        "parameters": 1,
+        "preprocessing": "none",
+        "served_by": "vllm",
+        "used_by": [],
+        "profiles": [],
+    }
+    return Entry.model_validate({**table, **changes})
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ScriptedHub]:
+    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path / "models"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "hf" / "token"))
+    # It waits a second before it resumes.
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    scripted = ScriptedHub(dict(FILES))
+    close_session()
+    with scripted.serving() as url:
+        monkeypatch.setenv("HF_ENDPOINT", url)
+        yield scripted
+        close_session()
+
+
+def usable(name: str = "tiny") -> bool:
+    return checkpoint_dir(name).exists() or load_checkpoint(name) is not None
+
+
+def test_a_pull_brings_the_wanted_files_and_a_record(hub: ScriptedHub) -> None:
+    record = pull(entry())
+    folder = checkpoint_dir("tiny")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "pulled.json",
+    ]
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    written = json.loads((folder / "pulled.json").read_text())
+    assert (written["hub"], written["commit"]) == ("acme/tiny", COMMIT)
+    assert written["files"] == {
+        name: hashlib.sha256(FILES[name]).hexdigest()
+        for name in ("config.json", "model.safetensors")
+    }
+    assert record.source == f"acme/tiny@{COMMIT}"
+    assert not partial(folder).exists()
+
+
+def test_what_is_here_is_not_pulled_again(hub: ScriptedHub) -> None:
+    pull(entry())
+    before = len(hub.gets("model.safetensors"))
+    pull(entry())
+    assert len(hub.gets("model.safetensors")) == before
+    asked = len(hub.asked)
+    pull(entry(revision=COMMIT, revision_pinned=True))
+    assert len(hub.asked) == asked, "a pinned commit that is here needs no hub"
+    (checkpoint_dir("tiny") / "model.safetensors").write_bytes(b"changed")
+    pull(entry())
+    assert (checkpoint_dir("tiny") / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_a_new_commit_replaces_the_old_one(hub: ScriptedHub) -> None:
+    pull(entry())
+    hub.commit, hub.files = "d" * 40, {"config.json": b"{}", "other.safetensors": b"new"}
+    assert pull(entry()).commit == "d" * 40
+    assert {path.name for path in checkpoint_dir("tiny").iterdir()} == {
+        "config.json",
+        "other.safetensors",
+        "pulled.json",
+    }
+
+
+def test_a_cut_connection_is_resumed_where_it_broke(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What it holds of an unfinished piece is lost, so pieces here are as small as the file.
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
+    hub.cuts = {"model.safetensors": [100_000, len(WEIGHTS)]}
+    pull(entry())
+    ranges = [one.range for one in hub.gets("model.safetensors")]
+    assert "bytes=100000-" in ranges
+    assert (checkpoint_dir("tiny") / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_a_connection_cut_for_good_leaves_nothing_usable(hub: ScriptedHub) -> None:
+    hub.cuts = {"model.safetensors": [1000, 0]}
+    with pytest.raises(ZooError, match="tiny: the download broke off") as caught:
+        pull(entry())
+    assert "\n" not in str(caught.value)
+    assert "pull again" in caught.value.mend
+    assert not usable()
+    hub.cuts.clear()
+    configs = len(hub.gets("config.json"))
+    pull(entry())
+    assert (checkpoint_dir("tiny") / "model.safetensors").read_bytes() == WEIGHTS
+    assert len(hub.gets("config.json")) == configs, "what arrived whole is kept"
+
+
+def test_a_failed_pull_leaves_the_old_checkpoint_in_use(hub: ScriptedHub) -> None:
+    pull(entry())
+    hub.commit, hub.files["model.safetensors"] = "d" * 40, b"new"
+    hub.cuts = {"model.safetensors": [1, 0]}
+    with pytest.raises(ZooError):
+        pull(entry())
+    record = load_checkpoint("tiny")
+    assert record is not None
+    assert record.commit == COMMIT
+    assert record.intact()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_bytes_other_than_the_hub_says_are_named(hub: ScriptedHub, name: str) -> None:
+    hub.lies = {name: b"x" * len(FILES[name])}
+    with pytest.raises(ZooError, match=rf"tiny: {name} has sha256 .* as the hub says"):
+        pull(entry())
+    assert not usable()
+    hub.lies.clear()
+    pull(entry())
+    assert (checkpoint_dir("tiny") / name).read_bytes() == FILES[name]
+
+
+def test_bytes_other_than_the_manifest_says_are_named(hub: ScriptedHub) -> None:
+    wanted = entry(sha256={"model.safetensors": "0" * 64})
+    with pytest.raises(ZooError, match=f"not {'0' * 64} as the manifest says"):
+        pull(wanted)
+    assert not usable()
+
+
+def test_a_file_of_the_manifest_that_the_hub_lacks(hub: ScriptedHub) -> None:
+    with pytest.raises(ZooError, match="b.safetensors did not arrive"):
+        pull(entry(sha256={"b.safetensors": "0" * 64}))
+    assert not usable()
+
+
+GATED = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model is restricted."}
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("where", ["/api/models/", "/resolve/"])
+def test_a_gated_model_says_what_to_accept(hub: ScriptedHub, status: int, where: str) -> None:
+    hub.refusals = {where: (status, GATED)}
+    with pytest.raises(
+        ZooError, match=rf"tiny is gated: the hub refuses it \({status}\)"
+    ) as caught:
+        pull(entry(gated=True))
+    assert "accept its terms at http://127.0.0.1" in caught.value.mend
+    assert "HF_TOKEN" in caught.value.mend
+    assert not usable()
+
+
+def test_the_token_is_sent_to_the_hub_alone(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    pull(entry(gated=True))
+    assert {one.token for one in hub.asked if one.path.startswith("/api")} == {"hf_secret"}
+    assert {one.token for one in hub.asked if one.path.startswith("/cdn")} == {""}
+
+
+REFUSALS = {
+    "refused": (401, {}, "refused, or not there"),
+    "busy": (429, {"Retry-After": "7"}, r"fewer requests \(429\); pull again in 7 s"),
+    "broken": (500, {}, "the hub answered 500"),
+    "gone": (404, {"X-Error-Code": "RepoNotFound"}, "there is no such repository"),
+    "no such revision": (404, {"X-Error-Code": "RevisionNotFound"}, "has no revision main"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals_are_one_line(hub: ScriptedHub, case: str) -> None:
+    status, headers, text = REFUSALS[case]
+    hub.refusals = {"/api/models/": (status, headers)}
+    with pytest.raises(ZooError, match=text) as caught:
+        pull(entry())
+    assert "\n" not in str(caught.value)
+    assert not usable()
+
+
+@pytest.mark.parametrize("where", ["/tree/", "/resolve/", "/cdn/"])
+def test_too_many_requests_on_the_way(hub: ScriptedHub, where: str) -> None:
+    hub.refusals = {where: (429, {})}
+    with pytest.raises(ZooError, match="fewer requests"):
+        pull(entry())
+    assert not usable()
+
+
+def test_a_half_filled_staging_folder_is_not_taken_for_the_model(hub: ScriptedHub) -> None:
+    # huggingface_hub hands back a folder that has anything in it when the hub is down.
+    hub.cuts = {"model.safetensors": [1000, 0]}
+    with pytest.raises(ZooError):
+        pull(entry())
+    for notes in partial(checkpoint_dir("tiny")).glob(".cache/huggingface/**/*.json"):
+        notes.unlink()
+    hub.refusals = {"/tree/": (503, {})}
+    with pytest.raises(ZooError):
+        pull(entry())
+    assert not usable()
+
+
+def test_a_hub_that_is_not_there(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ZooError, match=r"http://127.0.0.1:9 cannot be reached"):
+        pull(entry())
+
+
+def test_a_disk_too_small_is_told_before_the_download(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    little = shutil.disk_usage("/")._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: little)
+    with pytest.raises(ZooError, match="the disk is full: .* GiB are free"):
+        pull(entry())
+    assert not hub.gets("config.json")
+
+
+def test_a_disk_that_fills_up(hub: ScriptedHub) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+    try:
+        with pytest.raises(ZooError, match="the disk is full: .*EDITJUDGE_MODELS_DIR"):
+            pull(entry())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not usable()
+    pull(entry())
+    assert usable()
+
+
+def test_two_pulls_at_once(hub: ScriptedHub) -> None:
+    with locked("tiny"), pytest.raises(ZooError, match="another process works on tiny"):
+        pull(entry())
+
+
+def test_offline_takes_what_the_cache_has(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ZooError, match="HF_HUB_OFFLINE is set"):
+        pull(entry())
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    snapshot_download("acme/tiny", endpoint=os.environ["HF_ENDPOINT"])
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    asked = len(hub.asked)
+    assert pull(entry()).commit == COMMIT
+    assert len(hub.asked) == asked
+    model = checkpoint_dir("tiny") / "model.safetensors"
+    assert model.read_bytes() == WEIGHTS
+    assert not model.is_symlink()
+
+
+def test_a_restricted_licence_must_be_accepted_once(hub: ScriptedHub) -> None:
+    wanted = entry(restricted=True, restricted_why="not for fun", licence="Mine")
+    with pytest.raises(ConfigError, match=r"\(Mine\): not for fun; accept it with --accept-lic"):
+        pull(wanted)
+    assert not hub.asked
+    assert pull(wanted, accept_license=True).accepted
+    assert pull(wanted).accepted
+
+
+def test_parts_are_pulled_and_laid_side_by_side(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = entry().model_dump(exclude={"name"})
+    plain = {key: value for key, value in base.items() if key not in {"hub", "revision", "files"}}
+    whole = {**plain, "name": "whole", "supply": "parts", "parts": {"left": "tiny"}}
+    monkeypatch.setattr(manifests, "manifest", lambda: {"tiny": entry()})
+    record = pull(Entry.model_validate(whole))
+    assert record.source == f"acme/tiny@{COMMIT}"
+    assert (checkpoint_dir("whole") / "left" / "model.safetensors").read_bytes() == WEIGHTS
+    made = (checkpoint_dir("whole") / "pulled.json").stat().st_mtime_ns
+    assert pull(Entry.model_validate(whole)) == record
+    assert (checkpoint_dir("whole") / "pulled.json").stat().st_mtime_ns == made
+
+
+def file_entry() -> Entry:
+    none = {"hub": "", "revision": "", "files": ["tiny.pth"], "instructions": "ask for it"}
+    return entry(supply="file", sha256={"tiny.pth": hashlib.sha256(b"weights").hexdigest()}, **none)
+
+
+def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path: Path) -> None:
+    given = tmp_path / "download.pth"
+    with pytest.raises(ConfigError, match="ask for it; then run: editjudge models import tiny"):
+        pull(file_entry())
+    with pytest.raises(InputError, match="there is no such file"):
+        import_file(file_entry(), given)
+    given.write_bytes(b"others")
+    with pytest.raises(InputError, match="sha256 is .* ask for it"):
+        import_file(file_entry(), given)
+    assert not usable()
+    given.write_bytes(b"weights")
+    assert import_file(file_entry(), given).source == "tiny.pth"
+    assert (checkpoint_dir("tiny") / "tiny.pth").read_bytes() == b"weights"
+    with pytest.raises(ConfigError, match="comes from the hub"):
+        import_file(entry(), given)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "editjudge", "models", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_line(hub: ScriptedHub) -> None:
+    # `main` of a real entry, then one whose digest the manifest has.
+    hub.repo, hub.files = "stepfun-ai/GOT-OCR-2.0-hf", {"config.json": b"{}", "README.md": b""}
+    done = command("pull", "got-ocr2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"got-ocr2 is here: {hub.repo}@{COMMIT}\n"
+    known = manifests.find("dinov2-small")
+    hub.repo, hub.commit, hub.files = known.hub, known.revision, dict(FILES)
+    done = command("pull", "dinov2-small", "artimuse", "lpips-vgg")
+    errors = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert [line.partition(":")[0] for line in errors] == ["error"] * 3
+    assert "model.safetensors has sha256" in errors[0]
+    assert "restricted licence" in errors[1]
+    assert "editjudge models import lpips-vgg" in errors[2]
+    listed = {one["name"]: one for one in json.loads(command("list", "--json").stdout)}
+    assert listed["got-ocr2"]["checkpoint"]["source"].endswith(f"GOT-OCR-2.0-hf@{COMMIT}")
+    assert listed["dinov2-small"]["checkpoint"] is None

@@ -1,0 +1,156 @@
+"""Untrained models of every architecture: made, exported, served, and judged with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editjudge.cli import root
+from editjudge.client import Client, make_edit
+from editjudge.config import Endpoint, Settings
+from editjudge.images import decode
+from editjudge.panel import SERVICES, Panel
+from editjudge.panel.contracts import Contract
+from editjudge.panel.probes import probe_inputs, wrong_answer
+from editjudge.verdict import NotApplicable, Scored, Unscored
+from editjudge_services.runtime.launcher import TritonServer, temporary_stack
+from editjudge_services.runtime.repository import specialists
+from editjudge_services.runtime.specialist import Request, Specialist
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
+
+KINDS: dict[str, type[Specialist]] = {
+    kind.name.replace("_", ".", 1): kind for kind in specialists() if kind.entry
+}
+# The huge variant is the same code and, untrained, the same tiny network.
+SERVED = [name for name in KINDS if name != "segmenter.grounded_sam_huge"]
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A models folder with an untrained export of every entry that is served here."""
+    folder = tmp_path_factory.mktemp("models")
+    os.environ["EDITJUDGE_MODELS_DIR"] = str(folder)
+    os.environ["EDITJUDGE_STATE_DIR"] = str(folder / "state")
+    entries = [KINDS[name].entry for name in SERVED]
+    try:
+        for verb in ("untrained", "export", "verify"):
+            assert root.main(["models", verb, *entries], standalone_mode=False) in {0, None}
+        yield folder
+    finally:
+        del os.environ["EDITJUDGE_MODELS_DIR"]
+
+
+@pytest.fixture(scope="module")
+def stack(zoo: Path) -> Iterator[TritonServer]:
+    with temporary_stack() as server:
+        yield server
+
+
+def settings_of(stack: TritonServer) -> Settings:
+    return Settings(endpoints={"local": Endpoint(url=stack.url)})
+
+
+async def test_every_model_is_served_and_says_what_its_weights_said(stack: TritonServer) -> None:
+    async with Panel(settings_of(stack)) as panel:
+        assert set(SERVED) <= set(panel.services)
+        for name in SERVED:
+            declared = panel.services[name].identity.parameters
+            assert declared["untrained"] == "yes"
+            assert declared["fingerprint"]
+            reply = await panel.call(name, probe_inputs(name.partition(".")[0]))
+            assert wrong_answer(name, reply, declared) is None
+
+
+def decoded(contract: Contract, inputs: dict[str, bytes]) -> Request:
+    read: dict[str, Any] = {
+        tensor.name: decode(inputs[tensor.name])[0]
+        if tensor.holds == "image"
+        else inputs[tensor.name].decode()
+        for tensor in contract.inputs
+        if tensor.name in inputs
+    }
+    parameters = {name: values[0] for name, values in contract.parameters.items()}
+    return Request(read, parameters)
+
+
+@pytest.mark.parametrize("name", SERVED)
+async def test_served_equals_in_process(name: str, stack: TritonServer) -> None:
+    inputs = probe_inputs(name.partition(".")[0])
+    async with Panel(settings_of(stack)) as panel:
+        reply = await panel.call(name, inputs)
+        specialist = KINDS[name]()
+        specialist.load(panel.services[name].identity.parameters)
+    (here,) = specialist.infer([decoded(SERVICES[name], inputs)])
+    assert isinstance(here, dict)
+    for tensor in SERVICES[name].outputs:
+        one, other = here[tensor.name], reply[tensor.name]
+        if tensor.dtype == "BYTES":
+            assert other == (one.encode() if isinstance(one, str) else one)
+        else:
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-6)
+
+
+def photographs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    source = np.kron(
+        rng.integers(0, 256, (8, 10, 3), dtype=np.uint8), np.ones((16, 16, 1), np.uint8)
+    )
+    edited = source.copy()
+    edited[32:96, 40:120] = (200, 40, 30)
+    mask = np.zeros(source.shape[:2], bool)
+    mask[32:96, 40:120] = True
+    return source, edited, mask
+
+
+async def test_edits_are_judged_and_marked_untrained(stack: TritonServer) -> None:
+    source, edited, mask = photographs()
+    edit = make_edit(
+        source=source, edited=edited, instruction="x", mask=mask, target=edited, target_text="A"
+    )
+    async with Client(settings_of(stack)) as client:
+        judged = await client.score(edit, ["core.features.*", "core.clip.*", "core.lpips.*"])
+        reading = await client.score(edit, ["core.text_content_accuracy*"])
+    values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Scored)}
+    assert set(values) == set(judged.outcomes)
+    assert judged.untrained == set(judged.outcomes)
+    assert reading.untrained == {"core.text_content_accuracy.got"}
+    for name, value in values.items():
+        same = "lpips" not in name
+        if ".target." in name:
+            assert value == pytest.approx(1.0 if same else 0.0, abs=1e-5), name
+        elif name.endswith("whole"):
+            assert value < 0.9999 if same else value > 1e-4, name
+    assert "untrained=yes" in str(judged.signatures["core.lpips.vgg.source.whole"])
+
+
+async def test_empty_and_full_masks(stack: TritonServer) -> None:
+    source, edited, mask = photographs()
+    async with Client(settings_of(stack)) as client:
+        for whole, without in ((np.zeros_like(mask), "inside"), (np.ones_like(mask), "outside")):
+            edit = make_edit(
+                source=source, edited=edited, instruction="x", mask=whole, target=edited
+            )
+            names = [
+                f"core.{s}.*.{without}" for s in ("features.dinov2", "clip.vit_b_32", "lpips.vgg")
+            ]
+            judged = await client.score(edit, names)
+            for outcome in judged.outcomes.values():
+                assert isinstance(outcome, Unscored)
+                assert outcome.kind == "degenerate"
+        bare = make_edit(source=source, edited=edited, instruction="x")
+        judged = await client.score(bare, ["core.lpips.vgg.source.outside"])
+        assert isinstance(judged.outcomes["core.lpips.vgg.source.outside"], NotApplicable)
+
+
+async def test_weights_exchanged_behind_a_running_server_are_refused(
+    stack: TritonServer, zoo: Path
+) -> None:
+    specialist = KINDS["lpips.alex"]()
+    with pytest.raises(RuntimeError, match="its configuration declares"):
+        specialist.load({"precision": "fp32", "weights": "sha256:other"})

@@ -1,0 +1,275 @@
+"""From an untrained checkpoint to a verified export, with a recipe that does as it is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+from editjudge.cli.models import command
+from editjudge.errors import ConfigError
+from editjudge_services.zoo import manifest as manifests
+from editjudge_services.zoo.artefact import (
+    Parity,
+    Precision,
+    checkpoint_dir,
+    file_digest,
+    load_artefact,
+    models_dir,
+)
+from editjudge_services.zoo.checkpoint import Checkpoint, load_checkpoint
+from editjudge_services.zoo.export import export, make_untrained, verify
+from editjudge_services.zoo.manifest import find
+from editjudge_services.zoo.pull import import_file
+from editjudge_services.zoo.recipe import Exported
+
+ENTRY = find("lpips-vgg")
+
+
+class FakeRecipe:
+    """Doubles the weights; `difference`, `says` and `fails` are what a test makes of it."""
+
+    precisions: tuple[Precision, ...] = ("fp32", "fp16")
+
+    def __init__(self) -> None:
+        self.difference = 0.0
+        self.says = [0.5, -0.25]
+        self.fails = False
+
+    def untrained(self, folder: Path) -> None:
+        (folder / "weights.bin").write_bytes(b"random")
+
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+        (folder / "graph").mkdir()
+        weights = b"".join(sorted(one.read_bytes() for one in checkpoint.glob("*.[bp]*")))
+        (folder / "graph" / "model.onnx").write_bytes(2 * weights)
+        if self.fails:
+            raise ConfigError("not of this architecture")
+        parity = Parity(largest_difference=self.difference, tolerance=1e-4, images=2)
+        return Exported(parity, list(self.says), {"side": 224})
+
+    def fingerprint(self, folder: Path) -> list[float]:
+        assert (folder / "graph" / "model.onnx").is_file()
+        return list(self.says)
+
+
+@pytest.fixture(autouse=True)
+def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRecipe:
+    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path / "models"))
+    module, made = ModuleType("recipe"), FakeRecipe()
+    module.RECIPES = {ENTRY.name: made}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "editjudge_services.perceptual.recipe", module)
+    monkeypatch.setattr(manifests, "find_spec", lambda name: object())
+    return made
+
+
+def leftovers() -> list[str]:
+    """What lies beside whole folders."""
+    folder = models_dir() / ENTRY.name
+    return [p.name for p in folder.glob("*") if p.suffix in {".partial", ".old"}]
+
+
+def test_untrained_weights_say_so_all_the_way() -> None:
+    record = make_untrained(ENTRY)
+    written = json.loads((checkpoint_dir(ENTRY.name) / "untrained.json").read_text())
+    assert written["untrained"] is True
+    assert load_checkpoint(ENTRY.name) == record
+    artefact = export(ENTRY, "fp32")
+    assert artefact.untrained
+    assert artefact.source == "untrained, seed 0"
+    assert artefact.identity["untrained"] == "yes"
+    assert load_artefact(ENTRY.name, "fp32") == artefact
+    assert artefact.files == {"graph/model.onnx": file_digest(artefact.folder / "graph/model.onnx")}
+    assert artefact.settings == {"side": 224}
+    assert not leftovers()
+
+
+def test_real_weights_are_named_and_not_replaced_by_random_ones(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_untrained(ENTRY)
+    (given := tmp_path / "download").write_bytes(b"real")
+    right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: file_digest(given)}})
+    import_file(right, given)
+    artefact = export(ENTRY, "fp16")
+    assert artefact.source == ENTRY.files[0]
+    assert not artefact.untrained
+    assert "untrained" not in artefact.identity
+    with pytest.raises(ConfigError, match="weights that are not untrained; remove it first"):
+        make_untrained(ENTRY)
+    assert (checkpoint_dir(ENTRY.name) / ENTRY.files[0]).read_bytes() == b"real"
+
+
+def test_pulled_weights_are_named_by_hub_and_commit() -> None:
+    record = Checkpoint(entry="x", hub="acme/x", commit="c0ffee", files={})
+    assert record.source == "acme/x@c0ffee"
+
+
+def test_an_export_beyond_tolerance_is_refused_with_figures(recipe: FakeRecipe) -> None:
+    make_untrained(ENTRY)
+    recipe.difference = 0.00123
+    with pytest.raises(ConfigError, match=r"is 0\.00123 from its source on 2 images.* 0\.0001"):
+        export(ENTRY, "fp32")
+    assert load_artefact(ENTRY.name, "fp32") is None
+    assert not leftovers()
+
+
+def test_an_export_that_overflows_is_refused(recipe: FakeRecipe) -> None:
+    make_untrained(ENTRY)
+    recipe.difference = float("nan")
+    with pytest.raises(ConfigError, match="the comparison with the source gave no number"):
+        export(ENTRY, "fp16")
+    assert load_artefact(ENTRY.name, "fp16") is None
+
+
+@pytest.mark.parametrize("wrong", [{"difference": 1.0}, {"fails": True}])
+def test_a_failed_export_leaves_the_earlier_one_whole(
+    recipe: FakeRecipe, wrong: dict[str, object]
+) -> None:
+    make_untrained(ENTRY)
+    before = export(ENTRY, "fp32")
+    vars(recipe).update(wrong)
+    with pytest.raises(ConfigError):
+        export(ENTRY, "fp32")
+    assert load_artefact(ENTRY.name, "fp32") == before
+    before.verify()
+    assert not leftovers()
+
+
+def test_an_export_replaces_the_earlier_one(recipe: FakeRecipe) -> None:
+    make_untrained(ENTRY)
+    export(ENTRY, "fp32")
+    recipe.says = [1.0]
+    assert export(ENTRY, "fp32").fingerprint == [1.0]
+    assert not leftovers()
+
+
+def test_what_a_killed_export_left_is_not_used() -> None:
+    make_untrained(ENTRY)
+    half = models_dir() / ENTRY.name / "fp32.partial"
+    half.mkdir()
+    (half / "junk").touch()
+    assert set(export(ENTRY, "fp32").files) == {"graph/model.onnx"}
+
+
+def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights() -> None:
+    with pytest.raises(ConfigError, match="no checkpoint here; run: editjudge models import lpips"):
+        export(ENTRY, "fp32")
+    make_untrained(ENTRY)
+    with pytest.raises(ConfigError, match="cannot be exported as bf16; it can as fp32, fp16"):
+        export(ENTRY, "bf16")
+    (checkpoint_dir(ENTRY.name) / "weights.bin").write_bytes(b"changed")
+    with pytest.raises(ConfigError, match=r"weights\.bin was changed; .*models untrained"):
+        export(ENTRY, "fp32")
+
+
+def test_what_is_installed_is_verified() -> None:
+    with pytest.raises(ConfigError, match="nothing of lpips-vgg is installed"):
+        verify(ENTRY)
+    make_untrained(ENTRY)
+    export(ENTRY, "fp32")
+    export(ENTRY, "fp16")
+    found = [(one.what, one.untrained, one.fingerprint) for one in verify(ENTRY)]
+    assert found == [
+        ("checkpoint", True, "not computed"),
+        ("fp32", True, "same"),
+        ("fp16", True, "same"),
+    ]
+
+
+def test_changed_files_are_found(recipe: FakeRecipe) -> None:
+    make_untrained(ENTRY)
+    model = export(ENTRY, "fp32").folder / "graph" / "model.onnx"
+    good = model.read_bytes()
+    model.write_bytes(good + b"!")
+    with pytest.raises(ConfigError, match=r"model\.onnx was changed"):
+        verify(ENTRY)
+    model.unlink()
+    with pytest.raises(ConfigError, match=r"model\.onnx is missing"):
+        verify(ENTRY)
+
+
+@pytest.mark.parametrize("says", [[0.502, -0.25], [0.5], [float("nan"), -0.25]])
+def test_a_model_that_says_something_else_is_found(recipe: FakeRecipe, says: list[float]) -> None:
+    make_untrained(ENTRY)
+    export(ENTRY, "fp32")
+    recipe.says = [0.5005, -0.25]
+    assert verify(ENTRY)[1].fingerprint == "same"
+    recipe.says = says
+    with pytest.raises(ConfigError, match=r"fingerprint image, not \[0\.5000, -0\.2500\]"):
+        verify(ENTRY)
+
+
+def test_without_torch_only_digests_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_untrained(ENTRY)
+    export(ENTRY, "fp32")
+    monkeypatch.setattr(manifests, "find_spec", lambda name: None)
+    assert verify(ENTRY)[1].fingerprint == "not computed"
+
+
+def test_a_record_that_cannot_be_read() -> None:
+    make_untrained(ENTRY)
+    (checkpoint_dir(ENTRY.name) / "untrained.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"untrained\.json: Field required; remove"):
+        load_checkpoint(ENTRY.name)
+
+
+def test_a_models_folder_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="cannot be written: .*EDITJUDGE_MODELS_DIR"):
+        make_untrained(ENTRY)
+
+
+def invoke(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(command, list(arguments), standalone_mode=False)
+    if isinstance(done.exception, ConfigError):
+        return done.exception.exit_code, done.stdout, str(done.exception)
+    assert done.exception is None, done.exception
+    return done.return_value, done.stdout, done.stderr
+
+
+def test_the_verbs(recipe: FakeRecipe) -> None:
+    assert invoke("verify") == (0, "no model is installed\n", "")
+    assert invoke("untrained", "lpips-vgg") == (0, "lpips-vgg is here: untrained, seed 0\n", "")
+    assert invoke("export", "lpips-vgg", "--precision", "fp16") == (
+        0,
+        "lpips-vgg fp16 is ready, within 0 of its source (untrained, seed 0)\n",
+        "",
+    )
+    code, out, _ = invoke("verify", "lpips-vgg")
+    assert code == 0
+    assert "lpips-vgg fp16 is right, fingerprint same (untrained, seed 0)" in out
+    code, out, _ = invoke("list", "--json")
+    listed = {one["name"]: one for one in json.loads(out)}
+    assert listed["lpips-vgg"]["checkpoint"] == {"source": "untrained, seed 0", "untrained": True}
+    assert set(listed["lpips-vgg"]["installed"]) == {"fp16"}
+    assert listed["lpips-alex"]["checkpoint"] is None
+    assert "fp16 (untrained)" in invoke("list")[1]
+
+
+def test_one_that_fails_does_not_stop_the_others(recipe: FakeRecipe) -> None:
+    code, out, err = invoke("untrained", "lpips-alex", "lpips-vgg")
+    assert code == 2
+    assert err == "error: this version of editjudge has no recipe for lpips-alex\n"
+    assert out == "lpips-vgg is here: untrained, seed 0\n"
+
+
+@pytest.mark.parametrize("arguments", [("export",), ("export", "lpips-vgg", "--profile", "lite")])
+def test_models_are_named_or_come_from_a_profile(arguments: tuple[str, ...]) -> None:
+    code, _, text = invoke(*arguments)
+    assert code == 2
+    assert "name models, or give a --profile" in text
+
+
+def test_names_are_checked_before_anything_is_done() -> None:
+    code, _, text = invoke("untrained", "lpips-vgg", "nothing-like-it")
+    assert code == 2
+    assert "there is no model 'nothing-like-it'" in text
+    assert load_checkpoint("lpips-vgg") is None

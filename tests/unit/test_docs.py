@@ -1,0 +1,97 @@
+"""The pages for users and contributors agree with the code, and their Python runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from editjudge.cli import VERBS
+from editjudge.config import Endpoint, Secret, Settings, StackSettings
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "design").glob("*.md")),
+]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def read(*parts: str) -> str:
+    return ROOT.joinpath(*parts).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return [code for name, code in FENCED.findall(page) if name == language]
+
+
+def anchor(heading: str) -> str:
+    """A heading's anchor, as code hosts make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    for target in LINK.findall(text):
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        name, _, fragment = target.partition("#")
+        file = page.parent / name if name else page
+        assert file.is_file(), f"{page.name} links to {target}"
+        if fragment:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert fragment in map(anchor, headings), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("model", [Settings, Endpoint, StackSettings, Secret])
+def test_every_setting_is_documented(model: type[BaseModel]) -> None:
+    page = read("docs", "configuration.md")
+    if model is Secret:
+        missing = [name for name in model.model_fields if f"{{ {name} = " not in page]
+    else:
+        missing = [name for name in model.model_fields if f"| `{name}` |" not in page]
+    assert missing == []
+
+
+def test_the_example_configuration_is_valid() -> None:
+    for text in blocks(read("docs", "configuration.md"), "toml"):
+        Settings.model_validate(tomllib.loads(text))
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(d for extra in extras.values() for d in extra)]
+    names = {re.split(r"[\[<>=;! ]", one)[0] for one in wanted} - {project["name"]}
+    page = read("design", "dependencies.md")
+    assert [name for name in sorted(names) if f"| `{name}`" not in page] == []
+    assert [extra for extra in extras if f"`{extra}`" not in page] == []
+
+
+def test_the_python_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {}
+    page = blocks(read("docs", "python.md"), "python")
+    assert len(page) >= 5
+    for block in page:
+        exec(compile(block, "docs/python.md", "exec"), names)  # noqa: S102 - our own page
+    printed = capsys.readouterr().out
+    assert "100.0\nneeds a target text" in printed
+    assert "lab.evenness" in printed
+
+
+def test_the_python_of_the_readme_compiles() -> None:
+    for block in blocks(read("README.md"), "python"):
+        compile(block, "README.md", "exec")
+
+
+def test_every_verb_is_in_the_readme() -> None:
+    page = read("README.md")
+    assert [verb for verb in VERBS if f"editjudge {verb}" not in page] == []
