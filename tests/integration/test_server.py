@@ -17,13 +17,16 @@ import pytest
 import trustme
 
 from editjudge.config import Endpoint, Secret, Settings, StackSettings
-from editjudge.errors import NotServed, Overloaded, ServiceError, StackError, Unreachable
+from editjudge.errors import Abstained, NotServed, Overloaded, ServiceError, StackError, Unreachable
 from editjudge.panel import Panel
 from editjudge.panel.probes import probe_inputs
 from editjudge_services.quality.piqe_service import Piqe
+from editjudge_services.quality.qinsight_service import PROMPTS, QInsight
 from editjudge_services.runtime import launcher
 from editjudge_services.runtime.launcher import TritonServer, libpython_folder
 from editjudge_services.runtime.repository import config_text
+
+from ..contract.scripted_vllm import ScriptedVllm, choice
 
 pytestmark = pytest.mark.triton
 
@@ -205,3 +208,46 @@ def test_a_missing_libpython_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     ) as caught:
         libpython_folder()
     assert "\n" not in str(caught.value)
+
+
+QINSIGHT_MODEL = """
+import hashlib
+from editjudge_services.quality import qinsight_service
+from editjudge_services.runtime.triton import serve
+
+# Stand-ins for the authors' prompts, which are not ours to ship.
+qinsight_service.PROMPTS = {
+    name: hashlib.sha256(name.encode()).hexdigest() for name in qinsight_service.PROMPTS
+}
+TritonPythonModel = serve(qinsight_service.QInsight)
+"""
+
+
+async def test_a_language_model_behind_triton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = [choice('<answer>{"rating": 4.0}</answer>'), choice("no idea"), 500]
+    for name in PROMPTS:
+        (tmp_path / name).write_text(name)
+    model = tmp_path / "repo" / "quality_qinsight"
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(config_text(QInsight))
+    (model / "1" / "model.py").write_text(QINSIGHT_MODEL)
+    with ScriptedVllm(*replies).serving() as url:
+        monkeypatch.setenv("EDITJUDGE_QINSIGHT_URL", url)
+        monkeypatch.setenv("EDITJUDGE_QINSIGHT_MODEL", "judge")
+        monkeypatch.setenv("EDITJUDGE_QINSIGHT_PROMPTS", str(tmp_path))
+        server = TritonServer(tmp_path / "triton.log", repository=tmp_path / "repo")
+        server.start()
+        try:
+            endpoint = Endpoint(url=server.url, services=("quality.qinsight",))
+            async with Panel(Settings(endpoints={"local": endpoint}, attempts=1)) as panel:
+                image = probe_inputs("quality")
+                assert (await panel.call("quality.qinsight", image))["SCORE"].tolist() == [0.75]
+                with pytest.raises(Abstained, match="0 answers") as abstained:
+                    await panel.call("quality.qinsight", image)
+                assert abstained.value.kind == "unparsable"
+                with pytest.raises(Unreachable, match="500"):
+                    await panel.call("quality.qinsight", image)
+        finally:
+            server.stop()

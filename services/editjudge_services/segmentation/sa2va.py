@@ -5,7 +5,9 @@ it means a region; its hidden state, through two linears, is one more prompt tok
 SAM-2's mask decoder. The authors' code needs CUDA and an older transformers; this is the
 same computation on any device, but for one thing: there, an image is rounded to multiples
 of 28 pixels before the language model's own rounding to 32; here it is resized once. No
-comparison with the authors' code on their weights has been made yet. I2I-Bench separates subject and background with it.
+comparison with the authors' code on their weights has been made yet.
+
+I2I-Bench separates subject and background with it.
 """
 
 from __future__ import annotations

@@ -132,9 +132,6 @@ def pictures() -> list[RGB]:
     return images
 
 
-probes = pictures
-
-
 def parity(
     pairs: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
     tolerance: float,
