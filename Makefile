@@ -36,7 +36,8 @@ wheel: $(VENV)/.dev
 perf: $(VENV)/.dev
 	$(BIN)/python perf/pixels.py
 	$(BIN)/python perf/panel.py
-	$(BIN)/python perf/ocr.py
+	$(BIN)/python perf/serving.py
+	$(BIN)/python perf/specialists.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -45,3 +45,12 @@ def photo_file(photo: np.ndarray, tmp_path: Path) -> Path:
     path = tmp_path / "photo.png"
     Pil.fromarray(photo).save(path)
     return path
+
+
+@pytest.fixture
+def bf16_processor() -> None:
+    """Leaves a test out, by name, where the processor does not multiply in bf16."""
+    import openvino
+
+    if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        pytest.skip("this processor has no bf16 arithmetic")

@@ -24,7 +24,7 @@ from editjudge.errors import Abstained
 from editjudge.images import RGB
 from editjudge.panel.contracts import LPIPS
 
-from ..runtime.onnx import OnnxModel
+from ..runtime.onnx import open_network
 from ..runtime.preprocess import blacked_out
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact
@@ -61,7 +61,7 @@ class LpipsSpecialist(Specialist):
             RuntimeError: it is absent, or not the declared one.
         """
         artefact = declared_artefact(self.entry, declared)
-        self._network = OnnxModel(artefact.folder / GRAPH)
+        self._network = open_network(artefact.folder / GRAPH, artefact.precision)
         blank = np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8)
         self._distances([_Pair(blank, blank, None)])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from editjudge.errors import ConfigError
 from editjudge.images import RGB
 from editjudge.panel.probes import fingerprint, texture_image
 
-from ..runtime.onnx import OnnxModel, OnnxSettings
+from ..runtime.onnx import open_network
 from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
@@ -28,8 +29,9 @@ from ..zoo.torch_tools import parity, pictures, spread, to_onnx
 from .pixels import GRAPH, signed
 from .torch_lpips import Lpips, Net, published_heads, trunk
 
-TOLERANCE = 1e-5
-"""Largest difference of a distance, or of any pixel of a map."""
+TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-2}
+"""Of fp32: the largest difference of a distance, or of any pixel of a map. Of bf16, which
+keeps 8 bits of the mantissa in every product: of a distance."""
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class LpipsRecipe:
     """LPIPS with one trunk."""
 
     net: Net
-    precisions: tuple[Precision, ...] = ("fp32",)
+    precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
     def untrained(self, folder: Path) -> None:
         """Save a random trunk; it has its full size, which the heads' shapes fix."""
@@ -73,7 +75,7 @@ class LpipsRecipe:
         Raises:
             ConfigError: the checkpoint is not of this trunk, or the precision is not among
                 `precisions`.
-            MissingExtra: the package `lpips` is not installed.
+            MissingExtra: the package `lpips`, or for bf16 OpenVINO, is not installed.
         """
         if precision not in self.precisions:
             raise ConfigError(f"precision {precision}", f"choose {', '.join(self.precisions)}")
@@ -86,22 +88,28 @@ class LpipsRecipe:
             ["distance", "map"],
             varying={0: "batch", 2: "height", 3: "width"},
         )
-        exported = OnnxModel(folder / GRAPH, OnnxSettings(device="cpu"))
+        exported = open_network(folder / GRAPH, precision)
+        outputs = 2 if precision == "fp32" else 1
         pairs: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
         for image in (images := pictures()):
             a, b = _pair(image)
             with torch.inference_mode():
                 source = model(torch.from_numpy(a), torch.from_numpy(b))
-            pairs += [(s.numpy(), e) for s, e in zip(source, exported(a, b), strict=True)]
+            both = zip(source[:outputs], exported(a, b)[:outputs], strict=True)
+            pairs += [(s.numpy(), e) for s, e in both]
         return Exported(
-            parity=parity(pairs, TOLERANCE, len(images)), fingerprint=self.fingerprint(folder)
+            parity=parity(pairs, TOLERANCE[precision], len(images)),
+            fingerprint=_fingerprint(folder, precision),
         )
 
     def fingerprint(self, folder: Path) -> list[float]:
-        """What an export says to the panel's probe: the texture, and it upside down."""
-        exported = OnnxModel(folder / GRAPH, OnnxSettings(device="cpu"))
-        distance = exported(*_pair(texture_image()))[0]
-        return fingerprint("lpips", {"DISTANCE": distance})
+        """What an installed export says to the panel's probe; its folder names the precision."""
+        return _fingerprint(folder, cast("Precision", folder.name))
+
+
+def _fingerprint(folder: Path, precision: Precision) -> list[float]:
+    distance = open_network(folder / GRAPH, precision)(*_pair(texture_image()))[0]
+    return fingerprint("lpips", {"DISTANCE": distance})
 
 
 def _pair(image: RGB) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -132,7 +132,7 @@ class Bf16Model:
 
     def __init__(self, path: Path, settings: OnnxSettings | None = None) -> None:
         try:
-            import openvino  # type: ignore[import-untyped,unused-ignore]
+            import openvino
         except ImportError as error:
             raise MissingExtra("bf16 on the CPU", "bf16") from error
         core = openvino.Core()

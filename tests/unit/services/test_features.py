@@ -1,4 +1,3 @@
-import importlib.util
 import subprocess
 import sys
 
@@ -270,15 +269,7 @@ def test_the_same_checkpoint_gives_the_same_files(entry, tmp_path):
     assert inventory(tmp_path) == load_artefact(entry, "fp32").files
 
 
-def has_bf16():
-    if importlib.util.find_spec("openvino") is None:
-        return False
-    import openvino
-
-    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-
-
-@pytest.mark.skipif("not has_bf16()", reason="OpenVINO and a processor with bf16")
+@pytest.mark.usefixtures("bf16_processor")
 def test_bf16_is_close_and_another_thing(entry):
     install(entry, "bf16")
     artefact = load_artefact(entry, "bf16")

@@ -244,5 +244,17 @@ def test_other_checkpoints_are_refused(tmp_path):
     torch.save([1, 2], tmp_path / "odd.pth")
     with pytest.raises(ConfigError, match="no weights by name"):
         RECIPES["lpips-vgg"].load(tmp_path)
-    with pytest.raises(ConfigError, match="bf16"):
-        RECIPES["lpips-vgg"].export(checkpoint_dir("lpips-vgg"), tmp_path, "bf16")
+    with pytest.raises(ConfigError, match="fp16"):
+        RECIPES["lpips-vgg"].export(checkpoint_dir("lpips-vgg"), tmp_path, "fp16")
+
+
+@pytest.mark.usefixtures("bf16_processor")
+@pytest.mark.parametrize("entry", KINDS)
+def test_bf16_is_close_and_another_thing(entry, tmp_path):
+    folder = tmp_path / "bf16"
+    folder.mkdir()
+    exported = RECIPES[entry].export(checkpoint_dir(entry), folder, "bf16")
+    exact = load_artefact(entry, "fp32")
+    assert 0 < exported.parity.largest_difference <= exported.parity.tolerance == 1e-2
+    assert exported.fingerprint == pytest.approx(exact.fingerprint, abs=1e-2)
+    assert inventory(folder) == exact.files
