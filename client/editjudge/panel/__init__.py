@@ -83,7 +83,7 @@ class Panel:
         try:
             for endpoint in self._settings.endpoints.values():
                 await self._bind(endpoint)
-        except BaseException:
+        except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
         return self

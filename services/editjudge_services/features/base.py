@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from editjudge.errors import Abstained
 from editjudge.images import RGB
 
-from ..runtime.onnx import open_network
+from ..runtime.onnx import ENGINES, open_network
 from ..runtime.preprocess import Rule, blacked_out, patch_weights
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact
@@ -52,6 +52,9 @@ class FeatureSpecialist(Specialist):
         whole: How a whole image is prepared.
         squash: How an image is prepared of which a region is asked for.
     """
+
+    packages = ("numpy", "pillow")
+    engines = ENGINES
 
     whole: ClassVar[Rule]
     squash: ClassVar[Rule]

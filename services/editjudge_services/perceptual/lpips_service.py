@@ -24,7 +24,7 @@ from editjudge.errors import Abstained
 from editjudge.images import RGB
 from editjudge.panel.contracts import LPIPS
 
-from ..runtime.onnx import open_network
+from ..runtime.onnx import ENGINES, open_network
 from ..runtime.preprocess import blacked_out
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact
@@ -52,6 +52,8 @@ class LpipsSpecialist(Specialist):
     """
 
     contract = LPIPS
+    packages = ("numpy", "pillow")
+    engines = ENGINES
     smallest: ClassVar[int]
 
     def load(self, declared: Mapping[str, str]) -> None:

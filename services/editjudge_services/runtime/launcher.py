@@ -106,7 +106,7 @@ class TritonServer:
         try:
             self._spawn(Path(self._runtime.name))
             self._wait_until_ready()
-        except BaseException:
+        except BaseException:  # also on Ctrl-C: no server may outlive the attempt
             self.stop()
             raise
 

@@ -9,6 +9,7 @@ there are cores) and `EDITJUDGE_ONNX_DEVICE` (`auto`, `cpu` or `cuda`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -24,6 +25,8 @@ from ..zoo.artefact import Precision
 # TF32 keeps 10 bits of the mantissa: results would not be those of fp32.
 _CUDA = ("CUDAExecutionProvider", {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"})
 _CPU = "CPUExecutionProvider"
+ENGINES: Mapping[Precision, str] = {"fp32": "onnxruntime", "bf16": "openvino"}
+"""The distribution that computes in each precision."""
 
 
 class OnnxSettings(BaseSettings):

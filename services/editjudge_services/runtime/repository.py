@@ -11,8 +11,6 @@ from pathlib import Path
 
 import click
 
-from editjudge.signature import package_version
-
 from ..zoo.artefact import Precision
 from .specialist import Specialist
 
@@ -73,7 +71,7 @@ def materialise(folder: Path, precision: Precision = "fp32") -> list[str]:
         installed = specialist.installed(precision)
         if installed is None:
             continue
-        identity = {**installed, **{name: package_version(name) for name in specialist.packages}}
+        identity = {**installed, **specialist.libraries(precision)}
         model = folder / specialist.name
         model.mkdir(parents=True)
         (model / "1").symlink_to(model_repository() / specialist.name / "1")

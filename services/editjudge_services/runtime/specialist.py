@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from editjudge.errors import Abstained
 from editjudge.panel.contracts import Contract
+from editjudge.signature import package_version
 
 from ..zoo.artefact import Precision, load_artefact
 
@@ -52,6 +53,7 @@ class Specialist(ABC):
         contract: What its role takes and gives.
         identity: What a signature says of it: implementation, weights, precision.
         packages: Distributions whose version can change its answers; named in its identity.
+        engines: Likewise, the distribution that computes in each precision.
         max_batch: Requests handed over at once, at most.
         max_queue: Requests waiting, at most; beyond that they are rejected.
         queue_seconds: How long a request may wait before it is rejected.
@@ -62,6 +64,7 @@ class Specialist(ABC):
     contract: ClassVar[Contract]
     identity: ClassVar[Mapping[str, str]]
     packages: ClassVar[tuple[str, ...]] = ()
+    engines: ClassVar[Mapping[Precision, str]] = {}
     max_batch: ClassVar[int] = 8
     max_queue: ClassVar[int] = 128
     queue_seconds: ClassVar[float] = 60.0
@@ -78,6 +81,13 @@ class Specialist(ABC):
             return {}
         artefact = load_artefact(cls.entry, precision)
         return artefact.identity if artefact else None
+
+    @classmethod
+    def libraries(cls, precision: Precision) -> dict[str, str]:
+        """Versions of what its answers depend on, by distribution."""
+        engine = cls.engines.get(precision)
+        names = (*cls.packages, engine) if engine else cls.packages
+        return {name: package_version(name) for name in names}
 
     def load(self, declared: Mapping[str, str]) -> None:
         """Load weights and warm up; the model is ready once this returns.

@@ -18,13 +18,12 @@ from editjudge_services.runtime.onnx import open_network
 from editjudge_services.runtime.preprocess import blacked_out
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.zoo.artefact import (
-    RECORD,
-    Artefact,
     checkpoint_dir,
     load_artefact,
-    models_dir,
 )
 from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.export import export, make_untrained
+from editjudge_services.zoo.manifest import find
 
 KINDS = {kind.entry: kind for kind in (DinoV2, DinoV3, ClipVitB32)}
 GRIDS = {"dinov2-small": 16, "dinov3-vitb16": 14, "clip-vit-base-patch32": 7}
@@ -36,26 +35,9 @@ def zoo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
         for entry in KINDS:
-            checkpoint_dir(entry).mkdir(parents=True)
-            RECIPES[entry].untrained(checkpoint_dir(entry))
-            install(entry, "fp32")
+            make_untrained(find(entry))
+            export(find(entry), "fp32")
         yield
-
-
-def install(entry, precision):
-    folder = models_dir() / entry / precision
-    folder.mkdir(exist_ok=True)
-    exported = RECIPES[entry].export(checkpoint_dir(entry), folder, precision)
-    Artefact(
-        entry=entry,
-        precision=precision,
-        source="untrained",
-        untrained=True,
-        files={name: digest for name, digest in inventory(folder).items() if name != RECORD},
-        parity=exported.parity,
-        settings=exported.settings,
-        fingerprint=exported.fingerprint,
-    ).save()
 
 
 def loaded(entry, precision="fp32"):
@@ -271,7 +253,7 @@ def test_the_same_checkpoint_gives_the_same_files(entry, tmp_path):
 
 @pytest.mark.usefixtures("bf16_processor")
 def test_bf16_is_close_and_another_thing(entry):
-    install(entry, "bf16")
+    export(find(entry), "bf16")
     artefact = load_artefact(entry, "bf16")
     assert artefact.parity.largest_difference <= artefact.parity.tolerance == 1e-3
     assert artefact.fingerprint == pytest.approx(

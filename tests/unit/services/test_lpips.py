@@ -14,8 +14,10 @@ from editjudge_services.perceptual.recipe import RECIPES
 from editjudge_services.perceptual.torch_lpips import trunk
 from editjudge_services.runtime.preprocess import blacked_out
 from editjudge_services.runtime.specialist import BadRequest, Request
-from editjudge_services.zoo.artefact import Artefact, checkpoint_dir, load_artefact, models_dir
+from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.export import export, make_untrained
+from editjudge_services.zoo.manifest import find
 
 KINDS = {kind.entry: kind for kind in (LpipsVgg, LpipsAlex)}
 
@@ -26,21 +28,8 @@ def zoo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
         for entry in KINDS:
-            checkpoint_dir(entry).mkdir(parents=True)
-            RECIPES[entry].untrained(checkpoint_dir(entry))
-            folder = models_dir() / entry / "fp32"
-            folder.mkdir()
-            exported = RECIPES[entry].export(checkpoint_dir(entry), folder, "fp32")
-            Artefact(
-                entry=entry,
-                precision="fp32",
-                source="untrained",
-                untrained=True,
-                files=inventory(folder),
-                parity=exported.parity,
-                settings=exported.settings,
-                fingerprint=exported.fingerprint,
-            ).save()
+            make_untrained(find(entry))
+            export(find(entry), "fp32")
         yield
 
 
