@@ -202,8 +202,32 @@ def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timed]:
         images = [rng.random((pairs, 3, side, side), dtype=np.float32) * 2 - 1 for _ in range(2)]
         graph = models_dir() / entry / "fp32" / "model.onnx"
         what = f"{entry}, {pairs} pairs of {side}x{side}"
-        found.append(against_torch(what, lpips.load(checkpoint_dir(entry)), graph, images, rounds))
+        found.extend(lpips_sides(what, lpips.load(checkpoint_dir(entry)), graph, images, rounds))
     return found
+
+
+def lpips_sides(
+    what: str, module: Any, graph: Path, images: list[Any], rounds: int
+) -> Iterator[Timed]:
+    """Eager torch on all pairs at once; ours pair by pair, as the service bounds its memory."""
+    tensors = [torch.from_numpy(one) for one in images]
+
+    def eager() -> object:
+        with torch.inference_mode():
+            return module(*tensors)
+
+    def by_pairs(network: Callable[..., object]) -> Callable[[], object]:
+        pairs = list(zip(*images, strict=True))
+        return lambda: [network(a[None], b[None]) for a, b in pairs]
+
+    exact = by_pairs(OnnxModel(graph))
+    yield interleaved(what, {"torch eager": eager, "ONNX Runtime": exact}, rounds)
+    try:
+        coarse = by_pairs(Bf16Model(graph))
+    except (ConfigError, MissingExtra) as error:
+        Console(stderr=True).print(f"no bf16: {error}")
+        return
+    yield interleaved(what, {"ONNX Runtime": exact, "OpenVINO bf16": coarse}, rounds)
 
 
 @click.command()

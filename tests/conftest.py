@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if item.get_closest_marker("browser") is None]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test sees the user's models."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("no-models")))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -90,7 +90,7 @@ def test_a_stack_is_started_for_the_call_when_none_runs(
     command: Command, files: dict[str, Path]
 ) -> None:
     inputs = given(files, "source", "edited")
-    ran = command("score", *inputs, "--instruction", "x", "--dimension", "core.quality.*", "--json")
+    ran = command("score", *inputs, "--instruction", "x", "--dimension", "core.*.piqe", "--json")
     assert ran.code == 0, ran.err
     (verdict,) = ran.json["verdicts"]
     assert verdict["status"] == "scored"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,15 +34,13 @@ SERVED = [name for name in KINDS if name != "segmenter.grounded_sam_huge"]
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A models folder with an untrained export of every entry that is served here."""
     folder = tmp_path_factory.mktemp("models")
-    os.environ["EDITJUDGE_MODELS_DIR"] = str(folder)
-    os.environ["EDITJUDGE_STATE_DIR"] = str(folder / "state")
     entries = [KINDS[name].entry for name in SERVED]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDITJUDGE_MODELS_DIR", str(folder))
+        patch.setenv("EDITJUDGE_STATE_DIR", str(folder / "state"))
         for verb in ("untrained", "export", "verify"):
             assert root.main(["models", verb, *entries], standalone_mode=False) in {0, None}
         yield folder
-    finally:
-        del os.environ["EDITJUDGE_MODELS_DIR"]
 
 
 @pytest.fixture(scope="module")
