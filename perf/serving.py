@@ -1,7 +1,7 @@
 """What serving costs: specialists behind Triton against the same code in this process.
 
-The same images, one at a time; both sides start from encoded bytes and do the same work, so
-the difference is the transport, the queue and the adaptor. PP-OCR with its own networks; the
+The same images, one at a time; both sides start from the bytes of a JPEG and do the same work,
+so the difference is the transport, the queue and the adaptor. PP-OCR with its own networks; the
 others at their published size with random weights, made on the spot. Rounds are interleaved
 and medians compared. The memory of each model's process is read after the rounds.
 """
@@ -9,6 +9,7 @@ and medians compared. The memory of each model's process is read after the round
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -28,7 +29,7 @@ from rich.table import Table
 from specialists import FULL, install
 
 from editjudge.config import Endpoint, Settings
-from editjudge.images import RGB, decode, load_image
+from editjudge.images import RGB, decode
 from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
@@ -50,6 +51,13 @@ def poster(size: int, seed: int) -> RGB:
         font = ImageFont.load_default(size // 14)
         draw.text((size // 12, size // 8 + index * size // 5), line, fill="black", font=font)
     return np.asarray(picture)
+
+
+def jpeg(picture: RGB) -> bytes:
+    """What an editing model's output is usually stored as."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "JPEG", quality=92)
+    return buffer.getvalue()
 
 
 def kind_of(service: str) -> type[Specialist]:
@@ -78,7 +86,7 @@ async def compare(panel: Panel, service: str, size: int, rounds: int) -> dict[st
     }
     times: dict[str, list[float]] = {name: [] for name in sides}
     for index in range(rounds + 1):
-        pictures = [load_image(poster(size, 2 * index + n)).encoded for n in range(len(names))]
+        pictures = [jpeg(poster(size, 2 * index + n)) for n in range(len(names))]
         inputs = dict(zip(names, pictures, strict=True))
         for name in sorted(sides, reverse=bool(index % 2)):
             start = time.perf_counter()

@@ -50,11 +50,19 @@ async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolic
         ServiceError: of the last attempt, with `attempts` filled in.
     """
     end = time.monotonic() + policy.deadline
+    try:
+        return await call(policy.deadline)
+    except ServiceError as error:
+        if not error.retryable:
+            raise
+        first = error
 
     def enough(state: RetryCallState) -> bool:
         late = time.monotonic() + state.upcoming_sleep >= end
         return late or state.attempt_number >= policy.attempts
 
+    # Nearly every call succeeds at once, and does not pay for the machinery below: it is
+    # told of the first failure, and goes on from there.
     made = 0
     try:
         async for attempt in AsyncRetrying(
@@ -66,6 +74,8 @@ async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolic
         ):
             with attempt:
                 made += 1
+                if made == 1:
+                    raise first
                 return await call(max(end - time.monotonic(), 0.001))
     except ServiceError as last:
         raise type(last)(

@@ -56,7 +56,7 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
         try:
             from . import hub
         except ModuleNotFoundError as error:
-            raise MissingExtra("pulling models", "export") from error
+            raise MissingExtra("pulling models", "serve") from error
         listing = hub.list_files(entry)
         if here and here.commit == listing.commit and here.intact():
             return here
