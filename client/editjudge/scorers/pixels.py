@@ -74,8 +74,7 @@ class PixelComparison(Scorer):
                 "rotation_degrees": round(found.rotation_degrees, 3),
                 "translation": [round(float(v), 2) for v in found.translation],
             }
-        image, note = fitted(output, reference)
-        return image.rgb, note
+        return fitted(output, reference)
 
 
 def _verdict(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..errors import Abstained
-from ..images import Image, load_image
+from ..images import RGB, Image
 from ..item import Edit
 from ..verdict import Evidence
 
@@ -48,11 +48,11 @@ def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, 
     return {"MASK": buffer.getvalue()}
 
 
-def fitted(output: Image, reference: Image) -> tuple[Image, Evidence]:
+def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:
     """An edited image at its reference's size (Lanczos), and a note where that changed it."""
     if output.size == reference.size:
-        return output, {}
+        return output.rgb, {}
     resized = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
     (w, h), (width, height) = output.size, reference.size
     note = f"{w}x{h} to {width}x{height} (Lanczos)"
-    return load_image(resized, output.name), {"resized": note}
+    return np.asarray(resized), {"resized": note}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..dimension import ServiceScorer
 from ..errors import Abstained
-from ..images import Image
+from ..images import Image, load_image
 from ..item import Edit
 from ..verdict import Scored, Verdict, unscored
 from .regions import Reference, encoded_region, fitted
@@ -88,7 +88,9 @@ class Lpips(ServiceScorer):
     ) -> Mapping[str, Verdict]:
         """One call for each region, side by side."""
         reference: Image = getattr(edit.item, self.reference)
-        image, note = fitted(edit.output, reference)
+        pixels, note = fitted(edit.output, reference)
+        # Its own bytes travel where nothing was changed.
+        image = load_image(pixels, edit.output.name) if note else edit.output
 
         async def distance(region: str) -> Verdict:
             inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": image.encoded}
