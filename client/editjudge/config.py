@@ -121,6 +121,91 @@ class Endpoint(BaseModel):
             raise ConfigError(f"{self.url}: {path}: {error.strerror}") from error
 
 
+class Price(BaseModel):
+    """What a judge charges, in any one currency, per million tokens.
+
+    Attributes:
+        input: Prompt tokens.
+        cached: Prompt tokens found in the provider's cache; as `input` by default.
+        output: Generated tokens.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    input: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    output: float = Field(ge=0)
+
+    def of(self, prompt: int, cached: int, completion: int) -> float:
+        """The price of so many tokens; `cached` are among `prompt`."""
+        rate = self.input if self.cached is None else self.cached
+        return ((prompt - cached) * self.input + cached * rate + completion * self.output) / 1e6
+
+
+class GeneralistEndpoint(BaseModel):
+    """One multimodal LLM as judge, bound as `generalist.<its name in the settings>`.
+
+    Attributes:
+        url: `http(s)://host:port/v1` for an OpenAI-compatible API, `grpc://host:port` for
+            vLLM's own protocol.
+        model: The name to ask for; may be left out where the server has one model only.
+        accept: Names (globs) that may come back instead of it.
+        api_key: Sent as a bearer token; `{env = …}` or `{file = …}`, never the key itself.
+        headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
+        ca_file: Certificate authorities to trust instead of the system's (PEM).
+        send_images: Consent to send images to a server outside your own network.
+        max_pixels: Images of more pixels are made smaller (Lanczos) before they are sent.
+        max_tokens: Of one reply.
+        temperature: 0 is greedy.
+        seed: For servers that take one.
+        logprobs: `auto` uses probabilities where the server tells them, `never` samples.
+        repeats: Replies to average where answers are sampled.
+        max_outside: Probability outside the choices above which there is no score.
+        price: For costs in reports and `max_cost`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    url: str
+    model: str = ""
+    accept: tuple[str, ...] = ()
+    api_key: Secret | None = None
+    headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
+    ca_file: Path | None = None
+    send_images: bool = False
+    max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
+    max_tokens: int = Field(default=1024, ge=1)
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    seed: int | None = 0
+    logprobs: Literal["auto", "never"] = "auto"
+    repeats: int = Field(default=1, ge=1, le=1000)
+    max_outside: float = Field(default=0.5, ge=0, le=1)
+    price: Price | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        path = parts.path.rstrip("/")
+        if parts.scheme in {"http", "https"} and parts.netloc and path:
+            return url.rstrip("/")
+        if parts.scheme == "grpc" and parts.netloc and not path:
+            return url.rstrip("/")
+        raise ValueError("write it as http(s)://host:port/v1, or grpc://host:port for vLLM's own")
+
+    def header_values(self) -> dict[str, str]:
+        """The headers with their secrets, the key among them.
+
+        Raises:
+            ConfigError: a secret is not where its setting says.
+        """
+        found = {
+            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
+            for name, value in self.headers.items()
+        }
+        if self.api_key is not None:
+            found["authorization"] = f"Bearer {self.api_key.read(f'{self.url}: api_key')}"
+        return found
+
+
 class StackSettings(BaseModel):
     """The local stack (`editjudge up`).
 
@@ -148,6 +233,11 @@ class Settings(BaseSettings):
     Attributes:
         stack: The local stack.
         endpoints: Triton servers by name; where several serve a model, the first is used.
+        generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
+        vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
+        ledger: SQLite file that keeps every call to a generalist and its reply, so that none
+            is made twice; in memory by default.
+        max_cost: What a run may spend on generalists, in the currency of their prices.
         attempts: How often a call is made at most.
         retry_wait: Seconds before the second attempt, about; doubled each time.
         deadline: Seconds for one call, retries included.
@@ -160,6 +250,10 @@ class Settings(BaseSettings):
     )
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
     stack: StackSettings = StackSettings()
+    generalists: dict[str, GeneralistEndpoint] = Field(default_factory=dict)
+    vllm_python: Path | None = None
+    ledger: Path | None = None
+    max_cost: float | None = Field(default=None, gt=0)
     attempts: int = Field(default=4, ge=1, le=20)
     retry_wait: float = Field(default=0.1, ge=0)
     deadline: float = Field(default=60.0, gt=0)

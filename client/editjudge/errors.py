@@ -15,6 +15,10 @@
         ├── DeadlineExceeded       no answer in time
         ├── Refused                the server rejects this very input
         ├── NotServed              the endpoint has no such model
+        ├── NotAuthorised          the key or token is missing, wrong or without rights
+        ├── WrongModel             another model answered than the one asked for
+        ├── LogprobsUnavailable    the server does not tell probabilities
+        ├── CostLimit              the next call would pass the run's `max_cost`
         └── BadReply               the reply breaks the role's contract
 
 A `ServiceError` never becomes a number: scorers let it pass, and it is stored as
@@ -101,6 +105,7 @@ class ServiceError(EditjudgeError):
         endpoint: Where it was asked, for example `grpc://127.0.0.1:8001`.
         model: The name of the model there.
         attempts: How often it was asked before giving up.
+        retry_after: Seconds that the server asks to wait; None where it does not say.
         retryable: Whether asking again later can help.
     """
 
@@ -114,12 +119,14 @@ class ServiceError(EditjudgeError):
         endpoint: str = "",
         model: str = "",
         attempts: int = 1,
+        retry_after: float | None = None,
     ) -> None:
         self.detail = detail
         self.service = service
         self.endpoint = endpoint
         self.model = model
         self.attempts = attempts
+        self.retry_after = retry_after
         where = f" at {endpoint}" if endpoint else ""
         tries = f" after {attempts} attempts" if attempts > 1 else ""
         super().__init__(f"{service}{where}: {detail}{tries}")
@@ -147,6 +154,22 @@ class Refused(ServiceError):
 
 class NotServed(ServiceError):
     """The endpoint does not serve the model."""
+
+
+class NotAuthorised(ServiceError):
+    """The key or token is missing, wrong or without rights."""
+
+
+class WrongModel(ServiceError):
+    """Another model answered than the one asked for: its scores are not the judge's."""
+
+
+class LogprobsUnavailable(ServiceError):
+    """The server does not tell probabilities, so an answer can only be sampled."""
+
+
+class CostLimit(ServiceError):
+    """The next call would pass the run's `max_cost`."""
 
 
 class BadReply(ServiceError):

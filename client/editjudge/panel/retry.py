@@ -61,14 +61,22 @@ async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolic
         late = time.monotonic() + state.upcoming_sleep >= end
         return late or state.attempt_number >= policy.attempts
 
+    backoff = wait_exponential(policy.first_wait, policy.longest_wait) + wait_random(
+        0, policy.first_wait
+    )
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = getattr(error, "retry_after", None) or 0.0
+        return max(backoff(state), asked)
+
     # Nearly every call succeeds at once, and does not pay for the machinery below: it is
     # told of the first failure, and goes on from there.
     made = 0
     try:
         async for attempt in AsyncRetrying(
             stop=enough,
-            wait=wait_exponential(policy.first_wait, policy.longest_wait)
-            + wait_random(0, policy.first_wait),
+            wait=wait,
             retry=retry_if_exception(lambda e: isinstance(e, ServiceError) and e.retryable),
             reraise=True,
         ):
@@ -84,5 +92,6 @@ async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolic
             endpoint=last.endpoint,
             model=last.model,
             attempts=made,
+            retry_after=last.retry_after,
         ) from last
     raise AssertionError("tenacity reraises the last error")

@@ -1,0 +1,98 @@
+"""Choices as probabilities: which tokens speak for which choice, and what they sum to.
+
+A tokenizer may write a choice in several tokens (Qwen: ex+cellent, po+or), so one token per
+choice cannot be assumed. The label set is every token whose text is a non-empty prefix of
+exactly one choice; a choice's probability is the sum over its tokens of the first token's
+probability, normalised over the set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Method: TypeAlias = Literal["logprobs", "top_logprobs", "sampled"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceDistribution:
+    """How a judge's answer spreads over the choices.
+
+    Attributes:
+        probabilities: By choice, in the order given; they sum to 1.
+        outside: Probability that fell on no choice; None where it cannot be known (`sampled`).
+        method: `logprobs` of the whole label set, `top_logprobs` of the tokens that the server
+            lists, or the share of `sampled` words.
+        samples: How many replies it rests on; 1 unless `sampled`.
+    """
+
+    probabilities: Mapping[str, float]
+    outside: float | None
+    method: Method
+    samples: int = 1
+
+    def expectation(self, weights: Mapping[str, float]) -> float:
+        """The mean weight of the choices."""
+        return math.fsum(weights[name] * p for name, p in self.probabilities.items())
+
+
+def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
+    """The choices, refused where no first token could tell them apart.
+
+    Raises:
+        ValueError: fewer than two, an empty one, one twice, or one that begins another.
+    """
+    found = tuple(choices)
+    if len(found) < 2 or len(set(found)) < len(found) or not all(found):
+        raise ValueError(f"give at least two different choices, none empty: {found}")
+    for one in found:
+        if any(other != one and other.startswith(one) for other in found):
+            raise ValueError(f"choice {one!r} is the beginning of another")
+    return found
+
+
+def labels(choices: Iterable[str]) -> dict[str, str]:
+    """The texts that speak for one choice: its prefixes that begin no other choice."""
+    choices = tuple(choices)
+    found = {}
+    for choice in choices:
+        for end in range(1, len(choice) + 1):
+            prefix = choice[:end]
+            if sum(other.startswith(prefix) for other in choices) == 1:
+                found[prefix] = choice
+    return found
+
+
+def distribution(
+    choices: tuple[str, ...],
+    logprobs: Iterable[tuple[str, float]],
+    method: Method,
+    outside: float | None = None,
+) -> ChoiceDistribution:
+    """Sum and normalise the log-probabilities of first tokens.
+
+    Args:
+        logprobs: Natural logarithms, by the choice that the token speaks for.
+        outside: Probability of all other tokens where it is known by other means; by default
+            what the given ones leave of 1.
+
+    Raises:
+        ValueError: nothing was given for any choice, or a value is no log-probability.
+    """
+    terms: dict[str, list[float]] = {choice: [] for choice in choices}
+    for choice, value in logprobs:
+        if math.isnan(value) or value > 1e-3:
+            raise ValueError(f"{value} is no log-probability")
+        terms[choice].append(value)
+    everything = [value for values in terms.values() for value in values]
+    top = max(everything, default=-math.inf)
+    if top == -math.inf:
+        raise ValueError("no choice has any probability")
+    # Relative to the largest, so that a label set of tiny probabilities is still exact.
+    sums = {c: math.fsum(math.exp(v - top) for v in values) for c, values in terms.items()}
+    total = math.fsum(sums.values())
+    if outside is None:
+        outside = min(1.0, max(0.0, 1.0 - total * math.exp(top)))
+    return ChoiceDistribution({c: s / total for c, s in sums.items()}, outside, method)

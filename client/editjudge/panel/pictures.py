@@ -1,0 +1,140 @@
+"""Images as a multimodal LLM gets them: resized once to a budget, encoded once, reused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+
+from PIL import Image as Pil
+
+from ..images import Image
+
+RULE = "lanczos-down"
+"""How images are made to fit: Lanczos, never enlarged, aspect ratio kept."""
+
+_MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+# What Pillow reads of a file that tells nothing about who made it, where or with what.
+_HARMLESS = frozenset(
+    {
+        "jfif",
+        "jfif_version",
+        "jfif_unit",
+        "jfif_density",
+        "dpi",
+        "progressive",
+        "progression",
+        "interlace",
+        "loop",
+        "background",
+        "timestamp",
+        "duration",
+        "gamma",
+        "srgb",
+        "aspect",
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """One image, ready to be sent.
+
+    Attributes:
+        data: PNG, JPEG or WebP, without EXIF or other metadata.
+        media_type: `image/png` and so on.
+        size: Width and height in pixels, after resizing.
+        name: How errors call it.
+    """
+
+    data: bytes
+    media_type: str
+    size: tuple[int, int]
+    name: str = "image"
+
+    @cached_property
+    def digest(self) -> str:
+        """`sha256:` and 64 hex digits, of the bytes that are sent."""
+        return "sha256:" + hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def url(self) -> str:
+        """The image as a data URL."""
+        return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode('ascii')}"
+
+    @cached_property
+    def json_url(self) -> bytes:
+        """The data URL as a JSON string, made once: base64 holds nothing to escape."""
+        return b'"' + self.url.encode("ascii") + b'"'
+
+
+class Pictures:
+    """Prepares images for one judge, each once; the latest stay at hand.
+
+    Args:
+        max_pixels: Larger images are made smaller.
+        kept: How many prepared images stay at hand.
+    """
+
+    def __init__(self, max_pixels: int, kept: int = 64) -> None:
+        self.max_pixels = max_pixels
+        self._kept = kept
+        self._made: OrderedDict[str, Picture] = OrderedDict()
+
+    @property
+    def rule(self) -> str:
+        """For signatures."""
+        return f"{RULE}.{self.max_pixels}"
+
+    def prepared(self, image: Image) -> Picture:
+        """The image as it is sent; the same object for the same image."""
+        if image.digest in self._made:
+            self._made.move_to_end(image.digest)
+            return self._made[image.digest]
+        made = _prepare(image, self.max_pixels)
+        self._made[image.digest] = made
+        if len(self._made) > self._kept:
+            self._made.popitem(last=False)
+        return made
+
+
+def fitted(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
+    """The largest size of (about) the same aspect ratio within the budget; never larger."""
+    width, height = size
+    if width * height <= max_pixels:
+        return size
+    scale = math.sqrt(max_pixels / (width * height))
+    width, height = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
+    # A sliver whose shorter side was raised to one pixel.
+    return (min(width, max_pixels), 1) if height == 1 else (width, min(height, max_pixels // width))
+
+
+def _prepare(image: Image, max_pixels: int) -> Picture:
+    size = fitted(image.size, max_pixels)
+    if size == image.size and (media_type := _as_it_is(image)):
+        return Picture(image.encoded, media_type, size, image.name)
+    picture = Pil.fromarray(image.rgb)
+    if size != image.size:
+        picture = picture.resize(size, Pil.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", compress_level=1)
+    return Picture(buffer.getvalue(), "image/png", size, image.name)
+
+
+def _as_it_is(image: Image) -> str | None:
+    """The media type of an image whose own bytes can be sent, or None.
+
+    Not those that were converted on the way (turned, flattened, reduced): the judge would see
+    another picture than the specialists. Not those with metadata.
+    """
+    if image.notes:
+        return None
+    with Pil.open(io.BytesIO(image.encoded)) as picture:
+        picture.load()
+        if picture.mode not in {"RGB", "L"} or set(picture.info) - _HARMLESS or picture.getexif():
+            return None
+        return _MEDIA_TYPES.get(str(picture.format))
