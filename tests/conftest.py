@@ -37,6 +37,7 @@ def _no_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test sees the user's settings or local stack."""
     monkeypatch.setenv("EDITJUDGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("EDITJUDGE_PROMPTS_DIR", str(tmp_path / "prompts"))
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
 

@@ -285,6 +285,18 @@ class Settings(BaseSettings):
         return self.model_copy(update={"endpoints": endpoints})
 
 
+def parsed_generalist(url: str) -> GeneralistEndpoint:
+    """A generalist by its address, everything else by default.
+
+    Raises:
+        ConfigError: the address is malformed.
+    """
+    try:
+        return GeneralistEndpoint(url=url)
+    except ValidationError as error:
+        raise ConfigError(f"generalist {url}: {error.errors()[0]['msg']}") from error
+
+
 def load_settings(file: Path | None = None, **flags: Any) -> Settings:
     """Read the settings.
 

@@ -27,6 +27,7 @@ A `ServiceError` never becomes a number: scorers let it pass, and it is stored a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -182,9 +183,13 @@ class Abstained(Exception):
     Attributes:
         kind: One of `editjudge.verdict.UnscoredKind`.
         reason: One line for people.
+        evidence: What was said instead of an answer, as JSON.
     """
 
-    def __init__(self, kind: str, reason: str) -> None:
+    def __init__(
+        self, kind: str, reason: str, evidence: Mapping[str, object] | None = None
+    ) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+        self.evidence = dict(evidence or {})

@@ -98,7 +98,9 @@ Outcome: TypeAlias = Scored | Unscored | Failed | NotApplicable | NotServed | Mi
 
 def unscored(abstained: Abstained) -> Unscored:
     """Turn a judge's abstention into a verdict."""
-    return Unscored.model_validate({"kind": abstained.kind, "reason": abstained.reason})
+    return Unscored.model_validate(
+        {"kind": abstained.kind, "reason": abstained.reason, "evidence": abstained.evidence}
+    )
 
 
 def failed(error: EditjudgeError) -> Failed:

@@ -21,10 +21,10 @@ class FakePanel:
     """Says which services it has, and answers nothing."""
 
     def __init__(self, *services: str) -> None:
-        self.services = dict.fromkeys(services)
+        self.served = frozenset(services)
 
     def identities(self) -> dict[str, str]:
-        return {name: f"{name}/1" for name in self.services}
+        return {name: f"{name}/1" for name in self.served}
 
     def why_not(self, service: str) -> str:
         return f"no {service} here"

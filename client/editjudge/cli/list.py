@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +15,13 @@ from ..report.result import dumps
 from ..report.table import arrow
 from .options import json_option
 
+if TYPE_CHECKING:
+    from ..prompts import Template
+
 
 @click.group("list")
 def command() -> None:
-    """Show the dimensions or the services there are."""
+    """Show the dimensions, services or prompts there are."""
 
 
 @command.command("dimensions")
@@ -59,6 +63,52 @@ def list_services(as_json: bool) -> None:
     for one in found:
         inputs, outputs = ", ".join(one["inputs"]), ", ".join(one["outputs"])
         click.echo(f"{one['service']:<14} model {one['model']:<14} {inputs} -> {outputs}")
+
+
+@command.command("prompts")
+@click.option("--text", is_flag=True, help="Print their words too.")
+@json_option
+def list_prompts(text: bool, as_json: bool) -> None:
+    """Every prompt of ours with its digest, and the authors' own that can be imported."""
+    from ..prompts import templates
+    from ..prompts.originals import originals
+
+    ours = [_template(one) for one in templates().values()]
+    theirs = [
+        {
+            "prompts": one.name,
+            "origin": "original",
+            "imported": one.imported,
+            "source": one.source,
+            "texts": dict(one.texts),
+        }
+        for one in originals().values()
+    ]
+    if as_json:
+        click.echo(dumps({"own": ours, "originals": theirs}))
+        return
+    for template in ours:
+        click.echo(f"{template['name']:<48} own  {template['digest'][:19]}")
+        click.echo(f"    {template['asks']} ({template['source']})")
+        if text:
+            shown = "\n\n".join(template[part] for part in ("system", "user", "answer"))
+            click.echo(indent(shown, "    | ", lambda _: True))
+    for release in theirs:
+        state = "imported" if release["imported"] else "not imported"
+        click.echo(f"{release['prompts']:<48} original, {state}\n    {release['source']}")
+
+
+def _template(one: Template) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "origin": one.origin,
+        "digest": one.digest,
+        "asks": one.asks,
+        "source": one.source,
+        "system": one.system,
+        "user": one.user,
+        "answer": one.answer,
+    }
 
 
 def _dimension(dimension: Dimension) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..client import with_local_stack
-from ..config import Settings, load_settings
+from ..config import Settings, load_settings, parsed_generalist
 from ..errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +36,40 @@ def endpoint_option(function: F) -> F:
     )(function)
 
 
+def generalist_options(function: F) -> F:
+    """`--generalist URL` and what goes with it."""
+    options = (
+        click.option(
+            "--generalist",
+            metavar="URL",
+            help="Multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own.",
+        ),
+        click.option(
+            "--judge-model",
+            metavar="NAME",
+            help="The model to ask for there, where it has several.",
+        ),
+        click.option(
+            "--repeats",
+            type=click.IntRange(1, 1000),
+            help="Replies to average where the server tells no probabilities.",
+        ),
+        click.option(
+            "--max-cost",
+            type=click.FloatRange(0, min_open=True),
+            help="Stop asking before this is spent, in the currency of the configured prices.",
+        ),
+        click.option(
+            "--ledger",
+            type=click.Path(path_type=Path),
+            help="SQLite file of calls and replies; calls in it are not made again.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def json_option(function: F) -> F:
     """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")(function)
@@ -49,6 +83,38 @@ def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Setting
     """
     settings = load_settings(config)
     return settings.at(*endpoints) if endpoints else settings
+
+
+def with_generalist(
+    settings: Settings,
+    url: str | None,
+    model: str | None,
+    repeats: int | None,
+    max_cost: float | None,
+    ledger: Path | None,
+) -> Settings:
+    """The settings with what `generalist_options` gave.
+
+    A judge given by address has nothing of the configured one: a key must not go elsewhere.
+
+    Raises:
+        ConfigError: an address cannot be used, or a flag has no generalist to act on.
+    """
+    judges = dict(settings.generalists)
+    if url is not None:
+        judges["judge"] = parsed_generalist(url)
+    changed = {"model": model, "repeats": repeats}
+    changed = {name: value for name, value in changed.items() if value is not None}
+    if changed and "judge" not in judges:
+        raise ConfigError(f"--{min(changed)} needs a generalist", "give --generalist URL")
+    if changed:
+        judges["judge"] = judges["judge"].model_copy(update=changed)
+    update: dict[str, object] = {"generalists": judges}
+    if max_cost is not None:
+        update["max_cost"] = max_cost
+    if ledger is not None:
+        update["ledger"] = ledger
+    return settings.model_copy(update=update)
 
 
 @contextmanager

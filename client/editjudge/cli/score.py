@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +15,15 @@ from ..dimension import Dimension
 from ..item import Edit
 from ..report.result import as_json, dumps
 from ..run.judge import Judgement
-from .options import config_option, endpoint_option, json_option, services_at_hand, settings_of
+from .options import (
+    config_option,
+    endpoint_option,
+    generalist_options,
+    json_option,
+    services_at_hand,
+    settings_of,
+    with_generalist,
+)
 
 _FILE = click.Path(path_type=Path)
 
@@ -41,6 +50,7 @@ _FILE = click.Path(path_type=Path)
     help="Id or glob (core.psnr.*); may be given several times. All by default.",
 )
 @endpoint_option
+@generalist_options
 @config_option
 @json_option
 def command(
@@ -54,12 +64,20 @@ def command(
     endpoints: tuple[str, ...],
     config: Path | None,
     as_json: bool,
+    **generalist: Any,
 ) -> int:
     """Judge one edit with every dimension whose inputs and services are at hand.
 
     For every other dimension the reason is given. Exit code 3 when a service failed.
     """
-    settings = settings_of(config, endpoints)
+    settings = with_generalist(
+        settings_of(config, endpoints),
+        generalist["generalist"],
+        generalist["judge_model"],
+        generalist["repeats"],
+        generalist["max_cost"],
+        generalist["ledger"],
+    )
     dimensions = select(patterns)
     edit = make_edit(
         source=sources,
@@ -69,7 +87,11 @@ def command(
         target=target,
         target_text=target_text,
     )
-    needed = any(d.roles and d.not_applicable(edit.item) is None for d in dimensions)
+    needed = any(
+        any(not role.startswith("generalist.") for role in d.roles)
+        and d.not_applicable(edit.item) is None
+        for d in dimensions
+    )
     with services_at_hand(
         settings, start=needed, say=lambda text: click.echo(text, err=True)
     ) as at_hand:

@@ -7,13 +7,18 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from ..config import Endpoint, Settings
+from ..config import Endpoint, GeneralistEndpoint, Settings
 from ..errors import ConfigError, NotServed, ServiceError
+from .budget import Budget
 from .contracts import CONTRACTS, Contract
+from .generalist import Generalist, check_consent, transport_for
 from .retry import RetryPolicy
 from .triton import Identity, Reply, TritonEndpoint
+
+if TYPE_CHECKING:
+    from ..run.ledger import Ledger
 
 __all__ = ["SERVICES", "Panel", "Service"]
 
@@ -68,8 +73,10 @@ class Panel:
     cannot be reached does not stop the others: `problems` says what is missing and why.
 
     Attributes:
-        services: Bound services by `role.variant`.
+        services: Bound specialists by `role.variant`.
+        generalists: Bound multimodal LLMs by `generalist.<name>`.
         problems: Endpoint URL to what is wrong with it.
+        budget: What generalists have cost.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -77,12 +84,15 @@ class Panel:
         self._stack = AsyncExitStack()
         self._limits: dict[str, asyncio.Semaphore] = {}
         self.services: dict[str, Service] = {}
+        self.generalists: dict[str, Generalist] = {}
+        self.budget = Budget(settings.max_cost)
         self.problems: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
         try:
             for endpoint in self._settings.endpoints.values():
                 await self._bind(endpoint)
+            await self._bind_generalists()
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
@@ -115,8 +125,30 @@ class Panel:
         async with self._limits[bound.endpoint.url]:
             return await bound(inputs, parameters)
 
+    def generalist(self, service: str) -> Generalist:
+        """A multimodal LLM.
+
+        Raises:
+            NotServed: none is bound under this name.
+        """
+        bound = self.generalists.get(service)
+        if bound is None:
+            raise NotServed(self.why_not(service), service=service)
+        return bound
+
+    @property
+    def served(self) -> frozenset[str]:
+        """Everything at hand, as `role.variant`."""
+        return frozenset((*self.services, *self.generalists))
+
     def why_not(self, service: str) -> str:
         """Why a service is not at hand."""
+        role, _, name = service.partition(".")
+        if role == "generalist":
+            endpoint = self._settings.generalists.get(name)
+            if endpoint is None:
+                return "no generalist is configured (--generalist URL, or docs/configuration.md)"
+            return f"{endpoint.url}: {self.problems.get(endpoint.url, 'not bound')}"
         if self.problems:
             return "; ".join(f"{url}: {problem}" for url, problem in self.problems.items())
         if not self._settings.endpoints:
@@ -126,16 +158,50 @@ class Panel:
 
     def identities(self) -> dict[str, str]:
         """Identity of every bound service, for signatures."""
-        return {name: str(service.identity) for name, service in self.services.items()}
+        return {
+            **{name: str(service.identity) for name, service in self.services.items()},
+            **{name: generalist.identity for name, generalist in self.generalists.items()},
+        }
 
-    async def _bind(self, endpoint: Endpoint) -> None:
-        wanted = _known(endpoint.services or SERVICES, endpoint.url)
-        policy = RetryPolicy(
+    @property
+    def _policy(self) -> RetryPolicy:
+        return RetryPolicy(
             attempts=self._settings.attempts,
             deadline=self._settings.deadline,
             first_wait=self._settings.retry_wait,
         )
-        triton = TritonEndpoint(endpoint, policy)
+
+    async def _bind_generalists(self) -> None:
+        from ..run.ledger import Ledger
+
+        if not self._settings.generalists:
+            return
+        ledger = self._stack.enter_context(Ledger(self._settings.ledger))
+        for name, endpoint in self._settings.generalists.items():
+            await self._bind_generalist(f"generalist.{name}", endpoint, ledger)
+
+    async def _bind_generalist(
+        self, name: str, endpoint: GeneralistEndpoint, ledger: Ledger
+    ) -> None:
+        settings = self._settings
+        if settings.max_cost is not None and endpoint.price is None:
+            raise ConfigError(f"max_cost is set, but {name} has no price", "give it one")
+        check_consent(endpoint)
+        transport = transport_for(endpoint, self._policy, name, settings.concurrency)
+        await self._stack.enter_async_context(transport)
+        generalist = Generalist(
+            name, endpoint, transport, ledger, self.budget, concurrency=settings.concurrency
+        )
+        try:
+            await generalist.open(settings.probe_timeout)
+        except ServiceError as error:
+            self.problems[endpoint.url] = error.detail
+            return
+        self.generalists[name] = generalist
+
+    async def _bind(self, endpoint: Endpoint) -> None:
+        wanted = _known(endpoint.services or SERVICES, endpoint.url)
+        triton = TritonEndpoint(endpoint, self._policy)
         await self._stack.enter_async_context(triton)
         self._limits[triton.url] = asyncio.Semaphore(self._settings.concurrency)
         timeout = self._settings.probe_timeout

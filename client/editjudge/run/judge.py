@@ -64,7 +64,7 @@ async def judge(
     """
     asked = tuple(dimensions)
     known = {**known, **{d.id: d for d in asked}}
-    plan = make_plan(edit, asked, known, panel.services)
+    plan = make_plan(edit, asked, known, panel.served)
     scorers = list(plan.calls)
     results = await asyncio.gather(
         *(_call(scorer, edit, panel, plan.calls[scorer]) for scorer in scorers)
@@ -114,7 +114,7 @@ async def _call(
 def _explained(skip: Outcome, dimension: Dimension, panel: Panel) -> Outcome:
     if not isinstance(skip, NotServed):
         return skip
-    absent = [role for role in dimension.roles if role not in panel.services]
+    absent = [role for role in dimension.roles if role not in panel.served]
     return NotServed(reason="; ".join(f"{role}: {panel.why_not(role)}" for role in absent))
 
 

@@ -7,6 +7,7 @@ from itertools import product
 from ...dimension import Dimension, Reading
 from ...item import Need
 from ...pixels import PSNR_CAP
+from ...scorers.generalist import JUDGE, Asking, FiveLevel, QuestionList
 from ...scorers.pixels import PixelComparison
 from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
@@ -55,6 +56,25 @@ _QUALITY = {
         "artimuse.expectation",
         "I2I-Bench, section 3.2 (ArtiMuse); as score/100",
     ),
+}
+_LEVELS, _QUESTIONS = "vqa.5level", "vqa.questions"
+# What a multimodal LLM is asked about any edit: variant and way of judging by name.
+_ASKED: dict[str, tuple[str, Asking]] = {
+    "instruction_following": (_LEVELS, FiveLevel(JUDGE, "core/instruction_following")),
+    "blending_naturalness": (_LEVELS, FiveLevel(JUDGE, "core/blending_naturalness")),
+    "editing_artifacts": (_LEVELS, FiveLevel(JUDGE, "core/editing_artifacts")),
+    "physical_plausibility": (
+        _QUESTIONS,
+        QuestionList(JUDGE, "core/physical_plausibility_questions", "core/question"),
+    ),
+    "composition_and_interaction": (
+        _QUESTIONS,
+        QuestionList(JUDGE, "core/composition_and_interaction_questions", "core/question"),
+    ),
+}
+_ASKS = {
+    "physical_plausibility": "Does the edited scene obey physics?",
+    "composition_and_interaction": "Do the new and the old elements go together?",
 }
 
 
@@ -125,10 +145,27 @@ def _text(name: str, service: str, reader: str) -> Dimension:
     )
 
 
+def _asked(name: str) -> Dimension:
+    variant, scorer = _ASKED[name]
+    return Dimension(
+        id=f"core.{name}",
+        asks=_ASKS.get(name, scorer.template.asks),
+        range=(0.0, 1.0),
+        higher_is_better=True,
+        source=scorer.template.source,
+        protocol=PROTOCOL,
+        how=Reading(scorer, "score"),
+        variant=variant,
+        # A question near the balance may tip: then one answer in five to seven changes.
+        tolerance=1e-3 if variant == _LEVELS else 0.2,
+    )
+
+
 DIMENSIONS: tuple[Dimension, ...] = (
     *(_pixel(metric, *against) for metric, against in product(_METRICS, _AGAINST)),
     *(_seen(service, *against) for service, against in product(_SEEN, _AGAINST)),
     _text("core.text_content_accuracy", "ocr.ppocr", "PP-OCR"),
     _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),
     *map(_alone, _QUALITY),
+    *map(_asked, _ASKED),
 )

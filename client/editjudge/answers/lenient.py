@@ -1,0 +1,182 @@
+r"""JSON as multimodal LLMs write it, read without guessing.
+
+Read beside strict JSON, because each has one meaning only: a comma before a closing bracket;
+strings in single or typographic quotes, in which an apostrophe between two letters is text;
+raw line breaks and tabs in strings; a backslash that escapes nothing (LaTeX, `\_` of
+markdown), which stays; `True`, `False` and `None`. Not read: keys without quotes, comments,
+missing commas, quotes or brackets, numbers that JSON does not have.
+
+Own code, because the libraries either guess (json-repair closes what is open and keeps the
+last of two keys) or know fewer of these forms, take hexadecimal numbers and bare keys, and
+recurse without a limit (json5).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A JSON object as written: keys in order, repeated ones included."""
+
+    pairs: tuple[tuple[str, Value], ...]
+
+
+Value: TypeAlias = "str | float | bool | list[Value] | Members | None"
+
+DEPTH = 32  # brackets within brackets; no contract needs more than three
+
+
+class Malformed(Exception):
+    """What stands there began as JSON and is none.
+
+    Attributes:
+        ended: The text ended before it was complete.
+    """
+
+    def __init__(self, reason: str, *, ended: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.ended = ended
+
+
+# Possessive repeats: a quote without its partner costs one pass, never a search back.
+_RIGHT = "\u2019"  # closes a typographic single quote, and is the apostrophe
+_IN_WORD = r"(?<=[^\W\d_])%s(?=[^\W\d_])"
+_STRINGS = {
+    '"': re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL),
+    "“": re.compile(r"“([^”\\]*+(?:\\.[^”\\]*+)*+)”", re.DOTALL),
+    "'": re.compile(rf"'((?:[^'\\]++|\\.|{_IN_WORD % chr(39)})*+)'", re.DOTALL),
+    "\u2018": re.compile(rf"\u2018((?:[^\u2019\\]++|\\.|{_IN_WORD % _RIGHT})*+)\u2019", re.DOTALL),
+}
+_SPACE = re.compile(r"\s*+")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
+_WORD = re.compile(r"-?[A-Za-z]+(?!\w)")
+_WORDS: dict[str, float | bool | None] = {
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+    "null": None,
+    "None": None,
+    # Read, so that the reason can name them; no contract takes them.
+    "NaN": math.nan,
+    "Infinity": math.inf,
+    "-Infinity": -math.inf,
+}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"} | {
+    c: c for c in "\"'\\/“”\u2018\u2019"
+}
+_HALF = re.compile(r"-?\w{0,8}")
+
+
+def number(text: str) -> float | None:
+    """The value of a JSON number and nothing else; None where it is not one."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) == 5:
+        return chr(int(code[1:], 16))
+    return _ESCAPES.get(code, match[0])
+
+
+def whole(text: str) -> str:
+    """Surrogate pairs joined, and halves without a partner replaced: text that can be stored."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class Reader:
+    """Reads one value at a time.
+
+    Attributes:
+        at: Where the next token begins.
+    """
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+
+    def members(self, depth: int = 1) -> Members:
+        """The object at the brace here.
+
+        Raises:
+            Malformed: it is not one.
+        """
+        pairs: list[tuple[str, Value]] = []
+
+        def member() -> None:
+            key = self._string()
+            self._expect(":")
+            pairs.append((key, self._value(depth)))
+
+        self._series("}", depth, member)
+        return Members(tuple(pairs))
+
+    def _value(self, depth: int) -> Value:
+        sign = self._peek()
+        if sign == "{":
+            return self.members(depth + 1)
+        if sign == "[":
+            values: list[Value] = []
+            self._series("]", depth + 1, lambda: values.append(self._value(depth + 1)))
+            return values
+        if sign in _STRINGS:
+            return self._string()
+        if found := _NUMBER.match(self.text, self.at):
+            self.at = found.end()
+            return float(found[0])
+        found = _WORD.match(self.text, self.at)
+        if found and found[0] in _WORDS:
+            self.at = found.end()
+            return _WORDS[found[0]]
+        raise self._malformed("a value")
+
+    def _series(self, end: str, depth: int, read: Callable[[], None]) -> None:
+        if depth > DEPTH:
+            raise Malformed(f"more than {DEPTH} brackets within one another")
+        self.at += 1
+        while self._peek() != end:
+            read()
+            if self._peek() == end:
+                break
+            self._expect(",")
+        self.at += 1
+
+    def _string(self) -> str:
+        pattern = _STRINGS.get(self._peek())
+        if pattern is None:
+            raise self._malformed("a key in quotes")
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise Malformed("a string is not closed", ended=True)
+        self.at = found.end()
+        return whole(_ESCAPE.sub(_unescape, found[1]))
+
+    def _expect(self, sign: str) -> None:
+        if self._peek() != sign:
+            raise self._malformed(repr(sign))
+        self.at += 1
+
+    def _peek(self) -> str:
+        found = _SPACE.match(self.text, self.at)
+        if found:
+            self.at = found.end()
+        return self.text[self.at : self.at + 1]
+
+    def _malformed(self, expected: str) -> Malformed:
+        rest = self.text[self.at : self.at + 20]
+        if not rest:
+            return Malformed(f"it ends where {expected} is due", ended=True)
+        # `tru`, `-`: what could still become a value ends with the text.
+        ended = _HALF.fullmatch(rest) is not None and self.at + len(rest) == len(self.text)
+        return Malformed(f"{rest!r} stands where {expected} is due", ended=ended)

@@ -1,0 +1,205 @@
+"""Scores in a JSON object, the reasons before them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .contract import OutputContract, Unparsable, shown
+from .found import fields, plain
+from .lenient import Members, Value, number
+
+LIST = "score"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreField:
+    """One score.
+
+    Attributes:
+        name: Its key in the reply, or what it is called in an ordered list.
+        low: The lowest score, itself allowed.
+        high: The highest score, itself allowed.
+        integer: Whole numbers only; `4.0` is one.
+        description: What it rates, for the instruction; template text.
+    """
+
+    name: str
+    low: float
+    high: float
+    integer: bool = True
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if not plain(self.name) or not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise ValueError(f"a score needs a name and a finite scale: {self}")
+        if self.low >= self.high:
+            raise ValueError(f"the scale of {self.name} is empty: {self.low:g} to {self.high:g}")
+        if self.integer and not (float(self.low).is_integer() and float(self.high).is_integer()):
+            raise ValueError(f"the scale of {self.name} is of integers, its ends are not")
+
+    @property
+    def scale(self) -> str:
+        """In words."""
+        kind = "an integer" if self.integer else "a number"
+        return f"{kind} from {self.low:g} to {self.high:g}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Of one score."""
+        if self.integer:
+            return {"type": "integer", "minimum": int(self.low), "maximum": int(self.high)}
+        return {"type": "number", "minimum": self.low, "maximum": self.high}
+
+    def read(self, value: Value) -> float:
+        """A score from its JSON value.
+
+        A string that holds a JSON number and nothing else counts as that number: it can mean
+        nothing else.
+
+        Raises:
+            Unparsable: not a number, not finite, not on the scale.
+        """
+        read = number(value) if isinstance(value, str) else value
+        # bool first: to Python, true is the number 1.
+        if isinstance(read, bool) or not isinstance(read, float):
+            raise Unparsable(f'"{self.name}" is {_kind(value)}, not a number')
+        if not math.isfinite(read):
+            raise Unparsable(f'"{self.name}" is not finite')
+        if self.integer and not read.is_integer():
+            raise Unparsable(f'"{self.name}" is {read:g}, not an integer')
+        if not self.low <= read <= self.high:
+            raise Unparsable(f'"{self.name}" is {read:g}, outside {self.low:g} to {self.high:g}')
+        return read
+
+
+@dataclass(frozen=True, slots=True)
+class ScoresAnswer:
+    """What a judge gave.
+
+    Attributes:
+        scores: By field, in the contract's order, each on its field's scale.
+        reasoning: The judge's words; empty where the contract asks for none.
+    """
+
+    scores: dict[str, float]
+    reasoning: str = ""
+
+
+@dataclass(frozen=True)
+class Scores(OutputContract[ScoresAnswer]):
+    """One JSON object: reasons first, so that the scores follow from them, then the scores.
+
+    Source: KRIS-Bench asks for 1 to 5 with a reason, one score a call, and two in the joint
+    call for instruction and knowledge, each with a reason of its own (figures 28 to 36);
+    I2I-Bench for 1 to 5 on the style of text (appendix F, dimension 12); Co-EditBench for
+    four scores of 0 to 10 in one list (tables 4 and 5).
+
+    Attributes:
+        fields: The scores, in order.
+        reasoning: True for one text under `reasoning`, False for none, or the keys of several
+            texts; the answer holds them joined by empty lines.
+        as_list: The scores stand in one list under `score`, in the order of the fields, which
+            then share one scale.
+    """
+
+    name: ClassVar[str] = "scores"
+
+    fields: tuple[ScoreField, ...]
+    reasoning: bool | tuple[str, ...] = True
+    as_list: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise ValueError("a contract of scores needs a score")
+        if self.as_list and len({str(field.schema) for field in self.fields}) > 1:
+            raise ValueError("scores in one list share one scale")
+        keys = [plain(key) for key in (*self.texts, *(f.name for f in self.fields))]
+        if len(set(keys)) < len(keys) or not all(keys) or (self.as_list and "score" in keys[:-1]):
+            raise ValueError(f"keys that a reply cannot tell apart: {keys}")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The keys of the reasons."""
+        if isinstance(self.reasoning, bool):
+            return ("reasoning",) if self.reasoning else ()
+        return self.reasoning
+
+    @property
+    def instruction(self) -> str:
+        """Each key with its scale, in order."""
+        lines = [f'- "{key}": text, what you see that decides the scores;' for key in self.texts]
+        if self.as_list:
+            order = "; ".join(f"{i}. {_named(f)}" for i, f in enumerate(self.fields, 1))
+            count = len(self.fields)
+            lines.append(
+                f'- "{LIST}": a list of exactly {count} values, each {self.fields[0].scale}, '
+                f"in this order: {order}."
+            )
+        else:
+            lines += [
+                f'- "{f.name}": {f.scale}' + (f", {f.description};" if f.description else ";")
+                for f in self.fields
+            ]
+        return (
+            "Reply with one JSON object and nothing around it. Its keys, in this order:\n"
+            + "\n".join(lines)
+            + "\nEach score is a plain number: no fraction such as 4/5, no range, no words."
+        )
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """An object with these keys and no others, in this order."""
+        properties: dict[str, Any] = {key: {"type": "string"} for key in self.texts}
+        if self.as_list:
+            count = len(self.fields)
+            properties[LIST] = {
+                "type": "array",
+                "items": self.fields[0].schema,
+                "minItems": count,
+                "maxItems": count,
+            }
+        else:
+            properties |= {field.name: field.schema for field in self.fields}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+    def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
+        """Read the scores; see `OutputContract.parse`."""
+        names = (LIST,) if self.as_list else tuple(field.name for field in self.fields)
+        values = fields(reply, (*self.texts, *names), cut=cut)
+        if self.as_list:
+            due = self._listed(values[LIST])
+        else:
+            due = [values[field.name] for field in self.fields]
+        scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
+        reasons = []
+        for key in self.texts:
+            text = values[key]
+            if not isinstance(text, str):
+                raise Unparsable(f'"{key}" is {_kind(text)}, not text')
+            reasons.append(text)
+        return ScoresAnswer(scores, "\n\n".join(reasons))
+
+    def _listed(self, value: Value) -> list[Value]:
+        if not isinstance(value, list):
+            raise Unparsable(f'"{LIST}" is {_kind(value)}, not a list')
+        if len(value) != len(self.fields):
+            raise Unparsable(f'"{LIST}" has {len(value)} values where {len(self.fields)} are due')
+        return value
+
+
+def _named(field: ScoreField) -> str:
+    return f"{field.name} ({field.description})" if field.description else field.name
+
+
+def _kind(value: Value) -> str:
+    if isinstance(value, Members):
+        return "an object"
+    return "a list" if isinstance(value, list) else shown(value)

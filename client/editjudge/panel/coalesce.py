@@ -1,0 +1,79 @@
+"""Sharing work between calls that run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_REMEMBERED = 4096
+
+
+class Coalesced(Generic[T]):
+    """Makes identical calls once: whoever asks while one runs gets its result.
+
+    The shared call is cancelled when everybody who waits for it is.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[str, tuple[asyncio.Task[T], list[int]]] = {}
+
+    async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
+        """The result of `make()`, shared with all who ask for the same key meanwhile."""
+        if key not in self._running:
+            task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make))
+            self._running[key] = (task, [0])
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+        task, waiting = self._running[key]
+        waiting[0] += 1
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if waiting[0] == 1 and not task.done():
+                task.cancel()
+            raise
+        finally:
+            waiting[0] -= 1
+
+
+class Leaders:
+    """Lets the first of the calls with a common prefix go ahead.
+
+    A server computes a prefix once only if it has finished it before the next request comes,
+    so the others wait until the first one is through, whatever became of it.
+
+    Args:
+        enabled: False lets everybody go at once.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._ahead: dict[str, asyncio.Event] = {}
+        self._through: OrderedDict[str, None] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, prefix: str) -> AsyncIterator[None]:
+        """Wait for the leader of a prefix, or be it."""
+        if not self._enabled or prefix in self._through:
+            yield
+            return
+        if prefix in self._ahead:
+            await self._ahead[prefix].wait()
+            yield
+            return
+        done = self._ahead[prefix] = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._through[prefix] = None
+            if len(self._through) > _REMEMBERED:
+                self._through.popitem(last=False)
+            del self._ahead[prefix]
+            done.set()
+
+
+async def _awaited(make: Callable[[], Awaitable[T]]) -> T:
+    return await make()

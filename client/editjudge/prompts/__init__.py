@@ -1,0 +1,179 @@
+"""Prompt templates: one TOML file each, with the form of its answer.
+
+A template's `user` text holds fields in braces. What an edit's fields may be: `sources`,
+`edited`, `target` (images, each with its label), `instruction`, `hint`, `target_text`; a
+scorer may give more (`question`). Values are marked as data, so that they are never taken for
+control tokens. `[answer]` names the choices, or a contract of `editjudge.answers` with its
+fields; how the answer must look is then added at the end, and cannot drift from what is read.
+
+A folder's `system.txt` is the system text of its templates that have none of their own, and
+images come first in `user`: calls about one edit then begin alike, which servers compute once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import string
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..answers import OutputContract, QuestionAnswers, Questions, ScoreField, Scores
+from ..errors import ConfigError
+from ..panel.prompt import Part, Prompt, Text
+
+if TYPE_CHECKING:
+    from ..panel.pictures import Picture
+
+Value: TypeAlias = "str | tuple[Labelled, ...]"
+
+
+def _scores(fields: list[dict[str, Any]], **more: Any) -> Scores:
+    return Scores(fields=tuple(ScoreField(**one) for one in fields), **more)
+
+
+_CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
+    "questions": Questions,
+    "question_answers": QuestionAnswers,
+    "scores": _scores,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An image as it stands in a prompt: its label, then itself."""
+
+    label: str
+    picture: Picture
+
+
+@dataclass(frozen=True)
+class Template:
+    """One prompt template.
+
+    Attributes:
+        name: `<folder>/<file>` without the suffix.
+        asks: The question in one line, for lists.
+        source: The paper and section it follows.
+        system: The system turn.
+        user: The user turn, with fields in braces.
+        choices: What the judge may answer; empty where there is a contract.
+        contract: What reads the answer; None where there are choices.
+        origin: `own` words, or the authors' `original`.
+    """
+
+    name: str
+    asks: str
+    source: str
+    system: str
+    user: str
+    choices: tuple[str, ...] = ()
+    contract: OutputContract[Any] | None = None
+    origin: str = "own"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields that `user` holds."""
+        found = (name for _, name, _, _ in string.Formatter().parse(self.user) if name)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def answer(self) -> str:
+        """How the answer must look, in words."""
+        if self.contract is not None:
+            return self.contract.instruction
+        return f"Answer with one of these words and nothing else: {', '.join(self.choices)}."
+
+    @property
+    def digest(self) -> str:
+        """`sha256:` and 64 hex digits of all that shapes the question and its answer."""
+        form = self.contract.spec() if self.contract else list(self.choices)
+        shapes = [self.system, self.user, self.answer, form]
+        text = json.dumps(shapes, sort_keys=True, ensure_ascii=False, default=str)
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def prompt(self, values: Mapping[str, Value]) -> Prompt:
+        """The prompt for one edit.
+
+        Args:
+            values: Of every field; texts are data.
+
+        Raises:
+            KeyError: a field has no value.
+        """
+        parts: list[Part] = []
+        for literal, name, _, _ in string.Formatter().parse(self.user):
+            _add(parts, literal)
+            if name is None:
+                continue
+            value = values[name]
+            if isinstance(value, str):
+                parts.append(Text(value, data=True))
+                continue
+            for one in value:
+                _add(parts, f"{one.label}:\n")
+                parts.append(one.picture)
+                _add(parts, "\n")
+        _add(parts, f"\n{self.answer}")
+        return Prompt(self.system, tuple(parts))
+
+
+@cache
+def template(name: str) -> Template:
+    """A template by name, for example `core/instruction_following`.
+
+    Raises:
+        KeyError: there is none of this name.
+    """
+    return templates()[name]
+
+
+@cache
+def templates() -> Mapping[str, Template]:
+    """All templates by name."""
+    found = {}
+    for folder in sorted(_folders(), key=lambda one: one.name):
+        system = folder / "system.txt"
+        shared = system.read_text("utf-8").strip() if system.is_file() else ""
+        for file in sorted(folder.iterdir(), key=lambda one: one.name):
+            if file.name.endswith(".toml"):
+                one = _read(f"{folder.name}/{file.name.removesuffix('.toml')}", file, shared)
+                found[one.name] = one
+    return found
+
+
+def _folders() -> list[Traversable]:
+    return [one for one in files(__name__).iterdir() if one.is_dir() and one.name != "__pycache__"]
+
+
+def _read(name: str, file: Traversable, shared_system: str) -> Template:
+    given = tomllib.loads(file.read_text("utf-8"))
+    answer = dict(given.pop("answer"))
+    try:
+        choices = tuple(answer.pop("choices", ()))
+        contract = None if choices else _CONTRACTS[answer.pop("contract")](**answer)
+        return Template(
+            name=name,
+            asks=given["asks"],
+            source=given["source"],
+            system=given.get("system", shared_system).strip(),
+            user=given["user"].strip(),
+            choices=choices,
+            contract=contract,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"prompt {name}: {error}") from error
+
+
+def _add(parts: list[Part], text: str) -> None:
+    """Add template text, joined to template text before it."""
+    if not text:
+        return
+    if parts and isinstance(parts[-1], Text) and not parts[-1].data:
+        text = parts.pop().text + text  # type: ignore[union-attr]
+    parts.append(Text(text))

@@ -1,0 +1,154 @@
+"""The authors' own prompts: found in their released files by digest, kept by the user.
+
+They are not ours to ship. Whoever has the authors' release imports them from it; a text that
+differs in one byte is another prompt, and not taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import tomllib
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+
+from ..errors import ConfigError
+
+_SUFFIXES = frozenset({".py", ".json", ".jsonl", ".txt", ".md", ".toml", ".yaml", ".yml", ""})
+_LARGEST = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Originals:
+    """The prompts of one release.
+
+    Attributes:
+        name: What `prompts import` calls them.
+        source: Where the authors published them, and under what licence.
+        texts: sha256 by file name.
+    """
+
+    name: str
+    source: str
+    texts: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """Where they are kept once imported."""
+        return prompts_dir() / self.name
+
+    @property
+    def imported(self) -> bool:
+        """Whether all of them are there, byte for byte."""
+        return all(
+            (path := self.folder / name).is_file() and _digest(path.read_bytes()) == digest
+            for name, digest in self.texts.items()
+        )
+
+
+def prompts_dir() -> Path:
+    """Where imported prompts lie: `EDITJUDGE_PROMPTS_DIR`, or the user's data folder."""
+    given = os.environ.get("EDITJUDGE_PROMPTS_DIR")
+    return Path(given) if given else user_data_path("editjudge") / "prompts"
+
+
+@cache
+def originals() -> Mapping[str, Originals]:
+    """All releases whose prompts can be imported, by name."""
+    declared = tomllib.loads((files(__package__ or "") / "originals.toml").read_text("utf-8"))
+    return {name: Originals(name, one["source"], one["texts"]) for name, one in declared.items()}
+
+
+def import_originals(name: str, source: Path) -> dict[str, Path]:
+    """Find the prompts of a release in a file or folder, and keep them.
+
+    Args:
+        source: The authors' repository, or any file or folder that holds the texts.
+
+    Returns:
+        Where each was found. All are kept, or none.
+
+    Raises:
+        ConfigError: the name is not known, there is nothing at `source`, or a text is not in it.
+    """
+    if name not in originals():
+        raise ConfigError(f"no prompts are called {name!r}", f"known: {', '.join(originals())}")
+    if not source.exists():
+        raise ConfigError(f"{source}: no such file or folder", "check the path")
+    wanted = originals()[name]
+    found: dict[str, tuple[Path, bytes]] = {}
+    for path, text in _texts(source):
+        for file, digest in wanted.texts.items():
+            if file not in found and _digest(text) == digest:
+                found[file] = (path, text)
+    if missing := [file for file in wanted.texts if file not in found]:
+        raise ConfigError(
+            f"{source} does not hold {', '.join(missing)} as the authors published them",
+            f"give their release: {wanted.source}",
+        )
+    try:
+        wanted.folder.mkdir(parents=True, exist_ok=True)
+        for file, (_, text) in found.items():
+            (wanted.folder / file).write_bytes(text)
+    except OSError as error:
+        raise ConfigError(
+            f"{wanted.folder} cannot be written: {error.strerror}", "set EDITJUDGE_PROMPTS_DIR"
+        ) from error
+    return {file: path for file, (path, _) in found.items()}
+
+
+def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every text that may be a prompt, in the order of the files' names."""
+    paths = sorted(source.rglob("*")) if source.is_dir() else [source]
+    for path in paths:
+        if not path.is_file() or path.suffix.lower() not in _SUFFIXES:
+            continue
+        if path.stat().st_size > _LARGEST:
+            continue
+        data = path.read_bytes()
+        yield path, data
+        yield path, data.rstrip(b"\r\n")
+        for text in _strings(path.suffix.lower(), data):
+            yield path, text.encode("utf-8", "surrogatepass")
+
+
+def _strings(suffix: str, data: bytes) -> Iterator[str]:
+    """The strings in a Python or JSON file; nothing is run."""
+    try:
+        if suffix == ".py":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the file's own escapes
+                tree = ast.parse(data)
+            yield from (
+                node.value
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            )
+        elif suffix == ".json":
+            yield from _json_strings(json.loads(data))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+
+
+def _json_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _json_strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _json_strings(one)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,339 @@
+"""Judging by questions to a multimodal LLM."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..answers import Option, OutputContract, ScoresAnswer
+from ..dimension import ServiceScorer
+from ..errors import Abstained
+from ..images import Image
+from ..item import Edit
+from ..panel.generalist import Answer, Generalist
+from ..panel.prompt import Prompt
+from ..prompts import Labelled, Template, Value, template
+from ..verdict import Scored, Verdict
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+LEVELS: Mapping[str, float] = {
+    "excellent": 1.0,
+    "good": 0.75,
+    "fair": 0.5,
+    "poor": 0.25,
+    "bad": 0.0,
+}
+"""Weights of the five levels (I2I-Bench, eq. 1)."""
+JUDGE = "generalist.judge"
+
+
+@dataclass(frozen=True)
+class Asking(ServiceScorer):
+    """What the scorers here share: a prompt template, asked of a generalist.
+
+    Attributes:
+        service: `generalist.<name>`.
+        prompt: Name of the template.
+    """
+
+    service: str
+    prompt: str
+
+    @property
+    def template(self) -> Template:
+        """The template."""
+        return template(self.prompt)
+
+    def spec(self) -> Mapping[str, object]:
+        """The parameters, each template with its digest and whose words it is in."""
+        given: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name, value in given.items():
+            if name == "prompt" or name.endswith("_prompt"):
+                one = template(str(value))
+                given[name] = f"{one.name}({one.origin},{one.digest[:15]})"
+        return given
+
+
+@dataclass(frozen=True)
+class FiveLevel(Asking):
+    """The expected level over {excellent, good, fair, poor, bad} (I2I-Bench, eq. 1).
+
+    Field `score` = sum of w_i P(c_i) with w = 1, 0.75, 0.5, 0.25, 0; in [0, 1], higher is
+    better.
+    """
+
+    name: ClassVar[str] = "five_level"
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask once."""
+        judge = panel.generalist(self.service)
+        said = await judge.choose(ask(self.template, edit, judge), tuple(LEVELS))
+        return {"score": _scored(said.value.expectation(LEVELS), said.evidence)}
+
+
+@dataclass(frozen=True)
+class YesNo(Asking):
+    """The probability of Yes, normalised over {Yes, No} (I2I-Bench, eq. 4).
+
+    Field `score`, in [0, 1], higher is better.
+    """
+
+    name: ClassVar[str] = "yes_no"
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask once."""
+        judge = panel.generalist(self.service)
+        said = await judge.choose(ask(self.template, edit, judge), ("Yes", "No"))
+        return {"score": _scored(said.value.probabilities["Yes"], said.evidence)}
+
+
+@dataclass(frozen=True)
+class QuestionList(Asking):
+    """The share of generated questions whose answer is Yes (I2I-Bench, eq. 3).
+
+    Field `score`, in [0, 1], higher is better. The questions depend on sources and
+    instruction only, so every model under test gets the same ones. An answer is Yes where
+    it is the likelier of the two.
+
+    Attributes:
+        prompt: Generates the questions.
+        question_prompt: Asks one of them about the edited image.
+    """
+
+    name: ClassVar[str] = "question_list"
+    question_prompt: str
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Generate the questions, then ask them side by side."""
+        judge = panel.generalist(self.service)
+        generated = await judge.answer(ask(self.template, edit, judge), _contract(self.template))
+        questions: Sequence[str] = generated.value
+        said = await asyncio.gather(
+            *(
+                judge.choose(
+                    ask(template(self.question_prompt), edit, judge, question=one), ("Yes", "No")
+                )
+                for one in questions
+            )
+        )
+        shares = [one.value.probabilities["Yes"] for one in said]
+        evidence = {
+            "questions": [
+                {"question": question, "yes": share, "outside": one.value.outside}
+                for question, share, one in zip(questions, shares, said, strict=True)
+            ],
+            "judge": generated.evidence["judge"],
+            "method": said[0].value.method,
+            "usage": merged([generated, *said]),
+        }
+        return {"score": _scored(sum(share > 0.5 for share in shares) / len(shares), evidence)}
+
+
+@dataclass(frozen=True)
+class Rubric(Asking):
+    """Scores that the judge writes down after its reasoning, one or several in one call.
+
+    Fields and their scale are the contract's: 1..5 in KRIS-Bench (section 4) and in I2I-Bench's
+    text style, 0..10 in Co-EditEval. Where replies are sampled at a temperature, the mean of
+    `repeats` replies.
+    """
+
+    name: ClassVar[str] = "rubric"
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask once, or `repeats` times."""
+        judge = panel.generalist(self.service)
+        contract = _contract(self.template)
+        prompt = ask(self.template, edit, judge)
+        repeats = judge.endpoint.repeats if judge.endpoint.temperature else 1
+        said: list[Answer[ScoresAnswer]] = await asyncio.gather(
+            *(judge.answer(prompt, contract, repeat=i) for i in range(repeats))
+        )
+        return {
+            name: _scored(
+                math.fsum(one.value.scores[name] for one in said) / len(said),
+                _rubric_evidence(said, name),
+            )
+            for name in said[0].value.scores
+        }
+
+
+@dataclass(frozen=True)
+class MultipleChoice(Asking):
+    """Whether the judge picks the right option (GIE-Bench, section 3.4).
+
+    Field `correct`, the share of the item's questions that are answered as the item says: 0
+    or 1 for one question. The options stand in the item's order.
+
+    Attributes:
+        exact: The reply must equal the option to the letter, as in the released code;
+            otherwise case, quotes and a final full stop do not matter.
+    """
+
+    name: ClassVar[str] = "multiple_choice"
+    exact: bool = False
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask each of the item's questions."""
+        judge = panel.generalist(self.service)
+        said = await asyncio.gather(
+            *(self._ask(edit, judge, question) for question in edit.item.questions)
+        )
+        right = [
+            one.value == question["answer"]
+            for one, question in zip(said, edit.item.questions, strict=True)
+        ]
+        evidence = {
+            "answers": [
+                {"question": q["question"], "answer": one.value, "due": q["answer"]}
+                for q, one in zip(edit.item.questions, said, strict=True)
+            ],
+            "judge": said[0].evidence["judge"],
+            "usage": merged(said),
+        }
+        return {"correct": _scored(sum(right) / len(right), evidence)}
+
+    async def _ask(self, edit: Edit, judge: Generalist, question: Mapping[str, Any]) -> Answer[str]:
+        options = tuple(question["options"])
+        if question["answer"] not in options:
+            raise Abstained("degenerate", f"the right answer is none of the options: {options}")
+        prompt = ask(
+            self.template, edit, judge, question=question["question"], options=", ".join(options)
+        )
+        return await judge.answer(prompt, Option(options, exact=self.exact))
+
+
+@dataclass(frozen=True)
+class FactCheck(Asking):
+    """Whether every fact that the instruction implies holds (Omni IIE Bench, section 5.1).
+
+    Field `correct`: 1 when the judge says True of all question-answer pairs, 0 when one is
+    False (one strike). The pairs are the item's own; where it has none they are generated from
+    the instruction alone, 1 to 3 of them.
+
+    Attributes:
+        prompt: Asks whether one pair is right for the edited image.
+        pairs_prompt: Generates pairs.
+    """
+
+    name: ClassVar[str] = "fact_check"
+    pairs_prompt: str
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Generate pairs where the item has none, then check each."""
+        judge = panel.generalist(self.service)
+        pairs, generated = await self._pairs(edit, judge)
+        said = await asyncio.gather(
+            *(
+                judge.choose(
+                    ask(self.template, edit, judge, question=question, answer=answer),
+                    ("True", "False"),
+                )
+                for question, answer in pairs
+            )
+        )
+        holds = [one.value.probabilities["True"] > 0.5 for one in said]
+        evidence = {
+            "facts": [
+                {"question": q, "answer": a, "true": one.value.probabilities["True"]}
+                for (q, a), one in zip(pairs, said, strict=True)
+            ],
+            "generated": bool(generated),
+            "judge": said[0].evidence["judge"],
+            "usage": merged([*generated, *said]),
+        }
+        return {"correct": _scored(float(all(holds)), evidence)}
+
+    async def _pairs(
+        self, edit: Edit, judge: Generalist
+    ) -> tuple[Sequence[tuple[str, str]], list[Answer[Any]]]:
+        if edit.item.questions:
+            return [(q["question"], q["answer"]) for q in edit.item.questions], []
+        pairs = template(self.pairs_prompt)
+        generated = await judge.answer(ask(pairs, edit, judge), _contract(pairs))
+        return generated.value, [generated]
+
+
+def ask(one: Template, edit: Edit, judge: Generalist, **more: str) -> Prompt:
+    """A template about an edit, with its images as the judge gets them.
+
+    Raises:
+        ValueError: the template needs a text or image that the item lacks; the dimension's
+            `needs` do not let this happen.
+    """
+    item = edit.item
+
+    def shown(label: str, image: Image | None) -> tuple[Labelled, ...]:
+        return () if image is None else (Labelled(label, judge.picture(image)),)
+
+    def sources() -> tuple[Labelled, ...]:
+        count = len(item.sources)
+        return tuple(
+            Labelled(f"Source image {i} of {count}" if count > 1 else "Source image", p)
+            for i, p in enumerate(map(judge.picture, item.sources), 1)
+        )
+
+    known: dict[str, Any] = {
+        "sources": sources,
+        "edited": lambda: shown("Edited image", edit.image),
+        "target": lambda: shown("Target image", item.target),
+        "instruction": lambda: item.instruction,
+        "hint": lambda: item.hint,
+        "target_text": lambda: item.target_text,
+    }
+    values: dict[str, Value] = {}
+    for name in one.fields:
+        value = more[name] if name in more else known[name]()
+        if value is None or value == ():
+            raise ValueError(f"prompt {one.name} needs {name}, which {item.id} lacks")
+        values[name] = value
+    return one.prompt(values)
+
+
+def merged(said: Sequence[Answer[Any]]) -> dict[str, Any]:
+    """What several answers took together."""
+    each = [one.evidence["usage"] for one in said]
+    costs = [usage["cost"] for usage in each if usage["cost"] is not None]
+    counted = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+    return {name: sum(usage[name] for usage in each) for name in counted} | {
+        "cost": math.fsum(costs) if costs else None
+    }
+
+
+def _contract(one: Template) -> OutputContract[Any]:
+    if one.contract is None:
+        raise ValueError(f"prompt {one.name} has choices where a contract is due")
+    return one.contract
+
+
+def _rubric_evidence(said: Sequence[Answer[ScoresAnswer]], name: str) -> dict[str, Any]:
+    first = said[0]
+    if len(said) == 1:
+        return first.evidence | {"reasoning": first.value.reasoning}
+    return {
+        "values": [one.value.scores[name] for one in said],
+        "replies": [one.evidence.get("reply") for one in said],
+        "judge": first.evidence["judge"],
+        "usage": merged(said),
+    }
+
+
+def _scored(value: float, evidence: Mapping[str, Any]) -> Scored:
+    return Scored.model_validate({"value": value, "evidence": dict(evidence)})

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editjudge.panel.choices import check_choices, distribution, labels
+
+LEVELS = ("excellent", "good", "fair", "poor", "bad")
+
+
+def test_a_label_is_a_prefix_of_exactly_one_choice() -> None:
+    found = labels(("better", "bad", "good"))
+    assert found == {
+        **dict.fromkeys(("be", "bet", "bett", "bette", "better"), "better"),
+        **dict.fromkeys(("ba", "bad"), "bad"),
+        **dict.fromkeys(("g", "go", "goo", "good"), "good"),
+    }
+    assert "b" not in found
+
+
+def test_the_five_levels_share_no_first_letter() -> None:
+    assert len(labels(LEVELS)) == sum(map(len, LEVELS))
+
+
+@pytest.mark.parametrize(
+    "choices", [(), ("Yes",), ("Yes", "Yes"), ("Yes", ""), ("A", "AB"), ("good", "good enough")]
+)
+def test_choices_that_no_token_tells_apart(choices: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="choice"):
+        check_choices(choices)
+
+
+_LOGITS = st.lists(st.floats(-40, 40), min_size=6, max_size=12)
+
+
+@given(_LOGITS)
+def test_equals_the_softmax_over_the_label_set(logits: list[float]) -> None:
+    """Tokens 0 and 1 speak for Yes, 2 for No, the others for nothing."""
+    z = np.array(logits)
+    logprobs = z - (z.max() + np.log(np.exp(z - z.max()).sum()))
+    found = distribution(
+        ("Yes", "No"), [("Yes", logprobs[0]), ("Yes", logprobs[1]), ("No", logprobs[2])], "logprobs"
+    )
+    p = np.exp(z[:3] - z[:3].max())
+    assert found.probabilities["Yes"] == pytest.approx((p[0] + p[1]) / p.sum(), abs=1e-12)
+    assert math.fsum(found.probabilities.values()) == pytest.approx(1, abs=1e-12)
+    assert found.outside == pytest.approx(1 - np.exp(logprobs[:3]).sum(), abs=1e-9)
+
+
+def test_tiny_probabilities_keep_their_ratio() -> None:
+    found = distribution(("Yes", "No"), [("Yes", -800.0), ("No", -801.0)], "logprobs")
+    assert found.probabilities["Yes"] == pytest.approx(1 / (1 + math.exp(-1)))
+    assert found.outside == 1
+
+
+def test_a_choice_without_a_token_has_no_probability() -> None:
+    found = distribution(("Yes", "No"), [("Yes", -0.1)], "top_logprobs", outside=0.25)
+    assert found.probabilities == {"Yes": 1.0, "No": 0.0}
+    assert found.outside == 0.25
+
+
+@pytest.mark.parametrize(
+    "given", [[], [("Yes", -math.inf)], [("Yes", math.nan)], [("Yes", 0.5), ("No", -1.0)]]
+)
+def test_what_is_no_distribution(given: list[tuple[str, float]]) -> None:
+    with pytest.raises(ValueError, match="probability"):
+        distribution(("Yes", "No"), given, "logprobs")
+
+
+def test_expectation() -> None:
+    weights = dict(zip(LEVELS, (1, 0.75, 0.5, 0.25, 0), strict=True))
+    found = distribution(LEVELS, [(c, math.log(0.2)) for c in LEVELS], "logprobs")
+    assert found.expectation(weights) == pytest.approx(0.5)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from editjudge.panel.coalesce import Coalesced, Leaders
+
+
+async def test_identical_calls_are_made_once() -> None:
+    made = 0
+
+    async def make() -> int:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0.01)
+        return made
+
+    calls: Coalesced[int] = Coalesced()
+    assert (
+        await asyncio.gather(*(calls("a", make) for _ in range(5)), calls("b", make))
+        == [
+            *[1] * 5,
+            2,
+        ]
+        or made == 2
+    )
+    assert await calls("a", make) == 3
+
+
+async def test_a_failure_reaches_everybody_and_is_not_kept() -> None:
+    async def fail() -> int:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    calls: Coalesced[int] = Coalesced()
+    results = await asyncio.gather(calls("a", fail), calls("a", fail), return_exceptions=True)
+    assert [str(one) for one in results] == ["no", "no"]
+
+    async def work() -> int:
+        return 7
+
+    assert await calls("a", work) == 7
+
+
+async def test_the_call_lives_as_long_as_somebody_waits() -> None:
+    cancelled = asyncio.Event()
+
+    async def make() -> str:
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "done"
+
+    calls: Coalesced[str] = Coalesced()
+    first, second = (asyncio.create_task(calls("a", make)) for _ in range(2))
+    await asyncio.sleep(0.01)
+    first.cancel()
+    assert await second == "done"
+    assert not cancelled.is_set()
+    alone = asyncio.create_task(calls("a", make))
+    await asyncio.sleep(0.01)
+    alone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await alone
+    await asyncio.wait_for(cancelled.wait(), 1)
+
+
+async def run(leaders: Leaders, names: str, seconds: float = 0.01) -> list[tuple[str, str]]:
+    """Take a turn for each name side by side; who began and ended, in order."""
+    seen: list[tuple[str, str]] = []
+
+    async def turn(name: str) -> None:
+        async with leaders.turn(name[0]):
+            seen.append(("began", name))
+            await asyncio.sleep(seconds)
+            seen.append(("ended", name))
+
+    await asyncio.gather(*(turn(f"{name}{i}") for i, name in enumerate(names)))
+    return seen
+
+
+async def test_the_first_of_a_prefix_goes_ahead() -> None:
+    seen = await run(Leaders(), "aaab")
+    assert seen[:3] == [("began", "a0"), ("began", "b3"), ("ended", "a0")]
+    assert {seen.index(("began", name)) for name in ("a1", "a2")} <= {3, 4, 5}
+
+
+async def test_nobody_waits_once_it_is_through_or_when_disabled() -> None:
+    leaders = Leaders()
+    await run(leaders, "a")
+    assert [what for what, _ in await run(leaders, "aaa")][:3] == ["began"] * 3
+    assert [what for what, _ in await run(Leaders(enabled=False), "aaa")][:3] == ["began"] * 3
+
+
+async def test_a_leader_that_fails_lets_the_others_go() -> None:
+    leaders = Leaders()
+
+    async def fail() -> None:
+        async with leaders.turn("a"):
+            await asyncio.sleep(0.01)
+            raise ValueError("no")
+
+    async def follow() -> str:
+        async with leaders.turn("a"):
+            return "through"
+
+    results = await asyncio.gather(fail(), follow(), return_exceptions=True)
+    assert results[1] == "through"

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image as Pil
+from PIL.PngImagePlugin import PngInfo
+
+from editjudge.images import load_image
+from editjudge.panel.pictures import Pictures, fitted
+from editjudge.panel.prompt import Prompt, Text
+
+NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
+
+
+def encoded(kind: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    Pil.fromarray(NOISE).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def exif() -> bytes:
+    tags = Pil.Exif()
+    tags[0x010F] = "A camera"
+    return tags.tobytes()
+
+
+def commented() -> PngInfo:
+    info = PngInfo()
+    info.add_text("Author", "somebody")
+    return info
+
+
+@given(st.integers(1, 9000), st.integers(1, 9000), st.integers(1024, 4_000_000))
+def test_fitted_stays_within_the_budget(width: int, height: int, budget: int) -> None:
+    w, h = fitted((width, height), budget)
+    assert 1 <= w <= width
+    assert 1 <= h <= height
+    assert w * h <= budget or (w, h) == (1, 1)
+    if width * height <= budget:
+        assert (w, h) == (width, height)
+    elif min(w, h) > 8:
+        assert w / h == pytest.approx(width / height, rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_a_plain_file_travels_as_it_is(kind: str) -> None:
+    image = load_image(encoded(kind))
+    picture = Pictures(1024 * 1024).prepared(image)
+    assert picture.data == image.encoded
+    assert picture.media_type == f"image/{kind.lower()}"
+    assert picture.size == (128, 96)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encoded("JPEG", exif=exif()),
+        encoded("PNG", exif=exif()),
+        encoded("WEBP", exif=exif()),
+        encoded("JPEG", comment=b"somewhere"),
+        encoded("PNG", pnginfo=commented()),
+        encoded("BMP"),
+    ],
+    ids=["jpeg exif", "png exif", "webp exif", "jpeg comment", "png text", "bmp"],
+)
+def test_metadata_and_rare_formats_do_not_travel(data: bytes) -> None:
+    image = load_image(data)
+    picture = Pictures(1024 * 1024).prepared(image)
+    assert picture.media_type == "image/png"
+    for secret in (b"A camera", b"somewhere", b"somebody"):
+        assert secret not in picture.data
+    with Pil.open(io.BytesIO(picture.data)) as sent:
+        assert np.array_equal(np.asarray(sent), image.rgb)
+        assert not sent.getexif()
+
+
+def test_a_large_image_is_made_smaller_once() -> None:
+    pictures = Pictures(64 * 48)
+    image = load_image(encoded("PNG"))
+    picture = pictures.prepared(image)
+    assert picture.size == (64, 48)
+    assert pictures.prepared(load_image(encoded("PNG"))) is picture
+    expected = Pil.fromarray(NOISE).resize((64, 48), Pil.Resampling.LANCZOS)
+    with Pil.open(io.BytesIO(picture.data)) as sent:
+        assert np.array_equal(np.asarray(sent), np.asarray(expected))
+
+
+def test_only_the_latest_stay_at_hand() -> None:
+    pictures = Pictures(1024 * 1024, kept=2)
+    images = [load_image(np.full((8, 8, 3), value, np.uint8)) for value in range(3)]
+    first = pictures.prepared(images[0])
+    for image in images[1:]:
+        pictures.prepared(image)
+    assert pictures.prepared(images[0]) is not first
+
+
+def test_data_urls() -> None:
+    picture = Pictures(1024 * 1024).prepared(load_image(encoded("PNG")))
+    head, _, body = picture.url.partition(",")
+    assert head == "data:image/png;base64"
+    assert base64.b64decode(body) == picture.data
+    assert json.loads(picture.json_url) == picture.url
+
+
+def test_prompts_that_begin_alike_share_their_prefix() -> None:
+    pictures = Pictures(1024 * 1024)
+    one, other = (
+        pictures.prepared(load_image(np.full((8, 8, 3), value, np.uint8))) for value in (0, 9)
+    )
+    first = Prompt("judge", (Text("Source:"), one, Text("Is it red?")))
+    assert first.prefix == Prompt("judge", (Text("Source:"), one, Text("Blue?"))).prefix
+    assert first.prefix == Prompt("judge", (Text("Source:"), one)).prefix
+    assert first.prefix != Prompt("judge", (Text("Source:"), other, Text("Is it red?"))).prefix
+    assert first.prefix != Prompt("another", first.parts).prefix
+    assert first.digest != first.followed_by(Text("!")).digest
+    assert Prompt("", (Text("a", data=True),)).digest != Prompt("", (Text("a"),)).digest
+    assert first.pictures == (one,)
