@@ -165,6 +165,11 @@ def test_pixels_outside_are_black(specialist, entry):
     assert distance(specialist, A, B, full, "zero") == distance(specialist, A, B)
 
 
+def test_large_even_images_keep_their_digits(specialist, entry):
+    a, b = (np.full((640, 640, 3), level, dtype=np.uint8) for level in (0, 255))
+    assert distance(specialist, a, b) == pytest.approx(reference(entry, a, b)[0], abs=1e-6)
+
+
 @pytest.mark.parametrize("region", ["weight", "zero"])
 def test_an_empty_mask_has_no_distance(specialist, region):
     empty, good = specialist.infer([asking(A, B, np.zeros_like(half()), region), asking(A, B)])
