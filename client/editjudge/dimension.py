@@ -38,6 +38,11 @@ class Scorer(ABC):
         """The services it calls, as `role.variant`; none by default."""
         return ()
 
+    @property
+    def words(self) -> frozenset[str]:
+        """Whose words its prompts are in, `own` or `original`; nothing where it has none."""
+        return frozenset()
+
     @abstractmethod
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
@@ -161,6 +166,12 @@ class Dimension:
     def roles(self) -> tuple[str, ...]:
         """The services its own readings call."""
         return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
+
+    @property
+    def words(self) -> str | None:
+        """Whose words its prompts are in: `own`, `original`, both joined by `+`, or None."""
+        found = set().union(*(reading.scorer.words for reading in self.readings))
+        return "+".join(sorted(found)) or None
 
     def not_applicable(self, item: Item) -> str | None:
         """Why it does not apply to an item, or None."""

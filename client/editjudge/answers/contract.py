@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Unparsable(Exception):
@@ -25,7 +25,7 @@ class Unparsable(Exception):
 
 
 @dataclass(frozen=True)
-class OutputContract(ABC, Generic[T]):
+class OutputContract(ABC, Generic[T_co]):
     """How a reply must look and what it is read to.
 
     Attributes:
@@ -51,7 +51,7 @@ class OutputContract(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def parse(self, reply: str, *, cut: bool = False) -> T:
+    def parse(self, reply: str, *, cut: bool = False) -> T_co:
         """Read a reply.
 
         Args:

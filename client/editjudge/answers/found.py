@@ -25,7 +25,7 @@ _QUOTED = re.compile(
 _QUOTE = re.compile(r"\{\s*+[\"“\u2018'](?!\})")
 _BARE = re.compile(r"\{\s*+(?P<key>[A-Za-z_][\w\- ]{0,60})\s*+:\s*+(?P<opens>[{\[\"“\u2018'])?")
 _PLAIN = re.compile(r"[\s_\\-]+")
-_DRAFTS = 8
+_DRAFTS = 64  # objects, whole or broken, that are read as drafts of a model that thinks
 
 
 def plain(key: str) -> str:
@@ -111,7 +111,7 @@ def _objects(text: str, wanted: Mapping[str, str], *, thought: bool, cut: bool) 
     found: list[Members] = []
     drafts = at = 0
     tag = -1 if thought else max(text.rfind("</think>"), text.rfind("</thinking>"))
-    while (len(found) < 2 or at <= tag) and (mark := _MARK.search(text, at)):
+    while len(found) < (_DRAFTS if at <= tag else 2) and (mark := _MARK.search(text, at)):
         at = mark.end()
         if mark[0] != "{":
             # Some chat templates open the block themselves, so a reply begins inside it. Only

@@ -73,7 +73,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"} | {
     c: c for c in "\"'\\/“”\u2018\u2019"
 }
-_HALF = re.compile(r"-?\w{0,8}")
+_HALF = re.compile(r"[\w.+-]{0,20}")
 
 
 def number(text: str) -> float | None:
@@ -177,6 +177,6 @@ class Reader:
         rest = self.text[self.at : self.at + 20]
         if not rest:
             return Malformed(f"it ends where {expected} is due", ended=True)
-        # `tru`, `-`: what could still become a value ends with the text.
+        # `tru`, `-`, `0.`: what could still become a value ends with the text.
         ended = _HALF.fullmatch(rest) is not None and self.at + len(rest) == len(self.text)
         return Malformed(f"{rest!r} stands where {expected} is due", ended=ended)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,6 +11,9 @@ from typing import Any, ClassVar
 from .contract import OutputContract, Unparsable, shown
 from .found import answer
 
+# Some chat templates open the block themselves, so a reply begins inside it. The tag ends a
+# line there; one that a judge quotes from an image stands within one.
+_THOUGHT = re.compile(r"</think(?:ing)?>[ \t]*\n")
 _QUOTES = "\"'`“”\u2018\u2019«»"
 
 
@@ -33,15 +37,16 @@ def _unquoted(text: str) -> str:
 
 def _chosen(options: tuple[str, ...], reply: str, *, cut: bool) -> str:
     text, _ = answer(reply, cut=cut)
-    if "</think>" in text:
-        text = text.rpartition("</think>")[2]
+    if ends := list(_THOUGHT.finditer(text)):
+        text = text[ends[-1].end() :]
     if cut:
         # The beginning of one option may be another: what is cut cannot be told.
         raise Unparsable("cut at the token limit")
     text = _unquoted(text.strip())
     if text in options:
         return text
-    found = [option for option in options if _loose(option) == _loose(text)]
+    loose = _loose(text)
+    found = [option for option in options if _loose(option) == loose]
     if len(found) > 1:
         raise Unparsable(f"{shown(text)} matches {len(found)} options")
     if not found:

@@ -72,7 +72,7 @@ class ScoreField:
             raise Unparsable(f'"{self.name}" is {read:g}, not an integer')
         if not self.low <= read <= self.high:
             raise Unparsable(f'"{self.name}" is {read:g}, outside {self.low:g} to {self.high:g}')
-        return read
+        return read + 0.0  # -0.0 becomes 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +130,22 @@ class Scores(OutputContract[ScoresAnswer]):
     @property
     def instruction(self) -> str:
         """Each key with its scale, in order."""
-        lines = [f'- "{key}": text, what you see that decides the scores;' for key in self.texts]
+        lines = [f'"{key}": text, what you see that decides the scores' for key in self.texts]
         if self.as_list:
             order = "; ".join(f"{i}. {_named(f)}" for i, f in enumerate(self.fields, 1))
-            count = len(self.fields)
             lines.append(
-                f'- "{LIST}": a list of exactly {count} values, each {self.fields[0].scale}, '
-                f"in this order: {order}."
+                f'"{LIST}": a list of exactly {len(self.fields)} values, each '
+                f"{self.fields[0].scale}, in this order: {order}"
             )
         else:
             lines += [
-                f'- "{f.name}": {f.scale}' + (f", {f.description};" if f.description else ";")
+                f'"{f.name}": {f.scale}' + (f", {f.description}" if f.description else "")
                 for f in self.fields
             ]
         return (
             "Reply with one JSON object and nothing around it. Its keys, in this order:\n"
-            + "\n".join(lines)
-            + "\nEach score is a plain number: no fraction such as 4/5, no range, no words."
+            + "".join(f"- {line}\n" for line in lines)
+            + "Each score is a plain number: no fraction such as 4/5, no range, no words."
         )
 
     @property
@@ -202,4 +201,6 @@ def _named(field: ScoreField) -> str:
 def _kind(value: Value) -> str:
     if isinstance(value, Members):
         return "an object"
-    return "a list" if isinstance(value, list) else shown(value)
+    if isinstance(value, list):
+        return "a list"
+    return f"{value:g}" if type(value) is float else shown(value)

@@ -7,17 +7,32 @@ import statistics
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ..config import Settings
 from ..errors import Abstained, ServiceError
 from ..panel import SERVICES, Panel, model_name
+from ..panel.generalist import Generalist
 from ..panel.probes import probe_inputs, wrong_answer
 from ..report.result import dumps
-from .options import config_option, endpoint_option, json_option, services_at_hand, settings_of
+from .options import (
+    config_option,
+    endpoint_option,
+    generalist_option,
+    json_option,
+    services_at_hand,
+    settings_of,
+    with_generalist,
+)
 
 _ROUND_TRIPS = 5
+_ANSWERS = {
+    "logprobs": "choices by probabilities",
+    "top_logprobs": "choices by the probabilities it lists",
+    "sampled": "choices by sampled words",
+}
 
 
 @dataclass
@@ -36,15 +51,18 @@ class Finding:
 
 @click.command("doctor")
 @endpoint_option
+@generalist_option
 @config_option
 @json_option
-def command(endpoints: tuple[str, ...], config: Path | None, as_json: bool) -> int:
+def command(endpoints: tuple[str, ...], config: Path | None, as_json: bool, **asking: Any) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
 
     Exit code 1 when something is wrong, with the mend.
     """
-    settings = settings_of(config, endpoints)
-    with services_at_hand(settings, start=True, say=lambda text: click.echo(text, err=True)) as s:
+    settings = with_generalist(settings_of(config, endpoints), **asking)
+    # Whoever names a generalist only asks about that, or about the stack that runs already.
+    alone = not settings.generalists
+    with services_at_hand(settings, start=alone, say=lambda text: click.echo(text, err=True)) as s:
         findings = asyncio.run(_examine(s))
     if as_json:
         click.echo(dumps([asdict(finding) for finding in findings]))
@@ -55,7 +73,7 @@ def command(endpoints: tuple[str, ...], config: Path | None, as_json: bool) -> i
 
 
 async def _examine(settings: Settings) -> list[Finding]:
-    if not settings.endpoints:
+    if not settings.endpoints and not settings.generalists:
         return [
             Finding(
                 "all",
@@ -76,9 +94,10 @@ async def _examine(settings: Settings) -> list[Finding]:
         demanded = {name for e in settings.endpoints.values() for name in e.services}
         # What an unreachable endpoint may serve is its own problem's business, named above.
         wanted = [n for n in SERVICES if n in panel.services or (n in demanded and not findings)]
-        if not wanted and not findings:
+        if settings.endpoints and not wanted and not findings:
             wanted = list(SERVICES)
-        return findings + [await _check(panel, n, settings.probe_timeout) for n in wanted]
+        findings += [await _check(panel, n, settings.probe_timeout) for n in wanted]
+        return findings + [await _ask(one) for one in panel.generalists.values()]
 
 
 async def _check(panel: Panel, name: str, timeout: float) -> Finding:
@@ -98,10 +117,33 @@ async def _check(panel: Panel, name: str, timeout: float) -> Finding:
     except (ServiceError, Abstained) as error:
         finding.problem, finding.mend = str(error), "see the server's log"
         return finding
-    finding.answer = "wrong" if wrong else "right"
+    finding.answer = f"known answer {'wrong' if wrong else 'right'}"
     if wrong:
         finding.problem = f"the known answer is wrong: {wrong}"
         finding.mend = "serve the model and weights of this version of editjudge"
+    return finding
+
+
+async def _ask(generalist: Generalist) -> Finding:
+    """Ask a multimodal LLM something anybody knows; an untrained one need not."""
+    finding = Finding(generalist.name, generalist.endpoint.url, generalist.model.server)
+    start = time.perf_counter()
+    try:
+        method = await generalist.method()
+    except (ServiceError, Abstained) as error:
+        finding.problem, finding.mend = str(error), "see the server's log"
+        return finding
+    finding.round_trip_ms = round(1e3 * (time.perf_counter() - start), 3)
+    finding.identity = generalist.identity
+    finding.answer = _ANSWERS[method]
+    if method == "sampled" and generalist.endpoint.logprobs == "auto":
+        finding.problem = f"it tells no probabilities: {generalist.without_logprobs}"
+        finding.mend = (
+            'scores are sampled words; where that is meant, set logprobs = "never" for it'
+        )
+    elif generalist.model.facts.get("media") == "off":
+        finding.problem = "it takes no images: its media processor is off"
+        finding.mend = "start vLLM with SMG_VLLM_MM_PROCESSOR=inprocess in its environment"
     return finding
 
 
@@ -123,5 +165,5 @@ def _show(finding: Finding) -> None:
     click.secho(f"✓ {finding.service:<14}", fg="green", nl=False)
     click.echo(
         f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
-        f"known answer right\n  {finding.identity}"
+        f"{finding.answer}\n  {finding.identity}"
     )

@@ -36,38 +36,37 @@ def endpoint_option(function: F) -> F:
     )(function)
 
 
-def generalist_options(function: F) -> F:
-    """`--generalist URL` and what goes with it."""
-    options = (
-        click.option(
-            "--generalist",
-            metavar="URL",
-            help="Multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own.",
-        ),
-        click.option(
-            "--judge-model",
-            metavar="NAME",
-            help="The model to ask for there, where it has several.",
-        ),
-        click.option(
-            "--repeats",
-            type=click.IntRange(1, 1000),
-            help="Replies to average where the server tells no probabilities.",
-        ),
-        click.option(
-            "--max-cost",
-            type=click.FloatRange(0, min_open=True),
-            help="Stop asking before this is spent, in the currency of the configured prices.",
-        ),
-        click.option(
-            "--ledger",
-            type=click.Path(path_type=Path),
-            help="SQLite file of calls and replies; calls in it are not made again.",
-        ),
+def generalist_option(function: F) -> F:
+    """`--generalist URL` and `--judge-model NAME`."""
+    url = click.option(
+        "--generalist",
+        metavar="URL",
+        help="Multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own.",
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    model = click.option(
+        "--judge-model", metavar="NAME", help="The model to ask for there, where it has several."
+    )
+    return url(model(function))
+
+
+def asking_options(function: F) -> F:
+    """How a generalist is asked: `--repeats`, `--max-cost`, `--ledger`."""
+    repeats = click.option(
+        "--repeats",
+        type=click.IntRange(1, 1000),
+        help="Replies to average where the generalist tells no probabilities.",
+    )
+    cost = click.option(
+        "--max-cost",
+        type=click.FloatRange(0, min_open=True),
+        help="Stop asking before this is spent, in the currency of the configured prices.",
+    )
+    ledger = click.option(
+        "--ledger",
+        type=click.Path(path_type=Path),
+        help="SQLite file of calls and replies; calls in it are not made again.",
+    )
+    return repeats(cost(ledger(function)))
 
 
 def json_option(function: F) -> F:
@@ -87,13 +86,14 @@ def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Setting
 
 def with_generalist(
     settings: Settings,
-    url: str | None,
-    model: str | None,
-    repeats: int | None,
-    max_cost: float | None,
-    ledger: Path | None,
+    *,
+    generalist: str | None = None,
+    judge_model: str | None = None,
+    repeats: int | None = None,
+    max_cost: float | None = None,
+    ledger: Path | None = None,
 ) -> Settings:
-    """The settings with what `generalist_options` gave.
+    """The settings with what `generalist_option` and `asking_options` gave.
 
     A judge given by address has nothing of the configured one: a key must not go elsewhere.
 
@@ -101,20 +101,20 @@ def with_generalist(
         ConfigError: an address cannot be used, or a flag has no generalist to act on.
     """
     judges = dict(settings.generalists)
-    if url is not None:
-        judges["judge"] = parsed_generalist(url)
-    changed = {"model": model, "repeats": repeats}
-    changed = {name: value for name, value in changed.items() if value is not None}
+    if generalist is not None:
+        judges["judge"] = parsed_generalist(generalist)
+    changed = _given(model=judge_model, repeats=repeats)
     if changed and "judge" not in judges:
-        raise ConfigError(f"--{min(changed)} needs a generalist", "give --generalist URL")
+        flag = "--judge-model" if judge_model else "--repeats"
+        raise ConfigError(f"{flag} needs a generalist", "give --generalist URL too")
     if changed:
         judges["judge"] = judges["judge"].model_copy(update=changed)
-    update: dict[str, object] = {"generalists": judges}
-    if max_cost is not None:
-        update["max_cost"] = max_cost
-    if ledger is not None:
-        update["ledger"] = ledger
-    return settings.model_copy(update=update)
+    update = _given(max_cost=max_cost, ledger=ledger)
+    return settings.model_copy(update={"generalists": judges, **update})
+
+
+def _given(**flags: object) -> dict[str, object]:
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 @contextmanager

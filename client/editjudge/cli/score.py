@@ -16,9 +16,10 @@ from ..item import Edit
 from ..report.result import as_json, dumps
 from ..run.judge import Judgement
 from .options import (
+    asking_options,
     config_option,
     endpoint_option,
-    generalist_options,
+    generalist_option,
     json_option,
     services_at_hand,
     settings_of,
@@ -50,7 +51,8 @@ _FILE = click.Path(path_type=Path)
     help="Id or glob (core.psnr.*); may be given several times. All by default.",
 )
 @endpoint_option
-@generalist_options
+@generalist_option
+@asking_options
 @config_option
 @json_option
 def command(
@@ -64,20 +66,13 @@ def command(
     endpoints: tuple[str, ...],
     config: Path | None,
     as_json: bool,
-    **generalist: Any,
+    **asking: Any,
 ) -> int:
     """Judge one edit with every dimension whose inputs and services are at hand.
 
     For every other dimension the reason is given. Exit code 3 when a service failed.
     """
-    settings = with_generalist(
-        settings_of(config, endpoints),
-        generalist["generalist"],
-        generalist["judge_model"],
-        generalist["repeats"],
-        generalist["max_cost"],
-        generalist["ledger"],
-    )
+    settings = with_generalist(settings_of(config, endpoints), **asking)
     dimensions = select(patterns)
     edit = make_edit(
         source=sources,
@@ -110,9 +105,11 @@ def show(judgement: Judgement, *, as_json: bool) -> None:
     if as_json:
         click.echo(dumps(_as_json(judgement)))
         return
-    from ..report.table import console, skipped, verdict_table
+    from ..report.table import console, judged_by, skipped, verdict_table
 
     console().print(verdict_table(judgement))
+    for line in judged_by(judgement):
+        click.echo(line)
     for reason, names in skipped(judgement).items():
         click.echo(f"not judged, {reason}: {', '.join(names)}")
     item = judgement.edit.item

@@ -149,12 +149,12 @@ class Panel:
             if endpoint is None:
                 return "no generalist is configured (--generalist URL, or docs/configuration.md)"
             return f"{endpoint.url}: {self.problems.get(endpoint.url, 'not bound')}"
-        if self.problems:
-            return "; ".join(f"{url}: {problem}" for url, problem in self.problems.items())
+        urls = [endpoint.url for endpoint in self._settings.endpoints.values()]
+        if problems := [f"{url}: {self.problems[url]}" for url in urls if url in self.problems]:
+            return "; ".join(problems)
         if not self._settings.endpoints:
             return "no endpoint is configured and no local stack runs (editjudge up)"
-        urls = ", ".join(endpoint.url for endpoint in self._settings.endpoints.values())
-        return f"not among the models ready at {urls}"
+        return f"not among the models ready at {', '.join(urls)}"
 
     def identities(self) -> dict[str, str]:
         """Identity of every bound service, for signatures."""
@@ -186,7 +186,11 @@ class Panel:
         settings = self._settings
         if settings.max_cost is not None and endpoint.price is None:
             raise ConfigError(f"max_cost is set, but {name} has no price", "give it one")
-        check_consent(endpoint)
+        try:
+            check_consent(endpoint)
+        except ConfigError as error:
+            self.problems[endpoint.url] = str(error)
+            return
         transport = transport_for(endpoint, self._policy, name, settings.concurrency)
         await self._stack.enter_async_context(transport)
         generalist = Generalist(

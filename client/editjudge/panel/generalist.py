@@ -66,6 +66,7 @@ class Generalist:
         model: What `open` found.
         calls: Calls made so far.
         usage: What they took together.
+        without_logprobs: Why choices are sampled although probabilities were wanted.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Generalist:
         self.model = JudgeModel(endpoint.model)
         self.calls = 0
         self.usage = Usage(attempts=0)
+        self.without_logprobs = ""
         self._pictures = Pictures(endpoint.max_pixels)
         self._ledger = ledger
         self._budget = budget
@@ -196,8 +198,8 @@ class Generalist:
             if not self._method:
                 try:
                     choice = await self.transport.choose(_PROBE, ("Yes", "No"))
-                except LogprobsUnavailable:
-                    self._method = "sampled"
+                except LogprobsUnavailable as error:
+                    self._method, self.without_logprobs = "sampled", error.detail
                 else:
                     self._method = choice.distribution.method
                     self._spent(choice.usage)

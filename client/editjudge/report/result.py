@@ -19,17 +19,21 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
     """A judged edit as plain data: no NaN, no infinity.
 
     Returns:
-        `{"sample", "verdicts": [...], "services"}`; a verdict's `status` is `scored`,
+        `{"sample", "verdicts": [...], "services", "usage"}`; a verdict's `status` is `scored`,
         `unscored` or `failed`, and `kind` tells the reasons for `unscored` apart.
     """
     return {
         "sample": _sample(judgement.edit),
         "verdicts": [
             verdict(judgement.dimensions[name], outcome, judgement.signatures[name])
-            | {"untrained": name in judgement.untrained}
+            | {
+                "untrained": name in judgement.untrained,
+                "prompts": judgement.dimensions[name].words,
+            }
             for name, outcome in judgement.outcomes.items()
         ],
         "services": dict(judgement.services),
+        "usage": dict(judgement.usage),
     }
 
 

@@ -69,6 +69,30 @@ def verdict_table(judgement: Judgement) -> Table:
     return table
 
 
+def judged_by(judgement: Judgement) -> list[str]:
+    """What a reader must know of the generalist's part: whose prompts, and what it took."""
+    asked: dict[str, list[str]] = {}
+    for name, outcome in judgement.outcomes.items():
+        words = judgement.dimensions[name].words
+        if words and not isinstance(outcome, _SKIPPED):
+            asked.setdefault(words, []).append(name)
+    lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in asked.items()]
+    if judgement.usage:
+        lines.append(f"the generalist took {usage_text(judgement.usage)}")
+    return lines
+
+
+def usage_text(usage: Mapping[str, float]) -> str:
+    """Calls, tokens and cost in words."""
+    prompt, cached = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
+    share = f" ({cached / prompt:.0%} from the server's cache)" if prompt else ""
+    cost = f", cost {usage['cost']:.4g}" if "cost" in usage else ""
+    return (
+        f"{usage.get('calls', 0):.0f} calls, {prompt:,.0f} prompt tokens{share}, "
+        f"{usage.get('completion_tokens', 0):,.0f} generated{cost}"
+    )
+
+
 def skipped(judgement: Judgement) -> dict[str, list[str]]:
     """Why dimensions were not judged, each reason with the dimensions it concerns."""
     reasons: dict[str, list[str]] = {}

@@ -34,6 +34,7 @@ class Judgement:
         signatures: Of each outcome, by dimension id.
         services: Identity of the services that were at hand.
         untrained: Dimensions judged with random weights: their values are no results.
+        usage: What generalists took for this edit: calls made now, tokens, cost.
     """
 
     edit: Edit
@@ -42,6 +43,7 @@ class Judgement:
     signatures: Mapping[str, Signature]
     services: Mapping[str, str] = field(default_factory=dict)
     untrained: frozenset[str] = frozenset()
+    usage: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -84,6 +86,7 @@ async def judge(
         signatures={d.id: _signature(d, known, identities) for d in asked},
         services=identities,
         untrained=frozenset(d.id for d in asked if _roles(d, known) & set(random)),
+        usage=_usage(readings),
     )
 
 
@@ -93,6 +96,17 @@ def _signature(
     """A dimension's signature, with those of the dimensions it derives from."""
     parts = [_signature(known[part], known, identities).digest for part in dimension.parts]
     return dimension.signature(identities) | {"parts": "+".join(parts)}
+
+
+def _usage(readings: Mapping[Scorer, Mapping[str, Verdict]]) -> dict[str, float]:
+    """What all scorers' calls to generalists took; the fields of one scorer share its calls."""
+    total: dict[str, float] = {}
+    for verdicts in readings.values():
+        evidence = getattr(next(iter(verdicts.values()), None), "evidence", {})
+        for name, value in evidence.get("usage", {}).items():
+            if value is not None:
+                total[name] = total.get(name, 0) + value
+    return total
 
 
 def _roles(dimension: Dimension, known: Mapping[str, Dimension]) -> set[str]:

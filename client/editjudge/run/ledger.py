@@ -186,21 +186,25 @@ class Ledger:
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version != _VERSION:
-                raise ConfigError(
-                    f"ledger {self.path}: version {version}, this editjudge reads {_VERSION}",
-                    "give another file",
-                )
+            self._make_tables()
             self._db.execute("COMMIT")
         except BaseException:
             self._db.execute("ROLLBACK")
             self._db.close()
             raise
+
+    def _make_tables(self) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == _VERSION:
+            return
+        if version != 0:
+            raise ConfigError(
+                f"ledger {self.path}: version {version}, this editjudge reads {_VERSION}",
+                "give another file",
+            )
+        for statement in filter(str.strip, _TABLES.split(";")):
+            self._db.execute(statement)
+        self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 def _json(value: object) -> str:

@@ -49,14 +49,27 @@ class Asking(ServiceScorer):
         """The template."""
         return template(self.prompt)
 
+    @property
+    def templates(self) -> Mapping[str, Template]:
+        """All its templates, by parameter."""
+        return {
+            f.name: template(getattr(self, f.name))
+            for f in fields(self)
+            if f.name == "prompt" or f.name.endswith("_prompt")
+        }
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Whose words its templates are in."""
+        return frozenset(one.origin for one in self.templates.values())
+
     def spec(self) -> Mapping[str, object]:
         """The parameters, each template with its digest and whose words it is in."""
         given: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name, value in given.items():
-            if name == "prompt" or name.endswith("_prompt"):
-                one = template(str(value))
-                given[name] = f"{one.name}({one.origin},{one.digest[:15]})"
-        return given
+        return given | {
+            name: f"{one.name}({one.origin},{one.digest[:15]})"
+            for name, one in self.templates.items()
+        }
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class ScriptedTransport(Transport):
         return JudgeModel(self.model, server="scripted 1")
 
     async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
-        if "ice" in seen(prompt):  # the probe
+        if "frozen water" in seen(prompt):  # the probe
             answer = self.script[0]
             if isinstance(answer, Exception):
                 raise answer
