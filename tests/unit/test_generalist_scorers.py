@@ -189,8 +189,8 @@ async def test_multiple_choice(photo: Any, reply: str, exact: bool, value: float
 
 
 async def test_a_reply_that_is_no_option(photo: Any) -> None:
+    edit = with_questions(photo, COLOUR)
     with pytest.raises(Abstained) as caught:
-        edit = with_questions(photo, COLOUR)
         await score(MultipleChoice(JUDGE, "t/option"), edit, Panel("Green"))
     assert caught.value.kind == "unparsable"
 

@@ -143,7 +143,9 @@ async def _ask(generalist: Generalist) -> Finding:
         )
     elif generalist.model.facts.get("media") == "off":
         finding.problem = "it takes no images: its media processor is off"
-        finding.mend = "start vLLM with SMG_VLLM_MM_PROCESSOR=inprocess in its environment"
+        finding.mend = (
+            "start vLLM with --mm-processor inprocess (older: SMG_VLLM_MM_PROCESSOR=inprocess)"
+        )
     return finding
 
 

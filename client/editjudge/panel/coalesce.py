@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+V = TypeVar("V")
 _REMEMBERED = 4096
 
 
@@ -37,6 +39,43 @@ class Coalesced(Generic[T]):
             raise
         finally:
             waiting[0] -= 1
+
+
+class Shared(Generic[K, V]):
+    """Makes each answer once; a failure is told to those who wait, and not kept.
+
+    Args:
+        kept: The latest answers that stay.
+    """
+
+    def __init__(self, kept: int = 4096) -> None:
+        self._kept = kept
+        self._made: OrderedDict[K, asyncio.Task[V]] = OrderedDict()
+
+    async def get(self, key: K, make: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """The answer, made by the first caller's `make`.
+
+        A caller that is cancelled does not take the answer from the others.
+        """
+        task = self._made.get(key)
+        if task is None:
+            task = self._made[key] = asyncio.create_task(make())
+            task.add_done_callback(lambda done: self._drop_failure(key, done))
+            if len(self._made) > self._kept:
+                self._made.popitem(last=False)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Cancel what is being made."""
+        tasks = [task for task in self._made.values() if not task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _drop_failure(self, key: K, done: asyncio.Task[V]) -> None:
+        # Asking for the exception also keeps asyncio from reporting it where nobody waited.
+        if (done.cancelled() or done.exception()) and self._made.get(key) is done:
+            del self._made[key]
 
 
 class Leaders:

@@ -109,7 +109,8 @@ class Generalist:
     def identity(self) -> str:
         """Which model this is and how it is asked, for signatures."""
         facts = {
-            **self.model.facts,
+            # Where the server keeps its files says nothing of the model.
+            **{name: fact for name, fact in self.model.facts.items() if not fact.startswith("/")},
             "server": self.model.server,
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
@@ -200,6 +201,9 @@ class Generalist:
                     choice = await self.transport.choose(_PROBE, ("Yes", "No"))
                 except LogprobsUnavailable as error:
                     self._method, self.without_logprobs = "sampled", error.detail
+                except Abstained:
+                    # It lists tokens, and none of them is an answer.
+                    self._method = "top_logprobs"
                 else:
                     self._method = choice.distribution.method
                     self._spent(choice.usage)

@@ -17,17 +17,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import (
-    Abstained,
-    BadReply,
-    DeadlineExceeded,
-    NotServed,
-    Overloaded,
-    Refused,
-    ServiceError,
-    Unreachable,
-)
+from ..errors import Abstained, BadReply, NotServed, Refused, ServiceError
 from .contracts import ABSTAINED, Contract, Tensor
+from .grpc_errors import CHANNEL_OPTIONS, service_error, words
 from .retry import RetryPolicy, with_retries
 
 if TYPE_CHECKING:
@@ -38,13 +30,6 @@ Reply: TypeAlias = "dict[str, NDArray[np.float32] | bytes]"
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 _LENGTH = struct.Struct("<I")
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
-# Pinged seldom enough for servers that count pings (gRPC's default floor is 300 s).
-_CHANNEL_OPTIONS = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.keepalive_time_ms", 300_000),
-    ("grpc.lb_policy_name", "round_robin"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +74,10 @@ class TritonEndpoint:
             self._channel = grpc.aio.secure_channel(
                 parts.netloc,
                 grpc.ssl_channel_credentials(**endpoint.certificates()),
-                options=_CHANNEL_OPTIONS,
+                options=CHANNEL_OPTIONS,
             )
         else:
-            self._channel = grpc.aio.insecure_channel(parts.netloc, options=_CHANNEL_OPTIONS)
+            self._channel = grpc.aio.insecure_channel(parts.netloc, options=CHANNEL_OPTIONS)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
     async def __aenter__(self) -> Self:
@@ -226,23 +211,10 @@ class TritonEndpoint:
         """The typed error of a status; the server's own words are kept."""
         import grpc
 
-        detail = (error.details() or error.code().name).strip()
-        marker, _, reason = detail.partition(": ")
+        marker, _, reason = words(error).partition(": ")
         if error.code() == grpc.StatusCode.INVALID_ARGUMENT and marker.startswith(f"{ABSTAINED}/"):
             return Abstained(marker.removeprefix(f"{ABSTAINED}/"), reason)
-        kind = _ERRORS.get(error.code().name, ServiceError)
-        if kind is Unreachable and "queue" in detail:
-            kind = Overloaded
-        return kind(detail, service=service, endpoint=self.url, model=model)
-
-
-_ERRORS: dict[str, type[ServiceError]] = {
-    "UNAVAILABLE": Unreachable,
-    "RESOURCE_EXHAUSTED": Overloaded,
-    "DEADLINE_EXCEEDED": DeadlineExceeded,
-    "INVALID_ARGUMENT": Refused,
-    "NOT_FOUND": NotServed,
-}
+        return service_error(error, service=service, endpoint=self.url, model=model)
 
 
 def _checked(contract: Contract, reply: Any) -> Reply:

@@ -1,0 +1,56 @@
+"""What both gRPC transports share: how a channel is kept, and statuses as typed errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import (
+    DeadlineExceeded,
+    NotAuthorised,
+    NotServed,
+    Overloaded,
+    Refused,
+    ServiceError,
+    Unreachable,
+)
+
+# Pinged seldom enough for servers that count pings (gRPC's default floor is 300 s).
+CHANNEL_OPTIONS = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.keepalive_time_ms", 300_000),
+    ("grpc.lb_policy_name", "round_robin"),
+    # Otherwise a lost server is not looked for again for 1 s to 120 s, and retries are in vain.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+)
+_ERRORS: dict[str, type[ServiceError]] = {
+    "UNAVAILABLE": Unreachable,
+    # Nobody here cancelled the call (that raises CancelledError): the server is going away.
+    "CANCELLED": Unreachable,
+    "RESOURCE_EXHAUSTED": Overloaded,
+    "DEADLINE_EXCEEDED": DeadlineExceeded,
+    "INVALID_ARGUMENT": Refused,
+    "NOT_FOUND": NotServed,
+    "UNAUTHENTICATED": NotAuthorised,
+    "PERMISSION_DENIED": NotAuthorised,
+}
+# How servers that are up say that they have no room.
+_FULL = ("queue", "saturated")
+
+
+def words(error: Any) -> str:
+    """What a `grpc.RpcError` says: the server's own words, or else the status."""
+    return str(error.details() or error.code().name).strip()
+
+
+def service_error(error: Any, *, service: str, endpoint: str, model: str = "") -> ServiceError:
+    """The typed error of a `grpc.RpcError`; the server's own words are kept."""
+    detail = words(error)
+    kind = _ERRORS.get(error.code().name, ServiceError)
+    if kind is Unreachable and any(word in detail for word in _FULL):
+        kind = Overloaded
+    elif "RST_STREAM" in detail and kind is ServiceError:
+        # A stream cut in the middle has the status of whatever cut it, INTERNAL mostly.
+        kind = Unreachable
+    return kind(detail, service=service, endpoint=endpoint, model=model)

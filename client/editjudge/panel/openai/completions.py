@@ -1,0 +1,201 @@
+"""OpenAI's chat completions as bytes and JSON: what is sent, and what comes back.
+
+Pure functions; `OpenAiTransport` does the talking.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from ...errors import Abstained
+from ..pictures import Picture
+from ..prompt import Prompt, Text
+from ..transport import Finish, Usage
+
+Part: TypeAlias = "str | Picture"
+
+# Every form in which models write control tokens: <s>, </img>, <|im_end|>, the same with
+# full-width bars (U+FF5C), [INST], [gMASK]. Those in brackets are looked for apart, for they
+# may be inside the others.
+_ANGLED = re.compile(r"<[^<>\s]{1,64}>|<([|\uff5c])[^<>]{1,64}\1>")
+_BRACKETED = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
+_BREAK = "\u200b"
+_ROUNDING = 1e-3  # of a logarithm that should not be above 0
+_FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
+
+
+def dumps(value: Any) -> bytes:
+    """JSON without spaces; characters that are not ASCII are escaped."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> list[bytes]:
+    """A request in pieces: images are the bytes that they already have as JSON.
+
+    Args:
+        fields: All but `messages`.
+        parts: The user turn. Without images it is sent as plain text, which servers of
+            text-only models need.
+    """
+    pieces = []
+    pending = dumps(fields)[:-1] + b',"messages":['
+    if system:
+        pending += dumps({"role": "system", "content": system}) + b","
+    pending += b'{"role":"user","content":'
+    if all(isinstance(part, str) for part in parts):
+        return [pending + dumps("".join(map(str, parts))) + b"}]}"]
+    separator = b"["
+    for part in parts:
+        pending += separator
+        separator = b","
+        if isinstance(part, str):
+            pending += dumps({"type": "text", "text": part})
+        else:
+            pieces += [pending + b'{"type":"image_url","image_url":{"url":', part.json_url]
+            pending = b"}}"
+    return [*pieces, pending + b"]}]}"]
+
+
+def data_runs(prompt: Prompt) -> Iterator[str]:
+    """The text from data, joined where nothing else is between: a token could span two parts."""
+    for data, run in groupby(prompt.parts, _is_data):
+        if data:
+            yield "".join(part.text for part in run if isinstance(part, Text))
+
+
+def joined(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
+    """The user turn with neighbouring texts as one, control tokens in data broken.
+
+    Servers put line breaks of their own between text parts, which would tear a sentence in
+    which a template quotes data.
+    """
+    control_tokens = tuple(control_tokens)
+    found: list[Part] = []
+    for data, run in groupby(prompt.parts, _is_data):
+        parts = [p if isinstance(p, Picture) else p.text for p in run]
+        if data:
+            parts = [broken("".join(map(str, parts)), control_tokens)]
+        for part in parts:
+            if isinstance(part, str) and found and isinstance(found[-1], str):
+                found[-1] += part
+            else:
+                found.append(part)
+    return found
+
+
+def candidates(text: str) -> set[str]:
+    """What looks like a control token."""
+    return {m.group() for pattern in (_ANGLED, _BRACKETED) for m in pattern.finditer(text)}
+
+
+def broken(text: str, control_tokens: Iterable[str]) -> str:
+    """The text with a zero-width space after the first character of each control token."""
+    for token in sorted(control_tokens, key=len, reverse=True):
+        text = text.replace(token, token[0] + _BREAK + token[1:])
+    return text
+
+
+def first_choice(data: Any) -> dict[str, Any]:
+    """The reply's only choice, which has a message.
+
+    Raises:
+        ValueError: there is none.
+        Abstained: `refused`, the provider filtered it or the model declined.
+    """
+    choices = data.get("choices") if isinstance(data, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise ValueError("the reply holds no choice with a message")  # noqa: TRY004
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal.strip():
+        raise Abstained("refused", " ".join(refusal.split())[:300])
+    if choice.get("finish_reason") == "content_filter":
+        raise Abstained("refused", "the provider's content filter withheld the reply")
+    return choice
+
+
+def text_of(choice: Mapping[str, Any]) -> str:
+    """What the model said.
+
+    Raises:
+        ValueError: nothing, or something that is no text.
+    """
+    content = choice["message"].get("content")
+    if not isinstance(content, str):
+        reason = choice.get("finish_reason")
+        raise ValueError(  # noqa: TRY004
+            f"content is {type(content).__name__}, not text (finished by {reason})"
+        )
+    return content
+
+
+def finish_of(choice: Mapping[str, Any]) -> Finish:
+    """How the reply ended."""
+    return _FINISH.get(str(choice.get("finish_reason")), "other")
+
+
+def first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
+    """Tokens and natural logarithms of their probability, for the first token.
+
+    Only those that were asked for: the token that was sampled is not added to them, or the
+    same question would be answered otherwise from call to call.
+
+    Returns:
+        None where the server tells none.
+
+    Raises:
+        ValueError: they have another shape, or are no probabilities.
+    """
+    logprobs = choice.get("logprobs")
+    if logprobs is None:
+        return None
+    content = logprobs.get("content", ()) if isinstance(logprobs, dict) else ()
+    if content is None:
+        return None
+    first = content[0] if isinstance(content, list) and content else None
+    top = first.get("top_logprobs") if isinstance(first, dict) else None
+    if not isinstance(top, list) or not top:
+        raise ValueError("logprobs hold no list of tokens for the first position")
+    found = [_token(entry) for entry in top]
+    if (total := math.fsum(math.exp(value) for _, value in found)) > 1.01:
+        raise ValueError(f"the probabilities of the first token sum to {total:.3f}")
+    return found
+
+
+def usage_of(data: Mapping[str, Any], attempts: int) -> Usage:
+    """What the call took; zeros where the server does not count."""
+    usage = data.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage(
+        _count(usage.get("prompt_tokens")),
+        _count(cached),
+        _count(usage.get("completion_tokens")),
+        attempts,
+    )
+
+
+def _is_data(part: Text | Picture) -> bool:
+    return isinstance(part, Text) and part.data
+
+
+def _token(entry: Any) -> tuple[str, float]:
+    token, value = (
+        (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+    )
+    if not isinstance(token, str) or not isinstance(value, int | float) or value is True:
+        raise ValueError("logprobs hold an entry that is no token with a number")
+    if math.isnan(value) or value > _ROUNDING:
+        raise ValueError(f"{value} is no log-probability")
+    return token, float(value)
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,322 @@
+"""JSON over HTTP with one server: pooled connections, retries, typed errors, bounded replies.
+
+Keys never leave through an error: what a server says is searched for them first. Redirects
+are not followed, for a key must not travel to another host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from ...config import Secret
+from ...errors import (
+    Abstained,
+    BadReply,
+    ConfigError,
+    DeadlineExceeded,
+    NotAuthorised,
+    NotServed,
+    Overloaded,
+    Refused,
+    ServiceError,
+    Unreachable,
+)
+from ..retry import RetryPolicy, with_retries
+from .replies import Reply, address, blocked, retry_after, short, told
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from ...config import GeneralistEndpoint
+
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+# uvicorn, which vLLM runs on, closes a connection that was idle for 5 s: one second earlier
+# than that, no request meets a connection that is being closed.
+_KEEP_ALIVE = 4.0
+_ERRORS: dict[int, type[ServiceError]] = {
+    401: NotAuthorised,
+    402: NotAuthorised,
+    403: NotAuthorised,
+    404: NotServed,
+    408: Unreachable,
+    409: Overloaded,
+    429: Overloaded,
+}
+
+
+class HttpServer:
+    """Asks one server.
+
+    Args:
+        service: `role.variant`, for errors.
+        concurrency: Connections at most.
+
+    Raises:
+        ConfigError: the address, a header's secret or a certificate cannot be used.
+    """
+
+    def __init__(self, endpoint: GeneralistEndpoint, service: str, concurrency: int) -> None:
+        parts = urlsplit(endpoint.url)
+        if parts.username is not None or parts.query or parts.fragment:
+            # Not shown whole: what is in there may be the key.
+            raise ConfigError(
+                f"generalist at {parts.hostname}: the address holds more than a path",
+                "give keys as `api_key` or in `headers`",
+            )
+        self.url = endpoint.url
+        self.service = service
+        self._concurrency = concurrency
+        values = {name.lower(): value for name, value in endpoint.header_values().items()}
+        self._headers = {"accept": "application/json"} | values
+        for name, value in self._headers.items():
+            if re.search(r"[\x00-\x1f\x7f]", name + value):
+                raise ConfigError(f"{self.url}: header {name} holds a control character")
+        self._secrets = _secrets(endpoint, self._headers)
+        self._tls = _tls(endpoint)
+        self._proxy = _proxy(endpoint.url)
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def close(self) -> None:
+        """Close the connections; calls in flight fail, and later ones too."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask(
+        self,
+        url: str,
+        policy: RetryPolicy,
+        body: Sequence[bytes] | None = None,
+        *,
+        model: str = "",
+    ) -> Reply:
+        """GET, or POST a JSON body given in pieces; again where this can help.
+
+        Raises:
+            ServiceError: it cannot be reached, is overloaded or too late, or replies with
+                something that is no JSON.
+        """
+        made = 0
+
+        async def once(left: float) -> Reply:
+            nonlocal made
+            made += 1
+            reply = await self._once(url, body, left, model)
+            if reply.ok:
+                return replace(reply, attempts=made) if made > 1 else reply
+            error = self.failure(reply, model)
+            if isinstance(error, ServiceError) and error.retryable:
+                raise error
+            return replace(reply, attempts=made)
+
+        return await with_retries(once, policy)
+
+    def failure(self, reply: Reply, model: str = "") -> ServiceError | Abstained:
+        """The typed error of a failure."""
+        if reply.status in {400, 403, 422} and blocked(reply):
+            return Abstained("refused", f"blocked by the provider: {reply.said}")
+        kind = _ERRORS.get(reply.status, Unreachable if reply.status >= 500 else Refused)
+        if reply.status == 429 and "insufficient_quota" in reply.codes:
+            kind = NotAuthorised
+        elif 300 <= reply.status < 400:
+            kind = NotServed
+        return self.error(
+            kind,
+            f"HTTP {reply.status}: {reply.said}",
+            model,
+            attempts=reply.attempts,
+            retry_after=reply.retry_after,
+            again=reply.again,
+        )
+
+    def error(
+        self,
+        kind: type[ServiceError],
+        detail: str,
+        model: str = "",
+        *,
+        attempts: int = 1,
+        retry_after: float | None = None,
+        again: bool | None = None,
+    ) -> ServiceError:
+        """An error that names this server, without its secrets."""
+        error = kind(
+            self.without_secrets(detail),
+            service=self.service,
+            endpoint=self.url,
+            model=model,
+            attempts=attempts,
+            retry_after=retry_after,
+        )
+        if again is not None:
+            error.retryable = again  # type: ignore[misc]  # the server knows better than the class
+        return error
+
+    def without_secrets(self, text: str) -> str:
+        """The text with every key and secret header value blotted out."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[secret]")
+        return text
+
+    async def _once(
+        self, url: str, body: Sequence[bytes] | None, timeout: float, model: str
+    ) -> Reply:
+        import aiohttp
+
+        if self._closed:
+            raise self.error(Unreachable, "the connection is closed", model, again=False)
+        # Errors are made outside of `except`: aiohttp's own hold the request's headers, and
+        # must not be printed as the context of ours.
+        problem: tuple[type[ServiceError], str, bool | None]
+        try:
+            async with self._opened().request(
+                "GET" if body is None else "POST",
+                url,
+                data=None if body is None else _pieces()(body),
+                timeout=aiohttp.ClientTimeout(total=timeout),
+                allow_redirects=False,
+                proxy=self._proxy,
+            ) as response:
+                payload = await _read(response)
+                status, headers = response.status, response.headers
+        except TimeoutError:
+            problem = DeadlineExceeded, f"no reply within {timeout:.3g} s", None
+        except aiohttp.ClientSSLError as error:
+            problem = Unreachable, f"TLS: {error}", False
+        except (aiohttp.ClientError, OSError) as error:
+            problem = Unreachable, str(error) or type(error).__name__, None
+        else:
+            return self._reply(status, headers, payload, model)
+        kind, detail, again = problem
+        raise self.error(kind, short(self.without_secrets(detail)), model, again=again)
+
+    def _reply(
+        self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
+    ) -> Reply:
+        if payload is None:
+            raise self.error(BadReply, f"a reply of more than {MAX_REPLY_BYTES:,} bytes", model)
+        try:
+            data = json.loads(payload)
+        except (ValueError, RecursionError):
+            data = None
+        found = data[0] if isinstance(data, list) and data else data
+        if 200 <= status < 300:
+            if data is None:
+                raise self._no_json(headers, payload, model)
+            problem = found.get("error") if isinstance(found, dict) else None
+            if not problem or "choices" in found:
+                return Reply(status, data)
+            # Gateways report what happened behind them in a reply of status 200.
+            code = problem.get("code") if isinstance(problem, dict) else None
+            status = code if isinstance(code, int) and 400 <= code < 600 else 502
+        said, codes, param = told(found)
+        if 300 <= status < 400:
+            said = f"redirects to {address(headers.get('location', ''))}, which is not followed"
+        said = short(self.without_secrets(said or payload.decode("utf-8", "replace")))
+        if request := headers.get("x-request-id"):
+            said += f" (request {short(self.without_secrets(request))})"
+        wish = headers.get("x-should-retry", "").lower()
+        again = {"true": True, "false": False}.get(wish)
+        return Reply(status, data, said, codes, param, again, retry_after(headers))
+
+    def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
+        if "text/html" in headers.get("content-type", ""):
+            return self.error(
+                NotServed, "a web page instead of JSON: is the address right (…/v1)?", model
+            )
+        # Cut only after the search, which half a key would pass.
+        text = short(self.without_secrets(payload[:10_000].decode("utf-8", "replace")))
+        return self.error(Unreachable, f"cut short, or no JSON: {text[:80]}", model)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            import aiohttp
+
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=self._concurrency,
+                    keepalive_timeout=_KEEP_ALIVE,
+                    ssl=True if self._tls is None else self._tls,
+                ),
+                headers=self._headers,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+@cache
+def _pieces() -> type[Any]:
+    """A body sent piece by piece: joining would copy every image once more per call."""
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.payload import Payload
+
+    class Pieces(Payload):
+        def __init__(self, pieces: Sequence[bytes]) -> None:
+            super().__init__(pieces, content_type="application/json")
+            self._size = sum(map(len, pieces))
+
+        def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+            return b"".join(self._value).decode(encoding, errors)
+
+        async def write(self, writer: AbstractStreamWriter) -> None:
+            for piece in self._value:
+                await writer.write(piece)
+
+        async def write_with_length(
+            self, writer: AbstractStreamWriter, content_length: int | None
+        ) -> None:
+            await self.write(writer)
+
+    return Pieces
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes | None:
+    """The reply's body, or None where it is larger than the limit (after decompression)."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > MAX_REPLY_BYTES:
+            response.close()
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _secrets(endpoint: GeneralistEndpoint, values: Mapping[str, str]) -> tuple[str, ...]:
+    names = {n.lower() for n, value in endpoint.headers.items() if isinstance(value, Secret)}
+    found = {v for n, v in values.items() if n.lower() in names | {"authorization"}}
+    # A server echoes the key alone as often as the whole header.
+    found |= {value.split(" ", 1)[1] for value in found if " " in value}
+    return tuple(sorted((secret for secret in found if secret), key=len, reverse=True))
+
+
+def _tls(endpoint: GeneralistEndpoint) -> ssl.SSLContext | None:
+    if endpoint.ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=endpoint.ca_file)
+    except OSError as error:  # SSLError, where the file holds no certificate, is one
+        reason = error.strerror or "no certificate in it"
+        raise ConfigError(f"{endpoint.url}: {endpoint.ca_file}: {reason}") from error
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names, as other HTTP clients use it; never to this host."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        here = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        here = host == "localhost"
+    return None if here or proxy_bypass(host) else getproxies().get(parts.scheme)

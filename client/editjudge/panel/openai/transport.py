@@ -1,0 +1,311 @@
+"""Any server with OpenAI's chat completions: vLLM, a provider's API, a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...errors import (
+    Abstained,
+    BadReply,
+    DeadlineExceeded,
+    LogprobsUnavailable,
+    NotServed,
+    ServiceError,
+)
+from ..choices import ChoiceDistribution, distribution, labels
+from ..coalesce import Shared
+from ..prompt import Prompt
+from ..retry import RetryPolicy
+from ..transport import Choice, Completion, JudgeModel, Sampling, Transport
+from . import completions as chat
+from .habits import Habits
+from .http import HttpServer
+from .replies import Reply
+from .vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from ...config import GeneralistEndpoint
+
+T = TypeVar("T")
+
+# A model's generation_config.json changes vLLM's defaults (Qwen: top_k 20, repetition_penalty
+# 1.05), and with them the answers.
+_NEUTRAL = {
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+
+
+class OpenAiTransport(Transport):
+    """A judge behind an OpenAI-compatible API.
+
+    Choices are scored by the exact probabilities of the label set where the server is vLLM
+    (`logprob_token_ids`, in 0.32), otherwise by the 20 likeliest first tokens.
+
+    Text from data cannot speak as the chat's structure. vLLM encodes a user's `<|im_end|>` or
+    `<|image_pad|>` as the control token, so there whatever looks like one and is a single
+    token of the model gets a zero-width space (U+200B) after its first character. Providers'
+    APIs encode users' text without control tokens, and get it as it is.
+
+    Usage counts chat completions; questions about tokens are asked once per connection.
+
+    Args:
+        service: For errors.
+        concurrency: Connections at most.
+
+    Raises:
+        ConfigError: the address, the key, a header or a certificate cannot be used.
+    """
+
+    def __init__(
+        self,
+        endpoint: GeneralistEndpoint,
+        policy: RetryPolicy,
+        *,
+        service: str = "generalist.judge",
+        concurrency: int = 32,
+    ) -> None:
+        self.url = endpoint.url
+        self._policy = policy
+        self._asked = endpoint.model
+        self._base = endpoint.url.removesuffix("/v1")
+        self._server = HttpServer(endpoint, service, concurrency)
+        self._vocabulary = Vocabulary(self._server, self._base, policy)
+        self._habits = Habits()
+        self._model: JudgeModel | None = None
+        self._identifying: Shared[str, JudgeModel] = Shared()
+
+    async def close(self) -> None:
+        """Close connections; calls in flight fail."""
+        await self._identifying.close()
+        await self._vocabulary.close()
+        await self._server.close()
+
+    async def identify(self, timeout: float) -> JudgeModel:
+        """Find the model by `GET /models`; a gateway without it is taken at the settings' word.
+
+        Raises:
+            NotServed: it serves another model, or several and none is named.
+            ServiceError: it cannot be reached or asked.
+        """
+        end = time.monotonic() + timeout
+        reply = await self._server.ask(f"{self.url}/models", self._until(end), model=self._asked)
+        if reply.status in {404, 405} and self._asked:
+            self._model = JudgeModel(self._asked)
+            return self._model
+        if not reply.ok:
+            raise self._server.failure(reply, self._asked)
+        card = self._chosen(reply.data)
+        server = card.get("owned_by")
+        vllm = server == "vllm"
+        facts = {n: str(card[n]) for n in ("root", "max_model_len", "owned_by") if card.get(n)}
+        self._model = JudgeModel(
+            card["id"],
+            f"vllm {await self._version(end)}".strip() if vllm else str(server or ""),
+            True if vllm else None,
+            facts,
+        )
+        return self._model
+
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+        """The probability of each choice, from one generated token; see `Transport.choose`.
+
+        Raises:
+            LogprobsUnavailable: the server does not tell probabilities.
+            Abstained: `refused`, its provider blocked the call; `abstained`, no choice is
+                among the likeliest tokens.
+            ServiceError: see `editjudge.errors`.
+        """
+        end = time.monotonic() + self._policy.deadline
+        model = await self._known(end)
+        ids = None
+        if _is_vllm(model) and not self._habits.no_logprobs:
+            ids = await self._within(end, self._vocabulary.label_set(choices, model.name))
+
+        def fields() -> dict[str, Any]:
+            if self._habits.no_logprobs:
+                raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
+            found: dict[str, Any] = {
+                "temperature": 1.0,
+                "top_p": 1.0,
+                self._habits.limit: 1,
+                "logprobs": True,
+                "top_logprobs": self._habits.top_logprobs,
+            }
+            if ids:
+                found["return_tokens_as_token_ids"] = True
+            if ids and self._habits.by_ids:
+                # An older vLLM ignores the ids and lists the likeliest tokens, a newer one
+                # ignores how many of these are asked for: one call is enough for both.
+                found["logprob_token_ids"] = list(ids)
+            return found
+
+        reply = await self._chat(prompt, fields, model, end)
+        with self._reading():
+            top = chat.first_logprobs(chat.first_choice(reply.data))
+            if top is not None:
+                spread = _spread(choices, top, ids or {})
+                usage = chat.usage_of(reply.data, reply.attempts)
+                return Choice(spread, self._named(reply), usage)
+        self._habits.no_logprobs = "its replies hold no logprobs"
+        raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
+
+    async def complete(
+        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+    ) -> Completion:
+        """Generate a reply; see `Transport.complete`.
+
+        Raises:
+            Abstained: `refused`, its provider blocked the call or the model declined.
+            ServiceError: see `editjudge.errors`.
+        """
+        end = time.monotonic() + self._policy.deadline
+        model = await self._known(end)
+
+        def fields() -> dict[str, Any]:
+            found: dict[str, Any] = {
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                self._habits.limit: sampling.max_tokens,
+            }
+            if sampling.seed is not None:
+                found["seed"] = sampling.seed
+            if schema is not None and self._habits.schemas:
+                wanted = {"name": "reply", "schema": dict(schema), "strict": True}
+                found["response_format"] = {"type": "json_schema", "json_schema": wanted}
+            return found
+
+        reply = await self._chat(prompt, fields, model, end)
+        with self._reading():
+            choice = chat.first_choice(reply.data)
+            usage = chat.usage_of(reply.data, reply.attempts)
+            text, finish = chat.text_of(choice), chat.finish_of(choice)
+            return Completion(text, finish, self._named(reply), usage)
+
+    async def _chat(
+        self,
+        prompt: Prompt,
+        fields: Callable[[], dict[str, Any]],
+        model: JudgeModel,
+        end: float,
+    ) -> Reply:
+        """A chat completion, in another form where the server does not take the first.
+
+        Args:
+            fields: What to send beside model and messages; made anew for each form.
+        """
+        fixed: dict[str, Any] = {"model": model.name}
+        control: set[str] = set()
+        if _is_vllm(model):
+            fixed |= _NEUTRAL
+            asked = self._vocabulary.control_tokens(prompt, model.name)
+            control = await self._within(end, asked)
+        parts = chat.joined(prompt, control)
+        made = 0
+        while True:
+            sent = fixed | fields()
+            body = chat.chat_body(sent, prompt.system, parts)
+            url = f"{self.url}/chat/completions"
+            reply = await self._server.ask(url, self._until(end), body, model=model.name)
+            made += reply.attempts
+            reply = replace(reply, attempts=made) if made > 1 else reply
+            if reply.ok:
+                return reply
+            if not self._habits.learn(reply, sent):
+                if "logprobs" in sent and self._habits.no_logprobs:
+                    raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
+                raise self._server.failure(reply, model.name)
+
+    async def _known(self, end: float) -> JudgeModel:
+        if self._model is not None:
+            return self._model
+        seconds = self._policy.deadline
+        return await self._within(end, self._identifying.get("", lambda: self.identify(seconds)))
+
+    def _chosen(self, data: Any) -> dict[str, Any]:
+        """The card of the model asked for, or of the only one."""
+        cards = data.get("data") if isinstance(data, dict) else None
+        if not isinstance(cards, list):
+            raise self._error(BadReply, "/models gives no list")
+        by_name = {
+            c["id"]: c for c in cards if isinstance(c, dict) and isinstance(c.get("id"), str)
+        }
+        if not self._asked and len(by_name) == 1:
+            return next(iter(by_name.values()))
+        if self._asked in by_name:
+            return by_name[self._asked]
+        there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
+        if self._asked:
+            raise self._error(NotServed, f"no model {self._asked}; there is {there or 'none'}")
+        raise self._error(NotServed, f"name the `model`; there is {there or 'none'}")
+
+    async def _version(self, end: float) -> str:
+        """Version of vLLM; empty where it does not tell, which is no reason to fail."""
+        try:
+            reply = await self._server.ask(f"{self._base}/version", self._until(end, attempts=1))
+        except ServiceError:
+            return ""
+        version = reply.data.get("version") if reply.ok and isinstance(reply.data, dict) else ""
+        return version if isinstance(version, str) else ""
+
+    def _until(self, end: float, attempts: int | None = None) -> RetryPolicy:
+        return replace(
+            self._policy,
+            deadline=max(end - time.monotonic(), 0.001),
+            attempts=attempts or self._policy.attempts,
+        )
+
+    async def _within(self, end: float, waited: Awaitable[T]) -> T:
+        """Wait for what callers share, each until its own deadline."""
+        try:
+            async with asyncio.timeout(max(end - time.monotonic(), 0.001)):
+                return await waited
+        except TimeoutError as error:
+            raise self._error(
+                DeadlineExceeded, "it did not tell its model or tokens in time"
+            ) from error
+
+    def _named(self, reply: Reply) -> str:
+        name = reply.data.get("model")
+        return name if isinstance(name, str) else ""
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise self._error(BadReply, str(error)) from error
+
+    def _error(self, kind: type[ServiceError], detail: str) -> ServiceError:
+        return self._server.error(kind, detail, self._model.name if self._model else self._asked)
+
+
+def _is_vllm(model: JudgeModel) -> bool:
+    return model.facts.get("owned_by") == "vllm"
+
+
+def _spread(
+    choices: tuple[str, ...], top: list[tuple[str, float]], ids: Mapping[int, str]
+) -> ChoiceDistribution:
+    """What the tokens say of the choices.
+
+    Args:
+        ids: The label set, where it is known as tokens.
+    """
+    speaks = {f"token_id:{token}": choice for token, choice in ids.items()}
+    exact = bool(speaks) and speaks.keys() <= {token for token, _ in top}
+    if not exact:
+        # Their texts too, for servers that do not write tokens as ids.
+        speaks |= labels(choices)
+    found = [(speaks[token], value) for token, value in top if token in speaks]
+    if not found:
+        raise Abstained("abstained", f"no choice is among the {len(top)} likeliest first tokens")
+    return distribution(choices, found, "logprobs" if exact else "top_logprobs")

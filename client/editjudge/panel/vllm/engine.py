@@ -1,0 +1,237 @@
+"""The calls of vLLM's own gRPC protocol (`vllm serve --grpc`), with typed errors.
+
+Service `vllm.grpc.engine.VllmEngine`, messages from the package `smg-grpc-proto`. The server
+takes token ids and gives token ids; it has no TLS of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ...config import Secret
+from ...errors import (
+    BadReply,
+    MissingExtra,
+    NotServed,
+    Overloaded,
+    Refused,
+    ServiceError,
+    Unreachable,
+)
+from ..grpc_errors import CHANNEL_OPTIONS, service_error
+from ..transport import Usage
+from .bundle import MAX_ARCHIVE
+
+if TYPE_CHECKING:
+    from ...config import GeneralistEndpoint
+
+SERVICE = "vllm.grpc.engine.VllmEngine"
+MEDIA_OFF = (
+    "start it with --mm-processor inprocess, or with SMG_VLLM_MM_PROCESSOR=inprocess in its"
+    " environment"
+)
+_ABORT_SECONDS = 1.0
+
+
+class Engine:
+    """One server.
+
+    Args:
+        service: `role.variant`, for errors.
+
+    Raises:
+        ConfigError: a header's secret cannot be read.
+        MissingExtra: the extra `vllm` is not installed.
+
+    Attributes:
+        messages: The protocol's message classes.
+        model: For errors, once it is known.
+    """
+
+    def __init__(self, endpoint: GeneralistEndpoint, service: str) -> None:
+        try:
+            import grpc.aio
+            import tokenizers  # noqa: F401 - looked for here, so that it fails here
+            from grpc_health.v1 import health_pb2, health_pb2_grpc
+            from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
+            from smg_grpc_proto.generated import common_pb2
+        except ImportError as error:
+            raise MissingExtra("vLLM's gRPC protocol", "vllm") from error
+        values = {name.lower(): value for name, value in endpoint.header_values().items()}
+        secret = {n.lower() for n, v in endpoint.headers.items() if isinstance(v, Secret)}
+        self.url = endpoint.url
+        self.model = endpoint.model
+        self.service = service
+        self.messages = vllm_engine_pb2
+        self._image = common_pb2.IMAGE
+        self._tokenizer_request = common_pb2.GetTokenizerRequest
+        self._health = health_pb2
+        self._metadata = tuple(values.items())
+        self._secrets = [v for n, v in values.items() if v and n in secret | {"authorization"}]
+        self._rpc_error = grpc.RpcError
+        self._usage_error = grpc.aio.UsageError
+        self._channel = grpc.aio.insecure_channel(
+            urlsplit(endpoint.url).netloc, options=CHANNEL_OPTIONS
+        )
+        self._stub = vllm_engine_pb2_grpc.VllmEngineStub(self._channel)
+        self._health_stub = health_pb2_grpc.HealthStub(self._channel)
+
+    async def close(self) -> None:
+        """Close the channel; calls in flight are cancelled."""
+        await self._channel.close()
+
+    async def check_ready(self, end: float) -> None:
+        """Ask the standard health service.
+
+        Raises:
+            NotServed: something else is served there.
+            Unreachable: warming up, or shutting down.
+        """
+        request = self._health.HealthCheckRequest(service=SERVICE)
+        try:
+            reply = await self._health_stub.Check(
+                request, timeout=left(end), metadata=self._metadata
+            )
+        except self._rpc_error as error:
+            raise self._protocol(error) from error
+        if reply.status != self._health.HealthCheckResponse.SERVING:
+            raise self.error(Unreachable, "the engine is not ready, or shuts down")
+
+    async def ask(self, method: str, end: float) -> Any:
+        """What the server says of itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
+        request = getattr(self.messages, f"{method}Request")()
+        try:
+            call = getattr(self._stub, method)
+            return await call(request, timeout=left(end), metadata=self._metadata)
+        except self._rpc_error as error:
+            raise self._protocol(error) from error
+
+    async def tokenizer(self, end: float) -> bytes:
+        """The zip of the tokenizer's files, compared with the digest that comes with it."""
+        archive = bytearray()
+        told = ""
+        call = self._stub.GetTokenizer(
+            self._tokenizer_request(), timeout=left(end), metadata=self._metadata
+        )
+        try:
+            async for chunk in call:
+                archive += chunk.data
+                told = chunk.sha256 or told
+                if len(archive) > MAX_ARCHIVE:
+                    raise self.error(BadReply, f"the tokenizer exceeds {MAX_ARCHIVE:,} bytes")
+        except self._rpc_error as error:
+            found = self._protocol(error)
+            if not found.retryable and "okenizer" in found.detail:
+                # The servicer looks for a folder of that name, and does not ask the hub.
+                found = self.error(
+                    type(found),
+                    f"{found.detail} (start vLLM with the model's local folder, not its hub id)",
+                )
+            raise found from error
+        finally:
+            call.cancel()
+        # The digest comes with the last chunk, so its absence means a cut as well.
+        if hashlib.sha256(archive).hexdigest() != told:
+            raise self.error(BadReply, "the tokenizer arrived damaged: its digest differs")
+        return bytes(archive)
+
+    def request(self, ids: list[int], pictures: list[str]) -> Any:
+        """A `GenerateRequest` for one whole reply, every sampling field set to do nothing.
+
+        Args:
+            ids: With one placeholder per picture, which the server expands.
+            pictures: Data URLs.
+        """
+        request = self.messages.GenerateRequest(stream=False)
+        request.tokenized.input_ids.extend(ids)
+        for url in pictures:
+            request.media_refs.items.add(modality=self._image, url=url)
+        params = request.sampling_params
+        # An unset temperature is 1 for the server; it applies no defaults of the model's.
+        params.temperature = 1.0
+        params.top_p = 1.0
+        params.repetition_penalty = 1.0
+        params.skip_special_tokens = True
+        params.n = 1
+        return request
+
+    async def generate(self, request: Any, end: float, bill: list[Usage]) -> Any:
+        """A request's `GenerateComplete`.
+
+        Args:
+            bill: Gets what it took, also where it fails.
+
+        Raises:
+            ServiceError: see `editjudge.errors`.
+        """
+        # A repetition must not meet what the server still has of the first.
+        request.request_id = f"editjudge-{uuid.uuid4().hex}"
+        bill.append(Usage(attempts=1))
+        call = self._stub.Generate(request, timeout=left(end), metadata=self._metadata)
+        try:
+            complete = await self._whole(call)
+        except self._rpc_error as error:
+            raise self._translated(error) from error
+        except asyncio.CancelledError:
+            await self._abort(request.request_id)
+            raise
+        finally:
+            call.cancel()
+        if complete.finish_reason in {"abort", "error"}:
+            raise self.error(Unreachable, f"the engine gave up: {complete.finish_reason}")
+        bill[-1] = Usage(complete.prompt_tokens, complete.cached_tokens, complete.completion_tokens)
+        return complete
+
+    def error(self, kind: type[ServiceError], detail: str) -> ServiceError:
+        """An error that names this server, without its secrets."""
+        for secret in self._secrets:
+            detail = detail.replace(secret, "[secret]")
+        return kind(detail, service=self.service, endpoint=self.url, model=self.model)
+
+    async def _whole(self, call: Any) -> Any:
+        complete = None
+        async for response in call:
+            if complete is not None or response.WhichOneof("response") != "complete":
+                raise self.error(BadReply, "the reply comes in pieces though asked for whole")
+            complete = response.complete
+        if complete is None:
+            raise self.error(BadReply, "the reply ended without a completion")
+        return complete
+
+    async def _abort(self, request_id: str) -> None:
+        """Tell the engine that nobody waits any more.
+
+        vLLM's own servicer aborts where a call is cancelled; what stands between may not
+        pass that on.
+        """
+        request = self.messages.AbortRequest(request_ids=[request_id])
+        try:
+            await self._stub.Abort(request, timeout=_ABORT_SECONDS, metadata=self._metadata)
+        except (self._rpc_error, self._usage_error):
+            return
+
+    def _translated(self, error: Any) -> ServiceError:
+        found = service_error(error, service=self.service, endpoint=self.url)
+        detail = found.detail
+        if isinstance(found, Refused) and "media_refs sent but" in detail:
+            detail = f"the server does not take images: {MEDIA_OFF} ({detail})"
+        if isinstance(found, Unreachable) and "media_refs[" in detail:
+            return self.error(Overloaded, detail)
+        return self.error(type(found), detail)
+
+    def _protocol(self, error: Any) -> ServiceError:
+        """Of a call that every such server answers."""
+        found = self._translated(error)
+        if error.code().name in {"UNIMPLEMENTED", "NOT_FOUND"}:
+            return self.error(NotServed, f"no vLLM engine is served here: {found.detail}")
+        return found
+
+
+def left(end: float) -> float:
+    """Seconds until then."""
+    return max(end - time.monotonic(), 0.001)

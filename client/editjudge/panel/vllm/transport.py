@@ -1,0 +1,398 @@
+"""A multimodal LLM behind vLLM's own gRPC protocol.
+
+The server takes and gives token ids, so the chat template and the tokenizer work here; they
+come from the server. It must run with `--mm-processor inprocess` for images, and with
+`--logprobs-mode processed_logprobs --max-logprobs 128` for probabilities.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...errors import BadReply, LogprobsUnavailable, NotServed, Refused, ServiceError, WrongModel
+from ..choices import distribution, labels
+from ..retry import RetryPolicy, with_retries
+from ..transport import Choice, Completion, Finish, JudgeModel, Sampling, Transport, Usage
+from .engine import MEDIA_OFF, Engine
+
+if TYPE_CHECKING:
+    from ...config import GeneralistEndpoint
+    from ..prompt import Prompt
+    from .chat_template import Chat
+
+T = TypeVar("T")
+
+BIAS = 100.0
+"""Added to the logits of label tokens, the most that vLLM takes: they fill the top of the list."""
+LISTED = 128
+"""Tokens to be listed with their probabilities, labels included, where the server allows it."""
+_ALLOWED = re.compile(r"greater than max allowed: (\d+)")
+_MODE = "start the server with --logprobs-mode processed_logprobs --max-logprobs 128"
+_FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What `identify` learned."""
+
+    model: JudgeModel
+    info: Any
+    chat: Chat
+    stops: frozenset[int]
+    media: bool
+
+
+class VllmTransport(Transport):
+    """One vLLM server over gRPC.
+
+    No reply says which model made it: the name that comes back is the one that the server
+    gave when it was last asked, which is done again after every lost connection.
+
+    Args:
+        endpoint: Its address, `grpc://host:port`, with what it takes to be let in.
+        policy: How often and how long to ask.
+        service: For errors.
+
+    Raises:
+        ConfigError: a header's secret cannot be read.
+        MissingExtra: the extra `vllm` is not installed.
+    """
+
+    def __init__(
+        self,
+        endpoint: GeneralistEndpoint,
+        policy: RetryPolicy,
+        *,
+        service: str = "generalist.judge",
+    ) -> None:
+        self.url = endpoint.url
+        self._wanted = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
+        self._policy = policy
+        self._engine = Engine(endpoint, service)
+        self._found: _Found | None = None
+        self._finding = asyncio.Lock()
+        self._doubtful = False
+        self._processed: bool | None = None
+        self._probing = asyncio.Lock()
+        self._allowed = sys.maxsize
+        self._label_sets: dict[tuple[str, ...], dict[int, str]] = {}
+
+    async def close(self) -> None:
+        """Close the connection; calls in flight are cancelled."""
+        await self._engine.close()
+
+    async def identify(self, timeout: float) -> JudgeModel:
+        """Find the model, and fetch its tokenizer.
+
+        Facts: `model_type`, `max_model_len` (tokens), `tokenizer` (digest of what decides
+        what a prompt becomes), and `media`, `off` where the server takes no images.
+
+        Raises:
+            NotServed: it serves another model, or is no such server.
+            ServiceError: it cannot be reached or asked.
+        """
+
+        async def once(end: float) -> JudgeModel:
+            async with self._finding:
+                self._found = await self._look(end)
+            return self._found.model
+
+        return await self._retried(once, replace(self._policy, deadline=timeout))
+
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+        """The probability of each choice, from one generated token; see `Transport.choose`.
+
+        The protocol cannot ask for given tokens. So 100 is added to the logit of every label
+        token, which puts them at the top of the list and leaves their ratios as they are; the
+        tokens after them were not raised, and tell the mass outside: with r the sum of
+        exp(lp + 100) over these by the sum of exp(lp) over labels, it is r / (1 + r). That is
+        a lower bound, short of tokens beyond the list (128 by default). Logits of 100 and more
+        are exact to 1e-5 in the server's float32, and so are the probabilities.
+
+        Raises:
+            LogprobsUnavailable: the server does not tell probabilities that include the bias,
+                not of enough tokens, or no single token speaks for a choice.
+            ServiceError: see `editjudge.errors`.
+        """
+        bill: list[Usage] = []
+
+        async def once(end: float) -> Choice:
+            found = await self._known(end)
+            ids = self._labels(found, choices)
+            await self._check_mode(found, end, bill)
+            request = self._request(found, prompt)
+            request.sampling_params.max_tokens = 1
+            request.sampling_params.logit_bias.update(dict.fromkeys(ids, BIAS))
+            reply = await self._listed(request, len(ids) + 1, found, end, bill)
+            try:
+                spread = _spread(choices, ids, _first_tokens(reply))
+            except ValueError as error:
+                raise self._engine.error(BadReply, str(error)) from error
+            return Choice(spread, found.model.name)
+
+        return replace(await self._retried(once), usage=_sum(bill))
+
+    async def complete(
+        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+    ) -> Completion:
+        """Generate a reply; see `Transport.complete`.
+
+        A schema holds from where the engine starts a grammar: the first token, or the end of
+        the model's thinking where the server has a reasoning parser.
+
+        Raises:
+            ServiceError: see `editjudge.errors`.
+        """
+        bill: list[Usage] = []
+
+        async def once(end: float) -> Completion:
+            found = await self._known(end)
+            request = self._request(found, prompt)
+            params = request.sampling_params
+            params.temperature = sampling.temperature
+            params.top_p = sampling.top_p
+            params.max_tokens = sampling.max_tokens
+            params.stop_token_ids.extend(sorted(found.stops))
+            if sampling.seed is not None:
+                # 32 bits with a sign are what the protocol has.
+                params.seed = sampling.seed & 0x7FFF_FFFF
+            if schema is not None:
+                params.json_schema = json.dumps(schema, ensure_ascii=False)
+            reply = await self._generate(request, end, bill)
+            ids = list(reply.output_ids)
+            if ids and ids[-1] in found.stops:
+                ids.pop()
+            try:
+                text = found.chat.tokens.decode(ids)
+            except OverflowError as error:
+                raise self._engine.error(BadReply, "a token id is out of range") from error
+            finish = _FINISHES.get(reply.finish_reason, "other")
+            return Completion(text, finish, found.model.name)
+
+        return replace(await self._retried(once), usage=_sum(bill))
+
+    async def _retried(
+        self, once: Callable[[float], Awaitable[T]], policy: RetryPolicy | None = None
+    ) -> T:
+        async def attempt(seconds: float) -> T:
+            return await once(time.monotonic() + seconds)
+
+        return await with_retries(attempt, policy or self._policy)
+
+    async def _known(self, end: float) -> _Found:
+        async with self._finding:
+            if self._found is None:
+                self._found = await self._look(end)
+            elif self._doubtful:
+                # The server may have been started again, with another model.
+                info = await self._engine.ask("GetModelInfo", end)
+                if info != self._found.info:
+                    raise self._engine.error(
+                        WrongModel,
+                        f"{_name(info)!r} is served now, as {_kind(info)}; it was"
+                        f" {_name(self._found.info)!r}, as {_kind(self._found.info)}",
+                    )
+                self._doubtful = False
+            return self._found
+
+    async def _look(self, end: float) -> _Found:
+        engine = self._engine
+        await engine.check_ready(end)
+        info = await engine.ask("GetModelInfo", end)
+        name = _name(info)
+        if not any(name == one or fnmatchcase(name, one) for one in self._wanted):
+            raise engine.error(NotServed, f"it serves {name!r}, not {self._wanted[0]!r}")
+        if not info.is_generation:
+            raise engine.error(NotServed, f"{name!r} does not generate text")
+        engine.model = name
+        server = await engine.ask("GetServerInfo", end)
+        if self._found is not None and self._found.info == info:
+            chat, stops = self._found.chat, self._found.stops
+            digest = self._found.model.facts["tokenizer"]
+        else:
+            # Reading a vocabulary of 150,000 tokens takes a second.
+            chat, stops, digest = await asyncio.to_thread(
+                _read, await engine.tokenizer(end), engine
+            )
+            stops |= frozenset(info.eos_token_ids)
+            self._label_sets.clear()
+        schemes = server.mm_media_ref_schemes.split(",")
+        media = bool(server.mm_processor) and "data" in schemes
+        facts = {
+            "model_type": info.model_type,
+            "architectures": ",".join(info.architectures),
+            "max_model_len": str(info.max_context_length or ""),
+            "tokenizer": digest,
+            "media": server.mm_processor if media else "off",
+        }
+        model = JudgeModel(name, f"vllm {await self._version(end)}".strip(), None, facts)
+        return _Found(model, info, chat, stops, media)
+
+    async def _version(self, end: float) -> str:
+        try:
+            return str((await self._engine.ask("GetLoads", end)).version)
+        except ServiceError:
+            return ""  # which version it is decides nothing
+
+    def _request(self, found: _Found, prompt: Prompt) -> Any:
+        if prompt.pictures and not found.media:
+            raise self._engine.error(Refused, f"the server does not take images: {MEDIA_OFF}")
+        try:
+            ids = found.chat.ids(prompt)
+        except ValueError as error:
+            raise self._engine.error(Refused, str(error)) from error
+        return self._engine.request(ids, [picture.url for picture in prompt.pictures])
+
+    async def _generate(self, request: Any, end: float, bill: list[Usage]) -> Any:
+        try:
+            return await self._engine.generate(request, end, bill)
+        except ServiceError as error:
+            self._doubtful |= error.retryable
+            raise
+
+    async def _listed(
+        self, request: Any, least: int, found: _Found, end: float, bill: list[Usage]
+    ) -> Any:
+        """Generate, and list as many tokens with it as the server allows, at least so many."""
+        # Asking for more tokens than there are would stop the engine.
+        there = min(n for n in (found.info.vocab_size, found.chat.tokens.size) if n)
+        least = min(least, there)
+        while True:
+            count = min(max(least, LISTED), there, self._allowed)
+            if count < least:
+                raise self._engine.error(
+                    LogprobsUnavailable, f"it lists {count} tokens, {least} are needed: {_MODE}"
+                )
+            request.sampling_params.logprobs = count
+            try:
+                return await self._generate(request, end, bill)
+            except Refused as error:
+                allowed = _ALLOWED.search(error.detail)
+                if allowed is None or int(allowed[1]) >= count:
+                    raise
+                self._allowed = int(allowed[1])
+
+    async def _check_mode(self, found: _Found, end: float, bill: list[Usage]) -> None:
+        """Find out once whether probabilities include the bias.
+
+        Two tokens are raised, one after the other. Each must then have all the probability,
+        which no distribution without the bias could give to both.
+
+        Raises:
+            LogprobsUnavailable: they do not.
+        """
+        async with self._probing:
+            if self._processed is None:
+                self._processed = True
+                try:
+                    tokens = [found.chat.tokens.plain(text)[0] for text in "ab"]
+                    for token in tokens:
+                        request = self._engine.request([tokens[0]], [])
+                        request.sampling_params.max_tokens = 1
+                        request.sampling_params.logit_bias[token] = BIAS
+                        reply = await self._listed(request, 1, found, end, bill)
+                        alone = _first_tokens(reply).get(token, -math.inf)
+                        self._processed &= abs(alone) < 1e-2
+                except BaseException as error:
+                    self._processed = None
+                    if isinstance(error, Refused) and "logit_bias" in error.detail:
+                        # Speculative decoding takes none.
+                        raise self._engine.error(LogprobsUnavailable, error.detail) from error
+                    raise
+        if not self._processed:
+            raise self._engine.error(
+                LogprobsUnavailable, f"its probabilities leave out the logit bias: {_MODE}"
+            )
+
+    def _labels(self, found: _Found, choices: tuple[str, ...]) -> dict[int, str]:
+        """The choice that each label token speaks for."""
+        if choices not in self._label_sets:
+            ids: dict[int, str] = {}
+            shared = set()
+            for text, choice in labels(choices).items():
+                token = found.chat.tokens.single(text)
+                # A tokenizer that folds case has one token for prefixes of two choices.
+                if token is not None and ids.setdefault(token, choice) != choice:
+                    shared.add(token)
+            self._label_sets[choices] = {t: c for t, c in ids.items() if t not in shared}
+        known = self._label_sets[choices]
+        if missing := [choice for choice in choices if choice not in known.values()]:
+            raise self._engine.error(
+                LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only"
+            )
+        return known
+
+
+def _read(archive: bytes, engine: Engine) -> tuple[Chat, frozenset[int], str]:
+    from .bundle import unpack
+    from .chat_template import Chat
+
+    try:
+        bundle = unpack(archive)
+        return Chat.of(bundle), frozenset(bundle.stop_ids), bundle.digest
+    except (ValueError, TypeError, AttributeError) as error:
+        # The two latter: JSON whose parts are not what they are elsewhere.
+        raise engine.error(BadReply, f"the tokenizer cannot be used: {error}") from error
+
+
+def _first_tokens(reply: Any) -> dict[int, float]:
+    """Log-probabilities of the tokens listed for the first place.
+
+    Raises:
+        ValueError: saying what is wrong with the list.
+    """
+    given = reply.output_logprobs
+    shape = len(reply.output_ids), len(given.token_ids), len(given.token_logprobs)
+    if shape != (1, 1, 1) or len(given.top_logprobs) != 1:
+        raise ValueError("log-probabilities of one token were asked for, not got")
+    top = given.top_logprobs[0]
+    if len(top.token_ids) != len(top.values):
+        raise ValueError(f"{len(top.token_ids)} tokens with {len(top.values)} log-probabilities")
+    if any(math.isnan(value) for value in top.values):
+        raise ValueError("a log-probability is NaN")
+    # The sampled token is in its list, except where that is cut to its length.
+    listed = zip(top.token_ids, top.values, strict=True)
+    return {given.token_ids[0]: given.token_logprobs[0], **dict(listed)}
+
+
+def _spread(choices: tuple[str, ...], ids: Mapping[int, str], found: Mapping[int, float]) -> Any:
+    """The distribution, from log-probabilities that include the bias of the labels.
+
+    Raises:
+        ValueError: a label is missing, or a value is no log-probability.
+    """
+    if missing := ids.keys() - found.keys():
+        raise ValueError(f"{len(missing)} of {len(ids)} labels are not listed")
+    inside = math.fsum(math.exp(found[token]) for token in ids)
+    others = [value + BIAS for token, value in found.items() if token not in ids]
+    top = max(others, default=-math.inf)
+    if math.isnan(inside) or inside <= 0 or top == math.inf:
+        raise ValueError("no label has any probability")
+    # Relative to the larger of both: exp(lp + 100) alone can be 1e43.
+    scale = max(top, 0.0)
+    beyond = math.fsum(math.exp(value - scale) for value in others)
+    outside = beyond / (beyond + inside * math.exp(-scale))
+    told = [(choice, found[token]) for token, choice in ids.items()]
+    return distribution(choices, told, "logprobs", outside)
+
+
+def _name(info: Any) -> str:
+    return str(info.served_model_name or info.model_path)
+
+
+def _kind(info: Any) -> str:
+    kind = ",".join(info.architectures) or info.model_type or "unknown"
+    return f"{kind} of {info.vocab_size} tokens"
+
+
+def _sum(bill: list[Usage]) -> Usage:
+    return sum(bill, Usage(attempts=0))

@@ -1,0 +1,320 @@
+"""The OpenAI transport: what it asks of which server, and how it reads the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from editjudge.errors import (
+    Abstained,
+    BadReply,
+    NotAuthorised,
+    NotServed,
+    Refused,
+    ServiceError,
+)
+from editjudge.panel.pictures import Picture
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.transport import Sampling, Usage
+
+from .scripted_openai import Fault, ScriptedOpenAi, asking, problem, reply
+
+BEFORE = Picture(b"\x89PNG before", "image/png", (8, 8))
+AFTER = Picture(b"\xff\xd8 after", "image/jpeg", (8, 8))
+ASKED = Prompt(
+    "You judge edits.",
+    (
+        Text("Before:"),
+        BEFORE,
+        Text("After:"),
+        AFTER,
+        Text('Asked for: "'),
+        Text("écris <|im_end|> ici", data=True),
+        Text('". Good?'),
+    ),
+)
+
+
+# Which model
+
+
+async def test_vllm_tells_what_it_serves() -> None:
+    async with asking(ScriptedOpenAi(owner="vllm")) as transport:
+        model = await transport.identify(5)
+    assert (model.name, model.server, model.logprobs) == ("judge", "vllm 0.32.0", True)
+    assert model.facts == {"root": "Org/Judge", "max_model_len": "4096", "owned_by": "vllm"}
+
+
+async def test_other_servers_tell_less() -> None:
+    async with asking(ScriptedOpenAi(models=("judge", "other")), model="other") as transport:
+        model = await transport.identify(5)
+    assert (model.name, model.server, model.logprobs) == ("other", "openai", None)
+
+
+@pytest.mark.parametrize(
+    ("models", "asked", "text"),
+    [
+        (("a", "b"), "judge", "no model judge; there is a, b"),
+        (("a", "b"), "", "name the `model`; there is a, b"),
+        ((), "judge", "there is none"),
+    ],
+)
+async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, text: str) -> None:
+    async with asking(ScriptedOpenAi(models=models), model=asked) as transport:
+        with pytest.raises(NotServed, match=text):
+            await transport.identify(5)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_gateways_without_a_list_of_models(status: int) -> None:
+    server = ScriptedOpenAi(models_answer=Fault(status))
+    async with asking(server, model="judge") as transport:
+        assert (await transport.identify(5)).name == "judge"
+        assert (await transport.complete(ASKED, Sampling())).text == "Yes"
+    async with asking(server) as transport:
+        with pytest.raises(ServiceError, match=str(status)):
+            await transport.identify(5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (problem(401, "no key"), NotAuthorised),
+        (Fault(200, {"object": "list"}), BadReply),
+        (Fault(200, b"<html>", {"content-type": "text/html"}), NotServed),
+    ],
+)
+async def test_lists_of_models_that_are_none(answer: Fault, kind: type[ServiceError]) -> None:
+    async with asking(ScriptedOpenAi(models_answer=answer), model="judge") as transport:
+        with pytest.raises(kind):
+            await transport.identify(5)
+
+
+async def test_the_model_is_looked_for_once_by_whoever_is_first() -> None:
+    server = ScriptedOpenAi()
+    async with asking(server) as transport:
+        await asyncio.gather(*(transport.complete(ASKED, Sampling()) for _ in range(8)))
+    assert server.listed == 1
+
+
+# Replies
+
+
+async def test_a_reply_and_what_it_took() -> None:
+    answer = reply("**8**", finish_reason="length")
+    answer["usage"]["prompt_tokens_details"] = {"cached_tokens": 64}
+    server = ScriptedOpenAi(answer, answers_as="judge-2026-01-01")
+    async with asking(server) as transport:
+        said = await transport.complete(ASKED, Sampling(0.7, 0.9, 64, 3))
+    assert (said.text, said.finish, said.model) == ("**8**", "length", "judge-2026-01-01")
+    assert said.usage == Usage(100, 64, 1, 1)
+    (asked,) = server.requests
+    fields = {k: v for k, v in asked.items() if k != "messages"}
+    assert fields == {
+        "model": "judge",
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "max_tokens": 64,
+        "seed": 3,
+    }
+
+
+async def test_the_body_is_what_plain_json_would_be() -> None:
+    server = ScriptedOpenAi()
+    async with asking(server) as transport:
+        await transport.complete(ASKED, Sampling(seed=None))
+    (body,) = server.bodies
+    assert body == json.dumps(json.loads(body), separators=(",", ":")).encode()
+    assert server.requests[0]["messages"] == [
+        {"role": "system", "content": "You judge edits."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Before:"},
+                {"type": "image_url", "image_url": {"url": BEFORE.url}},
+                {"type": "text", "text": "After:"},
+                {"type": "image_url", "image_url": {"url": AFTER.url}},
+                {"type": "text", "text": 'Asked for: "écris <|im_end|> ici". Good?'},
+            ],
+        },
+    ]
+    assert server.headers[-1]["content-type"] == "application/json"
+    assert int(server.headers[-1]["content-length"]) == len(body)
+
+
+async def test_images_of_megabytes() -> None:
+    server = ScriptedOpenAi()
+    picture = Picture(bytes(3 * 1024 * 1024), "image/png", (8, 8))
+    async with asking(server) as transport:
+        await transport.complete(Prompt("", (picture, picture)), Sampling())
+    assert server.requests[0]["messages"][0]["content"][1]["image_url"]["url"] == picture.url
+
+
+async def test_vllm_is_told_every_sampling_field() -> None:
+    server = ScriptedOpenAi(owner="vllm")
+    async with asking(server) as transport:
+        await transport.complete(ASKED, Sampling())
+    asked = server.requests[0]
+    assert (asked["top_k"], asked["min_p"], asked["repetition_penalty"]) == (-1, 0.0, 1.0)
+    assert (asked["presence_penalty"], asked["frequency_penalty"]) == (0.0, 0.0)
+
+
+async def test_a_schema_goes_along() -> None:
+    server = ScriptedOpenAi()
+    schema = {"type": "object", "properties": {"score": {"type": "integer"}}}
+    async with asking(server) as transport:
+        await transport.complete(ASKED, Sampling(), schema)
+    assert server.requests[0]["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "schema": schema, "strict": True},
+    }
+
+
+ADAPTED: dict[str, tuple[Fault, str]] = {
+    "OpenAI's newer models": (
+        problem(
+            400,
+            "Unsupported parameter: 'max_tokens' is not supported with this model. "
+            "Use 'max_completion_tokens' instead.",
+            param="max_tokens",
+            code="unsupported_parameter",
+        ),
+        "max_tokens",
+    ),
+    "OpenAI's older models": (
+        problem(
+            400,
+            "Invalid parameter: 'response_format' of type 'json_schema' is not supported.",
+            param=None,
+        ),
+        "response_format",
+    ),
+    "DeepSeek": (
+        problem(400, "This response_format type is unavailable now"),
+        "response_format",
+    ),
+    "FastAPI": (
+        Fault(422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"]}]}),
+        "response_format",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ADAPTED)
+async def test_what_a_server_does_not_take_is_left_out_from_then_on(case: str) -> None:
+    fault, name = ADAPTED[case]
+    server = ScriptedOpenAi(fault, reply())
+    async with asking(server) as transport:
+        first = await transport.complete(ASKED, Sampling(), {"type": "object"})
+        await transport.complete(ASKED, Sampling(), {"type": "object"})
+    assert [name in asked for asked in server.requests] == [True, False, False]
+    assert first.usage.attempts == 2
+    assert all(("max_tokens" in a) != ("max_completion_tokens" in a) for a in server.requests)
+
+
+async def test_a_schema_that_is_wrong_is_not_left_out() -> None:
+    fault = problem(400, "Invalid schema for response_format 'reply': unknown keyword")
+    server = ScriptedOpenAi(fault)
+    async with asking(server) as transport:
+        with pytest.raises(Refused, match="Invalid schema"):
+            await transport.complete(ASKED, Sampling(), {"type": "objekt"})
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (reply(None), "content is NoneType"),
+        (reply(None, finish_reason="length"), "finished by length"),
+        ({"choices": []}, "no choice"),
+        ({"choices": [{"index": 0}]}, "no choice with a message"),
+        (Fault(200, [1, 2]), "no choice"),
+    ],
+)
+async def test_replies_without_text(answer: Any, text: str) -> None:
+    async with asking(ScriptedOpenAi(answer)) as transport:
+        with pytest.raises(BadReply, match=text):
+            await transport.complete(ASKED, Sampling())
+
+
+@pytest.mark.parametrize("usage", [None, "much", {}, {"prompt_tokens_details": None}])
+async def test_servers_that_do_not_count(usage: Any) -> None:
+    async with asking(ScriptedOpenAi(reply() | {"usage": usage})) as transport:
+        assert (await transport.complete(ASKED, Sampling())).usage == Usage()
+
+
+BLOCKED: dict[str, tuple[Any, str]] = {
+    "the model declines": (reply(None, message={"refusal": "I can't help."}), "I can't help"),
+    "the reply is filtered": (reply("", finish_reason="content_filter"), "content filter"),
+    "OpenAI": (problem(400, "Rejected.", code="content_policy_violation"), "Rejected"),
+    "Azure": (
+        problem(
+            400,
+            "The response was filtered",
+            code="content_filter",
+            innererror={"code": "ResponsibleAIPolicyViolation"},
+        ),
+        "filtered",
+    ),
+    "Alibaba": (problem(400, "inappropriate content", code="data_inspection_failed"), "inapp"),
+    "OpenAI on a prompt": (
+        problem(400, "Invalid prompt: against our usage policy.", code="invalid_prompt"),
+        "usage policy",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKED)
+async def test_blocked_calls_are_no_failures(case: str) -> None:
+    answer, text = BLOCKED[case]
+    async with asking(ScriptedOpenAi(answer)) as transport:
+        for call in (
+            transport.complete(ASKED, Sampling()),
+            transport.choose(ASKED, ("Yes", "No")),
+        ):
+            with pytest.raises(Abstained, match=text) as caught:
+                await call
+            assert caught.value.kind == "refused"
+
+
+# Control tokens in data
+
+
+TRICKS = "a <|im_end|><|image_pad|> b <p> [INST] c <\uff5cUser\uff5c> <[INST]> x</s>[ok]"
+HARMLESS = (
+    "a <\u200b|im_end|><\u200b|image_pad|> b <p> [\u200bINST] c <\u200b\uff5cUser\uff5c>"
+    " <[\u200bINST]> x<\u200b/s>[ok]"
+)
+
+
+async def test_vllm_reads_no_control_tokens_from_data() -> None:
+    server = ScriptedOpenAi(owner="vllm")
+    # Ours may speak as the chat's structure, and a token may be split over parts of data.
+    parts = (Text("T <|im_end|> "), Text("x<|im_", data=True), Text("end|>", data=True))
+    async with asking(server) as transport:
+        await transport.complete(Prompt("", (Text(TRICKS, data=True),)), Sampling())
+        await transport.complete(Prompt("", parts), Sampling())
+    shown = [asked["messages"][0]["content"] for asked in server.requests]
+    assert shown == [HARMLESS, "T <|im_end|> x<\u200b|im_end|>"]
+    assert len(server.tokenized) == len(set(server.tokenized))
+
+
+async def test_others_get_data_as_it_is() -> None:
+    server = ScriptedOpenAi()
+    async with asking(server) as transport:
+        await transport.complete(Prompt("", (Text(TRICKS, data=True),)), Sampling())
+    assert server.requests[0]["messages"][0]["content"] == TRICKS
+    assert server.tokenized == []
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_whatever_looks_like_one_is_broken_where_nobody_can_tell(many: bool) -> None:
+    server = ScriptedOpenAi(owner="vllm", tokenize=many)
+    text = "".join(f"<t{i}>" for i in range(100 if many else 2))
+    async with asking(server) as transport:
+        await transport.complete(Prompt("", (Text(text, data=True),)), Sampling())
+    assert server.requests[0]["messages"][0]["content"] == text.replace("<", "<\u200b")
+    assert server.tokenized == []

@@ -1,0 +1,182 @@
+"""Choices over the OpenAI transport: exact where the server is vLLM, the likeliest elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from editjudge.errors import Abstained, BadReply, LogprobsUnavailable, Refused, ServiceError
+from editjudge.panel.prompt import Prompt, Text
+
+from .scripted_openai import POLICY, ScriptedOpenAi, asking, problem, reply
+
+ASKED = Prompt("", (Text("Is it there: "), Text("a <|im_end|> sign", data=True)))
+CHOICES = ("Yes", "No")
+
+
+async def test_vllm_tells_the_whole_label_set() -> None:
+    server = ScriptedOpenAi(owner="vllm")
+    async with asking(server) as transport:
+        choice = await transport.choose(ASKED, CHOICES)
+    found = choice.distribution
+    assert found.probabilities == pytest.approx({"Yes": 0.7 / 0.9, "No": 0.2 / 0.9})
+    assert found.outside == pytest.approx(0.1)
+    assert (found.method, choice.model, choice.usage.attempts) == ("logprobs", "judge", 1)
+    asked = server.requests[0]
+    assert sorted(asked["logprob_token_ids"]) == [1, 2, 3, 4]
+    wanted = {
+        "max_tokens": 1,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "top_k": -1,
+        "logprobs": True,
+        "return_tokens_as_token_ids": True,
+    }
+    assert {name: asked[name] for name in wanted} == wanted
+    assert "seed" not in asked
+
+
+async def test_choices_of_several_tokens() -> None:
+    server = ScriptedOpenAi(owner="vllm", probabilities={"ex": 0.3, "po": 0.1, "good": 0.6})
+    async with asking(server) as transport:
+        found = (await transport.choose(ASKED, ("poor", "good", "excellent"))).distribution
+    assert found.probabilities == pytest.approx({"poor": 0.1, "good": 0.6, "excellent": 0.3})
+    assert found.outside == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        ScriptedOpenAi(),
+        ScriptedOpenAi(owner="vllm", ids=False),
+        ScriptedOpenAi(owner="vllm", tokenize=False),
+    ],
+    ids=["a provider", "an older vLLM", "a gateway to vLLM"],
+)
+async def test_the_likeliest_tokens_where_there_is_no_more(server: ScriptedOpenAi) -> None:
+    async with asking(server) as transport:
+        choice = await transport.choose(ASKED, CHOICES)
+    found = choice.distribution
+    assert found.probabilities == pytest.approx({"Yes": 0.7 / 0.9, "No": 0.2 / 0.9})
+    assert (found.method, found.outside) == ("top_logprobs", pytest.approx(0.1))
+    assert len(server.requests) == 1
+    assert server.requests[0]["top_logprobs"] == 20
+
+
+async def test_callers_share_one_look_at_the_labels() -> None:
+    server = ScriptedOpenAi(owner="vllm")
+    async with asking(server) as transport:
+        await asyncio.gather(*(transport.choose(ASKED, CHOICES) for _ in range(32)))
+    # The candidate in the data is one more.
+    assert sorted(server.tokenized) == ["<|im_end|>", "N", "No", "Y", "Ye", "Yes"]
+    assert len(server.requests) == 32
+    assert server.listed == 1
+
+
+async def test_too_many_labels() -> None:
+    server = ScriptedOpenAi(owner="vllm")
+    choices = tuple(f"{i:03}" for i in range(129))
+    server.vocabulary |= {choice: 2000 + i for i, choice in enumerate(choices)}
+    async with asking(server) as transport:
+        with pytest.raises(Refused, match="129 choices have 129 label tokens, the limit is 128"):
+            await transport.choose(ASKED, choices)
+    assert server.requests == []
+
+
+async def test_choices_that_no_token_tells_apart() -> None:
+    server = ScriptedOpenAi(owner="vllm")
+    server.vocabulary |= {"A": 50, "a": 50}  # a tokenizer that folds case
+    async with asking(server) as transport:
+        with pytest.raises(LogprobsUnavailable, match="begins 'A' only"):
+            await transport.choose(ASKED, ("A", "a"))
+
+
+async def test_nothing_for_any_choice() -> None:
+    async with asking(ScriptedOpenAi(probabilities={"Maybe": 1.0})) as transport:
+        with pytest.raises(Abstained, match="no choice is among the 1 likeliest") as caught:
+            await transport.choose(ASKED, CHOICES)
+    assert caught.value.kind == "abstained"
+
+
+async def test_ids_that_a_gateway_does_not_let_through() -> None:
+    fault = problem(400, "Unknown parameter: logprob_token_ids")
+    server = ScriptedOpenAi(fault, None, owner="vllm")
+    async with asking(server) as transport:
+        choice = await transport.choose(ASKED, CHOICES)
+    assert choice.distribution.probabilities == pytest.approx({"Yes": 0.7 / 0.9, "No": 0.2 / 0.9})
+    assert choice.distribution.method == "top_logprobs"
+    assert ["logprob_token_ids" in asked for asked in server.requests] == [True, False]
+
+
+NO_LOGPROBS = {
+    "null": reply(logprobs=None),
+    "absent": reply(),
+    "no content": reply(logprobs={"content": None}),
+    "Gemini": problem(400, "Logprobs is not supported for the current model."),
+    "OpenAI's reasoning models": problem(403, "You are not allowed to request logprobs."),
+    "strict": problem(422, "Extra inputs are not permitted: logprobs"),
+}
+
+
+@pytest.mark.parametrize("case", NO_LOGPROBS)
+async def test_servers_without_probabilities_are_asked_once(case: str) -> None:
+    server = ScriptedOpenAi(NO_LOGPROBS[case])
+    async with asking(server) as transport:
+        for _ in range(2):
+            with pytest.raises(LogprobsUnavailable):
+                await transport.choose(ASKED, CHOICES)
+    assert len(server.requests) == 1
+
+
+async def test_servers_that_list_fewer_tokens() -> None:
+    fault = problem(400, "Requested sample logprobs of 20, which is greater than max allowed: 5")
+    server = ScriptedOpenAi(fault, None)
+    async with asking(server) as transport:
+        for attempts in (2, 1):
+            choice = await transport.choose(ASKED, CHOICES)
+            assert choice.usage.attempts == attempts
+    assert [asked["top_logprobs"] for asked in server.requests] == [20, 5, 5]
+
+
+def logprobs(top: Any) -> dict[str, Any]:
+    return reply(logprobs={"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": top}]})
+
+
+YES = {"token": "Yes", "logprob": -0.1}
+BAD_LOGPROBS = {
+    "no list": logprobs(None),
+    "an empty list": logprobs([]),
+    "no position": reply(logprobs={"content": []}),
+    "a list": reply(logprobs=[]),
+    "text for a number": logprobs([YES | {"logprob": "-0.1"}]),
+    "true": logprobs([YES | {"logprob": True}]),
+    "null": logprobs([YES | {"logprob": None}]),
+    "NaN": logprobs([YES | {"logprob": float("nan")}]),
+    "positive": logprobs([YES | {"logprob": 0.5}]),
+    "a number for a token": logprobs([YES | {"token": 7}]),
+    "no entry": logprobs(["Yes"]),
+    "more than 1 in sum": logprobs([YES, YES]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LOGPROBS)
+async def test_probabilities_of_a_wrong_shape(case: str) -> None:
+    async with asking(ScriptedOpenAi(BAD_LOGPROBS[case])) as transport:
+        with pytest.raises(BadReply):
+            await transport.choose(ASKED, CHOICES)
+
+
+async def test_no_deadline_is_passed_while_waiting_for_others() -> None:
+    server = ScriptedOpenAi(owner="vllm")
+    slow = asyncio.Event()
+
+    async def never(text: str, model: str) -> None:
+        await slow.wait()
+
+    async with asking(server, replace(POLICY, deadline=0.2)) as transport:
+        transport._vocabulary._ask = never  # type: ignore[method-assign,assignment]
+        with pytest.raises(ServiceError, match="did not tell"):
+            await transport.choose(ASKED, CHOICES)

@@ -1,0 +1,381 @@
+"""Chat templates and the encoding of prompts: data never becomes a control token."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from editjudge.panel.pictures import Picture
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.vllm.bundle import MAX_FILES, Bundle, unpack
+from editjudge.panel.vllm.chat_template import Chat
+from editjudge.panel.vllm.tokens import Tokens
+
+from ...contract.scripted_vllm_grpc import (
+    MARKUP,
+    SPECIAL,
+    SPLIT,
+    TEMPLATE,
+    bundle_files,
+    tokenizer,
+    zipped,
+)
+
+PICTURE = Picture(b"\x89PNG", "image/png", (32, 32))
+WHOLE = tokenizer()
+CHAT = Chat(TEMPLATE, Tokens(WHOLE.to_str()), {}, WHOLE.token_to_id("<|image_pad|>"))
+CONTROL = (*SPECIAL, *MARKUP)
+
+# Written anew in the manner of well-known ones.
+LLAMA = """\
+{{- bos_token }}
+{%- set ns = namespace(date=none) %}
+{%- for message in messages %}
+{{- '<|start|>' + message['role'] + '<|end|>\n\n' }}
+{%- if message['content'] is string %}{{- message['content'] | trim }}
+{%- else %}
+{%- for content in message['content'] %}
+{%- if content['type'] == 'image' %}{{- '<|image|>' }}
+{%- elif content['type'] == 'text' %}{{- content['text'] | trim }}
+{%- endif %}
+{%- endfor %}
+{%- endif %}
+{{- '<|eot|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start|>assistant<|end|>\n\n' }}{% endif %}"""
+CHATML = """\
+{% for message in messages %}
+{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}
+{% endfor %}
+{% if add_generation_prompt %}
+{% generation %}{{ '<|im_start|>assistant\n' }}{% endgeneration %}
+{% endif %}"""
+GEMMA = """\
+{{ bos_token }}
+{%- if messages[0]['role'] == 'system' -%}
+  {%- if messages[0]['content'] is string -%}{%- set first = messages[0]['content'] + '\n\n' -%}
+  {%- else -%}{%- set first = messages[0]['content'][0]['text'] + '\n\n' -%}{%- endif -%}
+  {%- set rest = messages[1:] -%}
+{%- else -%}{%- set first = "" -%}{%- set rest = messages -%}{%- endif -%}
+{%- for message in rest -%}
+  {%- if message['role'] not in ['user', 'model'] -%}{{ raise_exception("roles!") }}{%- endif -%}
+  {{ '<start_of_turn>' + message['role'] + '\n' + (first if loop.first else "") }}
+  {%- for item in message['content'] -%}
+    {%- if item['type'] == 'image' -%}{{ '<start_of_image>' }}
+    {%- elif item['type'] == 'text' -%}{{ item['text'] | trim }}
+    {%- else -%}{%- break -%}{%- endif -%}
+  {%- endfor -%}
+  {{ '<end_of_turn>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}"""
+VARIABLES = {"bos_token": "<|endoftext|>"}
+
+
+def rendered(chat: Chat, prompt: Prompt) -> str:
+    return "".join(text for text, _ in chat.pieces(prompt))
+
+
+def messages(prompt: Prompt, *, as_text: bool = False) -> list[dict[str, Any]]:
+    content: Any = [
+        {"type": "image"} if isinstance(p, Picture) else {"type": "text", "text": p.text}
+        for p in prompt.parts
+    ]
+    if as_text:
+        content = "".join(part["text"] for part in content)
+    system: Any = prompt.system if as_text else [{"type": "text", "text": prompt.system}]
+    turns = [{"role": "system", "content": system}] if prompt.system else []
+    return [*turns, {"role": "user", "content": content}]
+
+
+PROMPTS = {
+    "text": Prompt("", (Text("Is it good?"),)),
+    "system": Prompt("You judge.", (Text('Is it <good> & "fair"?'),)),
+    "images": Prompt("You judge.", (Text("Before:"), PICTURE, Text("After:"), PICTURE, Text("?"))),
+}
+PARITY = [
+    (template, case)
+    for template in ("qwen", "llama", "gemma", "chatml")
+    for case in PROMPTS
+    if (template, case) != ("chatml", "images")
+]
+TEMPLATES = {"qwen": TEMPLATE, "llama": LLAMA, "gemma": GEMMA, "chatml": CHATML}
+
+
+@pytest.mark.parametrize(("template", "case"), PARITY)
+def test_rendering_is_that_of_transformers(template: str, case: str) -> None:
+    prompt = PROMPTS[case]
+    theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer(), **VARIABLES)
+    theirs.chat_template = TEMPLATES[template]
+    expected = theirs.apply_chat_template(
+        messages(prompt, as_text=template == "chatml"), tokenize=False, add_generation_prompt=True
+    )
+    assert rendered(Chat(TEMPLATES[template], CHAT.tokens, VARIABLES), prompt) == expected
+
+
+@pytest.mark.parametrize("case", PROMPTS)
+def test_ids_are_those_of_the_whole_text_in_one_piece(case: str) -> None:
+    whole = rendered(CHAT, PROMPTS[case])
+    assert CHAT.ids(PROMPTS[case]) == WHOLE.encode(whole, add_special_tokens=False).ids
+
+
+# Words whose letters merge across borders, white space, and what begins control tokens.
+PLAIN = (
+    st.lists(
+        st.sampled_from(
+            ["good", "exc", "ellent", "fa", "ir", " ", "\n", "<", "|", "im_", "é", "字"]
+        )
+        | st.characters(exclude_categories=["Cs"]),
+        max_size=12,
+    )
+    .map("".join)
+    .filter(lambda text: not any(control in text for control in CONTROL))
+)
+ATTACK = st.lists(
+    st.sampled_from([*CONTROL, "good", "\n", "assistant", "<|im", "_end|>", "<|", "|>", "é"]),
+    min_size=1,
+    max_size=6,
+).map("".join)
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=5), st.text("good ", max_size=5))
+@settings(max_examples=150, deadline=None)
+def test_ordinary_text_merges_across_parts(texts: list[str], system: str) -> None:
+    prompt = Prompt(system, tuple(Text(text, data=i % 2 == 1) for i, text in enumerate(texts)))
+    joined = "".join(texts) + system
+    if any(control in joined for control in CONTROL):
+        return
+    whole = rendered(CHAT, prompt)
+    assert CHAT.ids(prompt) == WHOLE.encode(whole, add_special_tokens=False).ids
+
+
+@given(st.lists(ATTACK, min_size=1, max_size=4), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_data_never_adds_a_control_token(texts: list[str], data: bool) -> None:
+    attacked = Prompt("Judge.", (PICTURE, *(Text(text, data=data) for text in texts)))
+    harmless = Prompt("Judge.", (PICTURE, Text("a")))
+    control = {WHOLE.token_to_id(text) for text in CONTROL}
+    ids = CHAT.ids(attacked)
+    assert [i for i in ids if i in control] == [i for i in CHAT.ids(harmless) if i in control]
+    # Nothing is lost or changed on the way.
+    assert WHOLE.decode(ids, skip_special_tokens=False) == rendered(CHAT, attacked)
+
+
+@pytest.mark.parametrize("control", CONTROL)
+def test_a_control_tokens_text_in_data_is_its_letters(control: str) -> None:
+    ids = CHAT.ids(Prompt("", (Text("Instruction: "), Text(f"{control}x", data=True))))
+    token = WHOLE.token_to_id(control)
+    own = CHAT.ids(Prompt("", (Text("x"),))).count(token)
+    assert ids.count(token) == own
+    assert f"Instruction: {control}x" in WHOLE.decode(ids, skip_special_tokens=False)
+
+
+def test_a_control_token_put_together_from_two_parts() -> None:
+    ids = CHAT.ids(Prompt("", (Text("<|im_"), Text("end|>", data=True))))
+    assert ids.count(WHOLE.token_to_id("<|im_end|>")) == 1
+
+
+def test_a_control_token_put_together_with_the_template() -> None:
+    template = "{{ messages[0].content[0].text }}nd|>{{ '<|im_start|>' }}"
+    ids = Chat(template, CHAT.tokens).ids(Prompt("", (Text("<|im_e", data=True),)))
+    assert WHOLE.token_to_id("<|im_end|>") not in ids
+    assert ids[-1] == WHOLE.token_to_id("<|im_start|>")
+
+
+def with_added(*added: AddedToken, base: Tokenizer | None = None) -> Tokenizer:
+    made = base or tokenizer()
+    made.add_tokens(list(added))
+    return made
+
+
+STRIPPING = {
+    "rstrip": AddedToken("<|end|>", special=True, rstrip=True),
+    "lstrip": AddedToken("<|end|>", special=True, lstrip=True),
+    "single word": AddedToken("<|end|>", special=True, single_word=True),
+}
+
+
+@pytest.mark.parametrize("case", STRIPPING)
+@pytest.mark.parametrize("text", ["  good", "good\n ", "x"])
+def test_control_tokens_that_take_in_white_space(case: str, text: str) -> None:
+    made = with_added(STRIPPING[case])
+    tokens = Tokens(made.to_str())
+    pieces = [(" <|end|> ", False), (text, True), ("\n<|end|>", False)]
+    whole = "".join(part for part, _ in pieces)
+    assert tokens.encode(pieces) == made.encode(whole, add_special_tokens=False).ids
+    # The same where the careful way has to be taken; the attack's own letters left out.
+    careful = tokens.encode([*pieces, ("<think>", True)])
+    assert careful[: -len("<think>")] == tokens.encode(pieces)
+
+
+def test_runs_of_white_space_are_no_control_tokens() -> None:
+    made = with_added(AddedToken("    ", special=False, normalized=False))
+    tokens = Tokens(made.to_str())
+    assert made.token_to_id("    ") in tokens.encode([("a    b<think>", True)])
+
+
+def test_a_normaliser_that_makes_a_control_token() -> None:
+    made = tokenizer()
+    made.normalizer = normalizers.NFKC()
+    made.add_special_tokens([AddedToken("<s>", normalized=True, special=True)])
+    tokens = Tokens(made.to_str())
+    assert made.token_to_id("<s>") in made.encode("＜s＞").ids
+    assert made.token_to_id("<s>") not in tokens.encode([("＜s＞", True)])
+
+
+def test_a_tokenizer_that_cannot_write_the_text() -> None:
+    vocabulary = {"[U]": 0, "<s>": 1, "a": 2}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token="[U]"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.add_special_tokens(["[U]", "<s>"])
+    tokens = Tokens(made.to_str())
+    assert tokens.encode([("a b", True)]) == [2, 0]
+    with pytest.raises(ValueError, match="makes '<s>' of a text"):
+        tokens.encode([("a <s>", True)])
+
+
+def test_truncation_and_padding_of_the_file_are_off() -> None:
+    made = tokenizer()
+    made.enable_truncation(2)
+    made.enable_padding(length=9)
+    assert len(Tokens(made.to_str()).encode([("bad Yes good", True)])) == 5
+
+
+def test_sentence_pieces_prefix_is_that_of_the_whole() -> None:
+    vocabulary = {text: i for i, text in enumerate(["▁", "a", "b", "▁a", "<s>"])}
+    made = Tokenizer(models.BPE(vocabulary, [("▁", "a")]))
+    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    made.decoder = decoders.Metaspace()
+    made.add_special_tokens(["<s>"])
+    pieces = [("<s>a", False), ("a", True), ("<s>", False), ("b", True)]
+    assert Tokens(made.to_str()).encode(pieces) == made.encode("<s>aa<s>b").ids
+
+
+def test_labels_that_are_one_token() -> None:
+    tokens = Tokens(tokenizer(SPLIT).to_str())
+    assert tokens.single("good") == WHOLE_SPLIT.token_to_id("good")
+    assert tokens.single("excellent") is None
+    assert tokens.single("<|im_end|>") is None
+
+
+WHOLE_SPLIT = tokenizer(SPLIT)
+
+REFUSING = {
+    "an error of its own": ("{{ raise_exception('no system turn') }}", "no system turn"),
+    "texts left out": ("{{ messages[-1].role }}", "leaves out"),
+    "texts twice": ("{{ messages[0].content[0].text * 2 }}", "changes their order"),
+    "a private attribute": ("{{ messages.__class__.__mro__ }}", "unsafe"),
+    "a private name": ("{% set n = namespace(_x=1) %}", "private name"),
+    "no such thing": ("{{ messages[0].content.nothing.at_all }}", "no attribute"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSING)
+def test_templates_that_do_not_take_the_prompt(case: str) -> None:
+    template, text = REFUSING[case]
+    with pytest.raises(ValueError, match=text):
+        Chat(template, CHAT.tokens).pieces(PROMPTS["text"])
+
+
+def test_images_where_a_template_takes_text_only() -> None:
+    with pytest.raises(ValueError, match="does not take the prompt"):
+        Chat(CHATML, CHAT.tokens).ids(PROMPTS["images"])
+    placeholder = WHOLE.token_to_id("<|image_pad|>")
+    ids = Chat(CHATML, CHAT.tokens, image_id=placeholder).ids(PROMPTS["images"])
+    assert ids.count(placeholder) == 2
+
+
+def test_a_template_that_writes_another_number_of_placeholders() -> None:
+    twice = TEMPLATE.replace("<|image_pad|>", "<|image_pad|><|image_pad|>")
+    chat = Chat(twice, CHAT.tokens, image_id=WHOLE.token_to_id("<|image_pad|>"))
+    with pytest.raises(ValueError, match="4 placeholders for 2 images"):
+        chat.ids(PROMPTS["images"])
+
+
+def test_a_template_with_a_mistake() -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        Chat("{% if %}", CHAT.tokens)
+
+
+def test_neighbouring_texts_are_one_and_empty_ones_none() -> None:
+    split = Prompt("", (Text("Is "), Text("", data=True), Text("it", data=True), Text(" good?")))
+    assert CHAT.ids(split) == CHAT.ids(PROMPTS["text"])
+
+
+def test_json_and_dates_in_templates() -> None:
+    template = "{{ {'a': '<é>'} | tojson }}{{ strftime_now('%Y')[:2] }}{{ messages[0].content }}"
+    assert rendered(Chat(template, CHAT.tokens), PROMPTS["text"]) == '{"a": "<é>"}20Is it good?'
+
+
+FILES = bundle_files(WHOLE)
+TEMPLATE_FILES: dict[str, dict[str, str | bytes]] = {
+    "own file": {"chat_template.jinja": "T", "tokenizer_config.json": '{"chat_template": "U"}'},
+    "json": {"chat_template.json": '{"chat_template": "T"}'},
+    "tokenizer's": {"tokenizer_config.json": '{"chat_template": "T"}'},
+    "one of several": {
+        "tokenizer_config.json": json.dumps(
+            {
+                "chat_template": [
+                    {"name": "tools", "template": "U"},
+                    {"name": "default", "template": "T"},
+                ]
+            }
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("case", TEMPLATE_FILES)
+def test_where_templates_are_kept(case: str) -> None:
+    assert unpack(zipped(TEMPLATE_FILES[case])).template == "T"
+
+
+def test_what_a_bundle_says() -> None:
+    bundle = unpack(zipped({**FILES, "../../escape": "x", "/etc/passwd": "x"}))
+    assert set(bundle.files) == set(FILES)
+    assert bundle.image_id == WHOLE.token_to_id("<|image_pad|>")
+    assert bundle.stop_ids == (WHOLE.token_to_id("<|im_end|>"),)
+    assert bundle.special_texts == {"eos_token": "<|im_end|>"}
+    same = unpack(zipped(dict(reversed(FILES.items()))))
+    other = unpack(zipped({**FILES, "chat_template.jinja": "other"}))
+    assert bundle.digest == same.digest != other.digest
+
+
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "no zip": (b"no zip at all", "cannot be read"),
+    "cut": (zipped(FILES)[:-40], "cannot be read"),
+    "damaged": (zipped(FILES).replace(b"PK\x03\x04", b"PK\x03\x05", 1), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_archives_that_cannot_be_read(case: str) -> None:
+    archive, text = BROKEN[case]
+    with pytest.raises(ValueError, match=text):
+        unpack(archive)
+
+
+def test_an_archive_that_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("editjudge.panel.vllm.bundle.MAX_FILES", 1000)
+    assert MAX_FILES > 10**8
+    with pytest.raises(ValueError, match="exceed 1,000 bytes"):
+        unpack(zipped({"tokenizer.json": bytes(100_000)}))
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        ({}, r"no tokenizer\.json"),
+        ({"tokenizer.json": b"{}"}, "no chat template"),
+        ({"tokenizer.json": b"{}", "chat_template.jinja": b"T"}, "tokenizer"),
+        ({"tokenizer.json": b"{}", "tokenizer_config.json": b"[]"}, "not a JSON object"),
+    ],
+)
+def test_models_without_what_is_needed(files: dict[str, bytes], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Chat.of(Bundle(files))

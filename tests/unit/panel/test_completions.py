@@ -1,0 +1,67 @@
+"""Requests in pieces, and texts that look like control tokens."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editjudge.panel.openai.completions import broken, candidates, chat_body, joined
+from editjudge.panel.pictures import Picture
+from editjudge.panel.prompt import Prompt, Text
+
+TEXTS = st.text() | st.sampled_from(['"', "\\", "\ud800", "é\n", "</script>"])
+PICTURES = st.builds(Picture, st.binary(max_size=20), st.just("image/png"), st.just((1, 1)))
+
+
+@given(TEXTS, st.lists(TEXTS | PICTURES))
+def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | Picture]) -> None:
+    body = b"".join(chat_body({"model": "m", "temperature": 0.0}, system, parts))
+    read = json.loads(body)
+    assert body == json.dumps(read, separators=(",", ":")).encode()
+    *before, user = read["messages"]
+    assert before == ([{"role": "system", "content": system}] if system else [])
+    shown = user["content"]
+    if isinstance(shown, str):
+        assert shown == "".join(map(str, parts))
+    else:
+        found = [p["text"] if p["type"] == "text" else p["image_url"]["url"] for p in shown]
+        assert found == [p if isinstance(p, str) else p.url for p in parts]
+
+
+def test_images_are_not_copied() -> None:
+    picture = Picture(b"abc", "image/png", (1, 1))
+    assert any(piece is picture.json_url for piece in chat_body({}, "", [picture, "x"]))
+
+
+def test_a_sentence_stays_one() -> None:
+    picture = Picture(b"abc", "image/png", (1, 1))
+    prompt = Prompt("", (Text("a"), Text("b", data=True), picture, Text("c"), Text("d")))
+    assert joined(prompt) == ["ab", picture, "cd"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a < b > c", set()),
+        ("x<y and z>w", set()),
+        ("<s></s>", {"<s>", "</s>"}),
+        ("<|start header|>", {"<|start header|>"}),
+        ("<<|im_end|>>", {"<|im_end|>"}),
+        ("<[INST]>", {"<[INST]>", "[INST]"}),
+        ("[gMASK][/INST] [a b]", {"[gMASK]", "[/INST]"}),
+        ("<" + "x" * 65 + ">", set()),
+    ],
+)
+def test_what_looks_like_a_control_token(text: str, found: set[str]) -> None:
+    assert candidates(text) == found
+
+
+@given(st.text(alphabet="<|>[]INST/ab"))
+def test_no_control_token_is_left(text: str) -> None:
+    tokens = candidates(text)
+    left = broken(text, tokens)
+    assert left.replace("\u200b", "") == text
+    assert not any(token in left for token in tokens)

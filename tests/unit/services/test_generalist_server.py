@@ -1,0 +1,109 @@
+"""What is refused before vLLM is started, and what its log and the stack's state tell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from editjudge.client import with_local_stack
+from editjudge.config import Endpoint, GeneralistEndpoint, Settings, StackSettings
+from editjudge.errors import ConfigError
+from editjudge.local import LocalGeneralist, StackState, stack_lock, state_file
+from editjudge_services.runtime.generalist import (
+    VllmOptions,
+    check_model,
+    check_packages,
+    installed,
+    last_error,
+)
+from editjudge_services.runtime.supervisor import up
+
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "judge"
+    folder.mkdir()
+    for name in FILES:
+        (folder / name).touch()
+    return folder
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_folder_that_is_no_model(model: Path, name: str) -> None:
+    check_model(model)
+    (model / name).unlink()
+    with pytest.raises(ConfigError, match=f"has no .*{name.partition('.')[0][:6]}|has no weights"):
+        check_model(model)
+    with pytest.raises(ConfigError, match="no such folder"):
+        check_model(model / "elsewhere")
+
+
+def test_an_environment_without_vllm(model: Path, tmp_path: Path) -> None:
+    options = VllmOptions(Path(sys.executable), model)
+    with pytest.raises(ConfigError, match="has no vLLM"):
+        check_packages(options, installed(options.python))
+    with pytest.raises(ConfigError, match="no Python that runs"):
+        installed(tmp_path / "python")
+
+
+def test_an_environment_without_its_grpc_server(model: Path) -> None:
+    check_packages(VllmOptions(Path("python"), model), {"vllm": "0.32.0"})
+    with pytest.raises(ConfigError, match="smg-grpc-servicer"):
+        check_packages(VllmOptions(Path("python"), model, "grpc"), {"vllm": "0.32.0"})
+
+
+def test_mistakes_are_told_before_anything_starts(model: Path) -> None:
+    alone = StackSettings(triton=False)
+    with pytest.raises(ConfigError, match="nothing to start"):
+        up(alone)
+    with pytest.raises(ConfigError, match="EDITJUDGE_VLLM_PYTHON"):
+        up(alone.model_copy(update={"generalist": model}))
+
+
+ROOT_CAUSE = """\
+(EngineCore pid=7) ERROR 11-21 11:24:26 [core.py:1512] ValueError: no room for the cache
+(APIServer pid=3) ERROR 11-21 11:24:27 [async_llm.py:9] vllm.exceptions.EngineDeadError: see above
+(APIServer pid=3) RuntimeError: Engine core initialization failed. See root cause above.
+nanobind: leaked 4 instances!
+"""
+LOGS = {
+    "the cause, not its echo": (ROOT_CAUSE, "ValueError: no room for the cache"),
+    "arguments": ("usage: x\napi_server.py: error: unrecognized arguments: --no\n", "--no"),
+    "no error": ("INFO one\nINFO two\n", "INFO two"),
+    "nothing": ("", "no output"),
+}
+
+
+@pytest.mark.parametrize("case", LOGS)
+def test_the_last_error_of_a_log(case: str, tmp_path: Path) -> None:
+    text, expected = LOGS[case]
+    log = tmp_path / "vllm.log"
+    log.write_text(text)
+    assert expected in last_error(log)
+
+
+def test_a_running_stack_is_bound_where_nothing_is_configured(tmp_path: Path) -> None:
+    local = LocalGeneralist(pid=1, url="http://127.0.0.1:9/v1", model="judge", log=tmp_path / "v")
+    state = StackState(
+        pid=1, grpc="", http="", metrics="", log=tmp_path / "t", started=0, generalist=local
+    )
+    state_file().parent.mkdir(parents=True, exist_ok=True)
+    with stack_lock():
+        state_file().write_text(state.model_dump_json())
+        bound = with_local_stack(Settings())
+        assert bound.endpoints == {}
+        assert bound.generalists == {"judge": GeneralistEndpoint(url=local.url, model="judge")}
+
+        mine = Settings(generalists={"judge": GeneralistEndpoint(url="https://api.example/v1")})
+        assert with_local_stack(mine).generalists == mine.generalists
+        both = state.model_copy(update={"grpc": "grpc://127.0.0.1:8"})
+        state_file().write_text(both.model_dump_json())
+        assert [e.url for e in with_local_stack(mine).endpoints.values()] == [both.grpc]
+        elsewhere = Settings(endpoints={"gpu": Endpoint(url="grpc://gpu:8001")})
+        assert with_local_stack(elsewhere).endpoints == elsewhere.endpoints
+        assert set(with_local_stack(elsewhere).generalists) == {"judge"}
+    assert with_local_stack(Settings()) == Settings()
