@@ -87,8 +87,9 @@ def usage_text(usage: Mapping[str, float]) -> str:
     prompt, cached = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
     share = f" ({cached / prompt:.0%} from the server's cache)" if prompt else ""
     cost = f", cost {usage['cost']:.4g}" if "cost" in usage else ""
+    calls = usage.get("calls", 0)
     return (
-        f"{usage.get('calls', 0):.0f} calls, {prompt:,.0f} prompt tokens{share}, "
+        f"{calls:.0f} call{'' if calls == 1 else 's'}, {prompt:,.0f} prompt tokens{share}, "
         f"{usage.get('completion_tokens', 0):,.0f} generated{cost}"
     )
 

@@ -16,14 +16,13 @@ import numpy as np
 from editjudge.errors import Abstained
 from editjudge.images import RGB
 from editjudge.panel.contracts import AESTHETICS
+from editjudge.prompts.originals import originals
 
 from ..runtime.lmm import Backend, Lmm, image_part, read_prompts, text_part
 from ..runtime.specialist import Outputs, Request, Specialist
 from ..zoo.artefact import Precision, digest_of
 
-PROMPTS = {
-    "artimuse_question.txt": "44add3d4d8e19034638648cf932161dde5dbc191851afac8e6d019cef7d5d6ad"
-}
+PROMPTS = originals()["artimuse"].texts
 # Levels 0..100 are written as two letters: aa..az, ca..cy, da..dy, ea..ey.
 LEVELS = tuple(
     first + second

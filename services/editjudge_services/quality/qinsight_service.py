@@ -14,15 +14,13 @@ import numpy as np
 from editjudge.errors import Abstained
 from editjudge.images import RGB
 from editjudge.panel.contracts import QUALITY
+from editjudge.prompts.originals import originals
 
 from ..runtime.lmm import Backend, Lmm, image_part, read_prompts, text_part
 from ..runtime.specialist import Outputs, Request, Specialist
 from ..zoo.artefact import Precision, digest_of
 
-PROMPTS = {
-    "q_insight_system.txt": "89e8be09d8ba0f3759eb79471ef87c2cf6797879a6d4e8e4772ec877a263e593",
-    "q_insight_question.txt": "989feae90619746e3617646ee40c00ceed55b10784ccf3e1b914b760bbac3ad5",
-}
+PROMPTS = originals()["qinsight"].texts
 LOWEST, HIGHEST = 1.0, 5.0
 MAX_TOKENS = 1024
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)

@@ -24,6 +24,7 @@ from urllib3.util.retry import Retry
 
 from editjudge.errors import Abstained, ConfigError
 from editjudge.images import RGB
+from editjudge.prompts.originals import prompts_dir
 
 from .specialist import Unavailable
 
@@ -36,7 +37,8 @@ class Backend(BaseSettings):
     Attributes:
         url: Base address of vLLM's OpenAI-compatible API, ending in `/v1`.
         model: The name it serves the weights under.
-        prompts: Folder with the authors' prompt files.
+        prompts: Folder with the authors' prompt files; by default where `editjudge prompts
+            import` keeps them.
         timeout: Seconds for one reply.
         concurrency: Calls in flight.
     """
@@ -44,7 +46,7 @@ class Backend(BaseSettings):
     model_config = SettingsConfigDict(extra="ignore")
     url: str = ""
     model: str = ""
-    prompts: Path = Path("prompts")
+    prompts: Path = Path()
     timeout: float = Field(default=120.0, gt=0)
     concurrency: int = Field(default=16, ge=1)
 
@@ -67,6 +69,8 @@ class Backend(BaseSettings):
                 f"EDITJUDGE_{name}_URL={backend.url!r} EDITJUDGE_{name}_MODEL={backend.model!r}",
                 "give an http(s) address ending in /v1 and the model's name there",
             )
+        if "prompts" not in backend.model_fields_set:
+            return backend.model_copy(update={"prompts": prompts_dir() / name.lower()})
         return backend
 
 
@@ -83,7 +87,7 @@ def read_prompts(folder: Path, digests: Mapping[str, str]) -> dict[str, str]:
     for name, digest in digests.items():
         path = folder / name
         if not path.is_file():
-            raise RuntimeError(f"the prompt {path} is missing: supply the authors' text")
+            raise RuntimeError(f"the prompt {path} is missing: editjudge prompts import")
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != digest:
             raise RuntimeError(f"the prompt {path} is not the authors': its sha256 is not {digest}")

@@ -1,0 +1,184 @@
+"""`score --generalist` and what goes with it, against a scripted judge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..contract.scripted_openai import Fault, ScriptedOpenAi, reply
+from .conftest import Command, Ran
+
+GENERIC = {
+    "core.instruction_following": 0.875,
+    "core.blending_naturalness": 0.875,
+    "core.editing_artifacts": 0.875,
+    "core.physical_plausibility": 0.8,
+    "core.composition_and_interaction": 0.8,
+}
+QUESTIONS = [f"Is part {i} of {{}} right?" for i in range(5)]
+
+
+class Judge(ScriptedOpenAi):
+    """Says excellent or good, writes five questions, and answers the first of them with no."""
+
+    def said(self) -> dict[str, Any]:
+        text = json.dumps(self.requests[-1]["messages"])
+        if "have not seen the result" in text:
+            about = "balance" if "balanced" in text else "light"
+            questions = {"questions": [one.format(about) for one in QUESTIONS]}
+            return reply(json.dumps(questions))
+        sure = {"No": 0.9, "Yes": 0.1} if "part 0" in text else {"Yes": 0.9, "No": 0.1}
+        levels = {"excellent": 0.5, "good": 0.5}
+        self.probabilities = levels if "excellent:" in text else sure
+        return super().said()
+
+
+@pytest.fixture
+def score(command: Command, photo_file: Path) -> Any:
+    """`editjudge score --json` of one edit by a scripted judge."""
+
+    async def run(server: ScriptedOpenAi, *options: str | Path, **variables: str) -> Ran:
+        async with server.serving() as url:
+            arguments = ["--source", photo_file, "--edited", photo_file, "--instruction", "red"]
+            flags = [flag.format(url) if isinstance(flag, str) else flag for flag in options]
+            return await asyncio.to_thread(command, "score", *arguments, *flags, **variables)
+
+    return run
+
+
+def values(ran: Ran) -> dict[str, float]:
+    return {v["dimension"]: v["value"] for v in ran.json["verdicts"] if v["status"] == "scored"}
+
+
+async def test_every_generic_dimension_is_scored_and_no_call_made_twice(
+    score: Any, tmp_path: Path
+) -> None:
+    server = Judge(models=("tiny-untrained",), answers_as="tiny-untrained")
+    dimensions = [part for name in GENERIC for part in ("--dimension", name)]
+    ledger = tmp_path / "ledger.sqlite"
+    asked = [*dimensions, "--generalist", "{}", "--ledger", ledger, "--json"]
+    first = await score(server, *asked)
+    assert first.code == 0, first.err
+    assert values(first) == pytest.approx(GENERIC)
+    for verdict in first.json["verdicts"]:
+        assert verdict["untrained"] is True
+        assert verdict["prompts"] == "own"
+        assert "generalist.judge:tiny-untrained(" in verdict["signature"]
+    made = 3 + 2 + 2 * len(QUESTIONS)
+    assert first.json["usage"]["calls"] == made
+    assert len(server.requests) == made + 1, "one more asks whether it tells probabilities"
+
+    port_free = await score(server, *asked)
+    assert port_free.code == 0, port_free.err
+    assert values(port_free) == values(first)
+    assert port_free.json["usage"]["calls"] == 0
+    assert len(server.requests) == made + 2
+
+
+async def test_the_table_says_whose_words_and_what_it_took(score: Any) -> None:
+    ran = await score(Judge(), "--dimension", "core.editing_artifacts", "--generalist", "{}")
+    assert ran.code == 0, ran.err
+    assert "prompts in own words: core.editing_artifacts" in ran.out
+    assert "the generalist took 1 call, 100 prompt tokens" in ran.out
+
+
+async def test_a_failing_judge_costs_its_dimensions_only(score: Any) -> None:
+    server = ScriptedOpenAi(Fault(400, {"error": {"message": "no"}}))
+    ran = await score(
+        server, "--dimension", "core.editing_artifacts", "--dimension", "core.psnr.source.whole",
+        "--generalist", "{}", "--json",
+    )  # fmt: skip
+    assert ran.code == 3
+    assert list(values(ran)) == ["core.psnr.source.whole"]
+
+
+async def test_another_model_that_answers_is_a_failure(score: Any) -> None:
+    server = Judge(answers_as="another")
+    ran = await score(
+        server, "--dimension", "core.editing_artifacts", "--generalist", "{}", "--json"
+    )
+    assert ran.code == 3
+    assert "'another' answered" in ran.json["verdicts"][0]["reason"]
+
+
+async def test_a_key_is_sent_and_shown_nowhere(
+    score: Any, command: Command, photo_file: Path, tmp_path: Path
+) -> None:
+    server = Judge()
+    async with server.serving() as url:
+        config = tmp_path / "editjudge.toml"
+        config.write_text(
+            f'[generalists.judge]\nurl = "{url}"\napi_key = {{ env = "KEY" }}\n'
+            "price = { input = 1000, output = 1000 }\n"
+        )
+        given = ["--source", photo_file, "--edited", photo_file, "--instruction", "x"]
+        ran = await asyncio.to_thread(
+            command, "score", *given, "--config", config, "--dimension", "core.editing_artifacts",
+            "--max-cost", "5", "--json", KEY="sk-very-secret",
+        )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert server.headers[-1]["authorization"] == "Bearer sk-very-secret"
+    assert "sk-very-secret" not in ran.out + ran.err
+    assert ran.json["usage"]["cost"] == pytest.approx(0.101)
+
+
+async def test_doctor_asks_a_generalist(command: Command) -> None:
+    async with Judge().serving() as url:
+        ran = await asyncio.to_thread(command, "doctor", "--generalist", url, "--json")
+    assert ran.code == 0, ran.out
+    assert ran.json[0]["service"] == "generalist.judge"
+    assert ran.json[0]["answer"] == "choices by the probabilities it lists"
+
+
+async def test_doctor_tells_of_missing_probabilities(command: Command) -> None:
+    async with ScriptedOpenAi(reply("Yes")).serving() as url:
+        ran = await asyncio.to_thread(command, "doctor", "--generalist", url)
+    assert ran.code == 1
+    assert "it tells no probabilities" in ran.out
+    assert "logprobs" in ran.out
+
+
+def test_images_do_not_leave_without_consent(command: Command, photo_file: Path) -> None:
+    ran = command(
+        "score", "--source", photo_file, "--edited", photo_file, "--instruction", "x",
+        "--dimension", "core.editing_artifacts", "--json",
+        "--generalist", "https://judge.example.com/v1",
+    )  # fmt: skip
+    assert ran.code == 0
+    assert ran.json["verdicts"][0]["kind"] == "not_served"
+    assert "send_images = true" in ran.json["verdicts"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--generalist", "ftp://x"], "http(s)://host:port/v1"),
+        (["--generalist", "http://127.0.0.1:1"], "http(s)://host:port/v1"),
+        (["--repeats", "3"], "give --generalist URL"),
+        (["--max-cost", "1", "--generalist", "http://127.0.0.1:1/v1"], "has no price"),
+    ],
+)
+def test_flags_that_cannot_be_used(
+    command: Command, photo_file: Path, flags: list[str], message: str
+) -> None:
+    ran = command("score", "--source", photo_file, "--edited", photo_file,
+                  "--instruction", "x", *flags)  # fmt: skip
+    assert ran.code == 2
+    assert message in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_prompts_are_listed_and_imported(command: Command, tmp_path: Path) -> None:
+    ran = command("list", "prompts", "--json")
+    assert "core/instruction_following" in {one["name"] for one in ran.json["own"]}
+    assert {one["prompts"] for one in ran.json["originals"]} >= {"qinsight", "artimuse"}
+    shown = command("list", "prompts", "--text")
+    assert shown.code == 0
+    assert "What the editor was told" in shown.out
+    absent = command("prompts", "import", "qinsight", "--from", tmp_path)
+    assert absent.code == 2
+    assert "does not hold q_insight_system.txt" in absent.err
