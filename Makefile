@@ -3,14 +3,19 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+# vLLM wants other versions of numpy and protobuf, so it has an environment of its own.
+VLLM_VENV := .venv-vllm
 
-.PHONY: demo test lint types unit contract integration e2e browser wheel format config perf clean
+.PHONY: demo test test-vllm lint types unit contract integration e2e browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
 
 test: lint types unit contract integration e2e
-	@echo "left out: browser tests (make browser; needs chromium)"
+	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm)"
+
+test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
+	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -54,6 +59,14 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[serve,dev]'
 	$(PIP) install -c constraints.txt --no-deps pypiqe lpips
 	@touch $@ $(VENV)/.serve
+
+# Everything is pinned and nothing is resolved: see the head of the list.
+$(VLLM_VENV)/.vllm: tests/vllm/requirements.txt tests/vllm/torchvision_shim.py | $(VENV)/bin/python
+	$(BIN)/python -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check -q install --no-deps -r tests/vllm/requirements.txt
+	site=$$($(VLLM_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	  cp tests/vllm/torchvision_shim.py "$$site" && echo "import torchvision_shim" > "$$site/torchvision_shim.pth"
+	@touch $@
 
 clean:
 	rm -rf out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

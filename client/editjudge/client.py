@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 
 from .benchmarks.registry import dimensions as all_dimensions
 from .benchmarks.registry import select
-from .config import Settings, load_settings
+from .config import GeneralistEndpoint, Settings, load_settings
 from .dimension import Dimension
 from .images import ImageLike, Mask, load_image, load_mask
 from .item import Edit, Item
@@ -159,10 +159,19 @@ def score(
 
 
 def with_local_stack(settings: Settings) -> Settings:
-    """The settings, with a running local stack as endpoint where none is configured."""
-    if settings.endpoints or (stack := running_stack()) is None:
+    """The settings, with what a running local stack has where nothing is configured.
+
+    Its Triton becomes the endpoint, and its vLLM the generalist `judge`.
+    """
+    missing = not settings.endpoints or not settings.generalists
+    if not missing or (stack := running_stack()) is None:
         return settings
-    return settings.at(stack.grpc)
+    if not settings.endpoints and stack.grpc:
+        settings = settings.at(stack.grpc)
+    if not settings.generalists and (local := stack.generalist):
+        judge_ = GeneralistEndpoint(url=local.url, model=local.model)
+        settings = settings.model_copy(update={"generalists": {"judge": judge_}})
+    return settings
 
 
 def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:

@@ -216,6 +216,12 @@ class StackSettings(BaseModel):
         metrics_port: Prometheus metrics.
         precision: Of the exported models to serve.
         startup_timeout: Seconds until every model must be ready.
+        triton: Whether to start Triton at all; without it only the generalist runs.
+        generalist: Folder of a multimodal LLM for vLLM to serve; none by default.
+        generalist_protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
+        generalist_port: 0 means a free port.
+        generalist_args: Further arguments for vLLM, for example `--dtype=float32`.
+        generalist_timeout: Seconds until the generalist must be ready.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -225,6 +231,12 @@ class StackSettings(BaseModel):
     metrics_port: int = Field(default=0, ge=0, le=65535)
     precision: Literal["fp32", "fp16", "bf16"] = "fp32"
     startup_timeout: float = Field(default=120.0, gt=0)
+    triton: bool = True
+    generalist: Path | None = None
+    generalist_protocol: Literal["http", "grpc"] = "http"
+    generalist_port: int = Field(default=0, ge=0, le=65535)
+    generalist_args: tuple[str, ...] = ()
+    generalist_timeout: float = Field(default=600.0, gt=0)
 
 
 class Settings(BaseSettings):

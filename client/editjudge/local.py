@@ -14,16 +14,35 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 
+class LocalGeneralist(BaseModel):
+    """The vLLM of a local stack.
+
+    Attributes:
+        pid: Of its process and process group.
+        url: `http://127.0.0.1:port/v1`, or `grpc://127.0.0.1:port`.
+        model: The name it serves the model under.
+        log: Its log file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    pid: int
+    url: str
+    model: str
+    log: Path
+
+
 class StackState(BaseModel):
     """What the supervisor of a local stack writes down.
 
     Attributes:
         pid: Of the supervisor.
-        grpc: Address for the client, `grpc://127.0.0.1:port`.
+        grpc: Address for the client, `grpc://127.0.0.1:port`; "" without Triton, like the
+            other two.
         http: Triton's HTTP address: health and models.
         metrics: Prometheus metrics of Triton.
-        log: Triton's log file.
+        log: Triton's log file, or the supervisor's own.
         started: Seconds since the epoch.
+        generalist: Of `editjudge up --generalist`; None without it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -33,6 +52,13 @@ class StackState(BaseModel):
     metrics: str
     log: Path
     started: float
+    generalist: LocalGeneralist | None = None
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Addresses for clients: Triton's, then vLLM's."""
+        vllm = self.generalist.url if self.generalist else ""
+        return tuple(filter(None, (self.grpc, vllm)))
 
 
 def state_dir() -> Path:

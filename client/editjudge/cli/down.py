@@ -16,5 +16,5 @@ def command() -> int:
     from editjudge_services.runtime.supervisor import down
 
     state = down()
-    click.echo(f"ended {state.grpc}" if state else "no local stack is running")
+    click.echo(f"ended {' and '.join(state.urls)}" if state else "no local stack is running")
     return 0

@@ -7,6 +7,7 @@ import time
 
 import click
 
+from ..client import with_local_stack
 from ..config import load_settings
 from ..local import running_stack
 from ..panel import Panel
@@ -22,14 +23,18 @@ def command(as_json: bool) -> int:
     if state is None:
         click.echo(dumps({"running": False}) if as_json else "no local stack is running")
         return 1
-    services, problem = asyncio.run(_services(state.grpc))
+    services, problem = asyncio.run(_services())
     seconds = max(0.0, time.time() - state.started)
     if as_json:
         shown = {"running": True, **state.model_dump(mode="json"), "uptime_seconds": seconds}
         click.echo(dumps({**shown, "services": services, "problem": problem}))
         return 1 if problem else 0
     click.echo(f"running for {seconds:.0f} s, pid {state.pid}")
-    click.echo(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
+    if state.grpc:
+        click.echo(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
+    if state.generalist:
+        click.echo(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
+        click.echo(f"  vLLM log {state.generalist.log}")
     click.echo(f"  log      {state.log}")
     for name, identity in services.items():
         click.echo(f"  {name:<14} {identity}")
@@ -38,6 +43,14 @@ def command(as_json: bool) -> int:
     return 1 if problem else 0
 
 
-async def _services(url: str) -> tuple[dict[str, str], str]:
-    async with Panel(load_settings().at(url)) as panel:
+async def _services() -> tuple[dict[str, str], str]:
+    # The stack's own, whatever else is configured; asking for names costs nothing.
+    alone: dict[str, object] = {
+        "endpoints": {},
+        "generalists": {},
+        "max_cost": None,
+        "ledger": None,
+    }
+    settings = with_local_stack(load_settings().model_copy(update=alone))
+    async with Panel(settings) as panel:
         return panel.identities(), "; ".join(panel.problems.values())

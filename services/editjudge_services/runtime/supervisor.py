@@ -1,6 +1,6 @@
-"""The background process of `editjudge up`: keeps one Triton server alive.
+"""The background process of `editjudge up`: keeps Triton and vLLM alive.
 
-It holds the stack's lock while it lives, writes where the server is, and starts the
+It holds the stack's lock while it lives, writes where the servers are, and starts a
 server again, on the same ports, should it end.
 """
 
@@ -13,14 +13,24 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from filelock import Timeout
 
 from editjudge.config import StackSettings
-from editjudge.errors import EditjudgeError, MissingExtra, StackError
-from editjudge.local import StackState, running_stack, stack_lock, state_dir, state_file
+from editjudge.errors import ConfigError, EditjudgeError, MissingExtra, StackError
+from editjudge.local import (
+    LocalGeneralist,
+    StackState,
+    running_stack,
+    stack_lock,
+    state_dir,
+    state_file,
+)
 
+from .generalist import VllmOptions, VllmServer, check_model, check_packages, installed
 from .launcher import TritonServer, serve_extra_installed
 
 log = logging.getLogger(__name__)
@@ -28,29 +38,59 @@ _MAX_RESTARTS = 5
 _HEALTHY_SECONDS = 60.0
 
 
-def up(settings: StackSettings) -> StackState:
+class Server(Protocol):
+    """What is kept alive."""
+
+    log: Path
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
+def up(settings: StackSettings, vllm_python: Path | None = None) -> StackState:
     """Start the local stack in the background and wait until it is ready.
 
+    Args:
+        vllm_python: Of the environment that has vLLM; needed for a generalist.
+
     Raises:
+        ConfigError: there is nothing to start, no vLLM, or no model in the folder.
         StackError: one runs already (the message has its address), or it does not start.
         MissingExtra: its packages are not installed.
     """
-    if not serve_extra_installed():
-        raise MissingExtra("the local stack", "serve")
+    _check(settings, vllm_python)
     if (running := running_stack()) is not None:
-        raise StackError(f"a local stack runs already at {running.grpc}", "editjudge down ends it")
+        where = " and ".join(running.urls)
+        raise StackError(f"a local stack runs already at {where}", "editjudge down ends it")
     folder = state_dir()
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "supervisor.log"
     with output.open("wb") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own command line
-            [sys.executable, "-m", __name__, settings.model_dump_json()],
+            [sys.executable, "-m", __name__, settings.model_dump_json(), str(vllm_python or "")],
             stdout=stream,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-    end = time.monotonic() + settings.startup_timeout + 10
+    try:
+        return _ready(process, output, settings)
+    except BaseException:  # also on Ctrl-C: a stack half started has no state to end it by
+        process.terminate()
+        raise
+
+
+def _ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettings) -> StackState:
+    patience = settings.startup_timeout if settings.triton else 0.0
+    if settings.generalist:
+        patience = max(patience, settings.generalist_timeout)
+    end = time.monotonic() + patience + 10
     while time.monotonic() < end:
         if (state := running_stack()) is not None and state.pid == process.pid:
             return state
@@ -58,8 +98,35 @@ def up(settings: StackSettings) -> StackState:
             lines = output.read_text(errors="replace").strip().splitlines()
             raise StackError(lines[-1] if lines else "the supervisor ended without a word")
         time.sleep(0.05)
-    process.terminate()
     raise StackError(f"the local stack is not ready in time, see {output}")
+
+
+def _check(settings: StackSettings, vllm_python: Path | None) -> None:
+    """Find mistakes here, where the message goes to the user."""
+    if not settings.triton and settings.generalist is None:
+        raise ConfigError("there is nothing to start", "give --generalist, or leave Triton on")
+    if settings.triton and not serve_extra_installed():
+        raise MissingExtra("the local stack", "serve")
+    if settings.generalist is not None:
+        options = _options(settings, vllm_python)
+        check_model(options.model)
+        check_packages(options, installed(options.python))
+
+
+def _options(settings: StackSettings, vllm_python: Path | None) -> VllmOptions:
+    if vllm_python is None:
+        raise ConfigError(
+            "no Python with vLLM is known",
+            "set vllm_python (EDITJUDGE_VLLM_PYTHON) to the Python of an environment with vLLM",
+        )
+    return VllmOptions(
+        python=vllm_python.expanduser().absolute(),
+        model=(settings.generalist or Path()).expanduser().resolve(),
+        protocol=settings.generalist_protocol,
+        port=settings.generalist_port,
+        arguments=settings.generalist_args,
+        startup_timeout=settings.generalist_timeout,
+    )
 
 
 def down() -> StackState | None:
@@ -69,20 +136,21 @@ def down() -> StackState | None:
         return None
     os.kill(state.pid, signal.SIGTERM)
     try:
-        with stack_lock().acquire(timeout=20):
+        with stack_lock().acquire(timeout=40):
             pass
     except Timeout:
-        # It leads its own process group: whatever it started goes with it.
+        # It leads its own process group: whatever it started goes with it, but for vLLM,
+        # which leads one too and ends with it.
         os.killpg(state.pid, signal.SIGKILL)
     state_file().unlink(missing_ok=True)
     return state
 
 
-def supervise(settings: StackSettings) -> None:
+def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
     """Run the stack until SIGTERM.
 
     Raises:
-        StackError: another supervisor holds the lock, or the server does not start.
+        StackError: another supervisor holds the lock, or a server does not start.
     """
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -92,44 +160,71 @@ def supervise(settings: StackSettings) -> None:
     except Timeout:
         raise StackError("another local stack is starting or running") from None
     with lock:
-        triton_log = state_dir() / "triton.log"
-        triton_log.unlink(missing_ok=True)
-        state_file().unlink(missing_ok=True)
-        server = TritonServer(triton_log, settings)
+        folder = state_dir()
+        for name in ("triton.log", "vllm.log", state_file().name):
+            (folder / name).unlink(missing_ok=True)
+        triton = TritonServer(folder / "triton.log", settings) if settings.triton else None
+        vllm = None
+        if settings.generalist is not None:
+            vllm = VllmServer(folder / "vllm.log", _options(settings, vllm_python))
+        servers: list[Server] = [one for one in (vllm, triton) if one is not None]
         try:
-            server.start()
-            _write(_state(server, triton_log))
-            _keep_alive(server, stopping)
+            # vLLM takes much longer, so it begins first and is waited for last.
+            if vllm is not None:
+                vllm.spawn()
+            if triton is not None:
+                triton.start()
+            if vllm is not None:
+                vllm.wait_until_ready(stopping)
+            started = time.time()
+
+            def tell() -> None:
+                _write(_state(triton, vllm, started))
+
+            tell()
+            _keep_alive(servers, stopping, tell)
         finally:
-            server.stop()
+            for server in servers:
+                server.stop()
             state_file().unlink(missing_ok=True)
 
 
-def _keep_alive(server: TritonServer, stopping: threading.Event) -> None:
-    restarts = 0
-    since = time.monotonic()
+def _keep_alive(
+    servers: Sequence[Server], stopping: threading.Event, tell: Callable[[], None]
+) -> None:
+    restarts = [0] * len(servers)
+    since = [time.monotonic()] * len(servers)
     while not stopping.wait(0.5):
-        if server.alive():
-            continue
-        if time.monotonic() - since > _HEALTHY_SECONDS:
-            restarts = 0
-        restarts += 1
-        if restarts > _MAX_RESTARTS:
-            raise StackError(f"tritonserver ended {restarts} times in a row, see {server.log}")
-        log.warning("tritonserver ended; starting it again (%d)", restarts)
-        server.stop()
-        server.start()
-        since = time.monotonic()
+        for i, server in enumerate(servers):
+            if server.alive():
+                continue
+            if time.monotonic() - since[i] > _HEALTHY_SECONDS:
+                restarts[i] = 0
+            restarts[i] += 1
+            name = server.log.stem
+            if restarts[i] > _MAX_RESTARTS:
+                raise StackError(f"{name} ended {restarts[i]} times in a row, see {server.log}")
+            log.warning("%s ended; starting it again (%d)", name, restarts[i])
+            server.stop()
+            server.start()
+            tell()  # its process has another id now
+            since[i] = time.monotonic()
 
 
-def _state(server: TritonServer, triton_log: Path) -> StackState:
+def _state(triton: TritonServer | None, vllm: VllmServer | None, started: float) -> StackState:
+    generalist = None
+    if vllm is not None:
+        generalist = LocalGeneralist(
+            pid=vllm.pid, url=vllm.url, model=vllm.served_name, log=vllm.log
+        )
     return StackState(
         pid=os.getpid(),
-        grpc=server.url,
-        http=server.http_url,
-        metrics=server.metrics_url,
-        log=triton_log,
-        started=time.time(),
+        grpc=triton.url if triton else "",
+        http=triton.http_url if triton else "",
+        metrics=triton.metrics_url if triton else "",
+        log=triton.log if triton else state_dir() / "supervisor.log",
+        started=started,
+        generalist=generalist,
     )
 
 
@@ -141,10 +236,11 @@ def _write(state: StackState) -> None:
 
 
 def main() -> None:
-    """Entry of the background process: the settings are its only argument."""
+    """Entry of the background process: its arguments are the settings and vLLM's Python."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        supervise(StackSettings.model_validate_json(sys.argv[1]))
+        python = Path(sys.argv[2]) if sys.argv[2] else None
+        supervise(StackSettings.model_validate_json(sys.argv[1]), python)
     except EditjudgeError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(error.exit_code) from error

@@ -1,0 +1,259 @@
+"""Tiny checkpoints with random weights, of the architectures that judges have.
+
+Float32, seeded, and spread so that different images give visibly different answers. The
+image processors' size limits let images of 56 or 64 pixels a side through unresized, so that
+both sides of a comparison see the same pixels, whichever library they resize with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transformers import (
+    InternVLConfig,
+    InternVLForConditionalGeneration,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+)
+
+from editjudge_services.aesthetics.artimuse_service import LEVELS
+from editjudge_services.zoo.torch_tools import spread
+
+from .vocabulary import INTERN_SPECIAL, QWEN_SPECIAL, SPLIT, WHOLE, tokenizer
+
+MAX_POSITION = 8192
+INTERN_SIDE = 56
+_SEED = 11
+_QWEN_IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
+_QWEN_VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
+
+
+def make_qwen3(folder: Path) -> Path:
+    """Qwen3-VL whose tokenizer keeps every label whole."""
+    return _qwen3(folder / "qwen3-vl-whole-untrained", WHOLE)
+
+
+def make_qwen3_split(folder: Path) -> Path:
+    """Qwen3-VL whose tokenizer splits `excellent` and `poor`, as Qwen's own does."""
+    return _qwen3(folder / "qwen3-vl-split-untrained", SPLIT)
+
+
+def make_qinsight(folder: Path) -> Path:
+    """Qwen2.5-VL, which Q-Insight is."""
+    tokens = tokenizer(WHOLE, QWEN_SPECIAL, _template(_QWEN_IMAGE, _QWEN_VIDEO))
+    config = Qwen2_5_VLConfig(
+        text_config=dict(
+            **_text(tokens),
+            num_hidden_layers=2,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [8, 4, 4]},
+        ),
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 14,
+            "out_hidden_size": 64,
+            "window_size": 56,
+            "fullatt_block_indexes": [1],
+        },
+        **_qwen_ids(tokens),
+    )
+    return _save(
+        folder / "q-insight-untrained",
+        Qwen2_5_VLForConditionalGeneration(config),
+        tokens,
+        "Qwen2_5_VLProcessor",
+        _qwen_images(14),
+        _qwen_images(14) | {"video_processor_type": "Qwen2VLVideoProcessor"},
+    )
+
+
+def make_artimuse(folder: Path) -> Path:
+    """InternVL in transformers' layout; the levels 0..100 are tokens, and one tile an image."""
+    image = "<IMG_CONTEXT>"
+    named = {
+        "start_image_token": "<img>",
+        "end_image_token": "</img>",
+        "context_image_token": image,
+        "video_token": "<video>",
+    }
+    levels = [(level,) for level in LEVELS]
+    tokens = tokenizer(levels, INTERN_SPECIAL, _template(f"{image}\n", "<video>\n"), named)
+    config = InternVLConfig(
+        vision_config={
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 64,
+            "image_size": [INTERN_SIDE, INTERN_SIDE],
+            "patch_size": [14, 14],
+            "use_absolute_position_embeddings": True,
+        },
+        text_config=dict(model_type="qwen2", num_hidden_layers=2, **_text(tokens)),
+        image_token_id=tokens.convert_tokens_to_ids(image),
+        image_seq_length=(INTERN_SIDE // 14) ** 2 // 4,
+        downsample_ratio=0.5,
+        tie_word_embeddings=False,
+    )
+    images = {
+        "image_processor_type": "GotOcr2ImageProcessor",
+        "size": {"height": INTERN_SIDE, "width": INTERN_SIDE},
+        "crop_to_patches": False,
+        "min_patches": 1,
+        "max_patches": 1,
+        "image_mean": [0.485, 0.456, 0.406],
+        "image_std": [0.229, 0.224, 0.225],
+        **_STEPS,
+    }
+    videos = {key: images[key] for key in ("size", "image_mean", "image_std")} | {
+        "video_processor_type": "InternVLVideoProcessor"
+    }
+    return _save(
+        folder / "artimuse-untrained",
+        InternVLForConditionalGeneration(config),
+        tokens,
+        "InternVLProcessor",
+        images,
+        videos,
+        image_seq_length=config.image_seq_length,
+    )
+
+
+MAKERS: dict[str, Callable[[Path], Path]] = {
+    "whole": make_qwen3,
+    "split": make_qwen3_split,
+    "qinsight": make_qinsight,
+    "artimuse": make_artimuse,
+}
+
+_STEPS: dict[str, Any] = {
+    "do_convert_rgb": True,
+    "do_resize": True,
+    "resample": 3,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+}
+
+
+def _qwen3(folder: Path, words: tuple[tuple[str, ...], ...]) -> Path:
+    tokens = tokenizer(words, QWEN_SPECIAL, _template(_QWEN_IMAGE, _QWEN_VIDEO))
+    config = Qwen3VLConfig(
+        text_config=dict(
+            **_text(tokens),
+            num_hidden_layers=3,
+            head_dim=32,
+            rope_parameters={
+                "rope_type": "default",
+                "rope_theta": 5e6,
+                "mrope_section": [8, 4, 4],
+                "mrope_interleaved": True,
+            },
+        ),
+        vision_config={
+            "depth": 3,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 16,
+            "out_hidden_size": 64,
+            "num_position_embeddings": 64,
+            "deepstack_visual_indexes": [0, 1, 2],
+        },
+        **_qwen_ids(tokens),
+    )
+    return _save(
+        folder,
+        Qwen3VLForConditionalGeneration(config),
+        tokens,
+        "Qwen3VLProcessor",
+        _qwen_images(16),
+        _qwen_images(16) | {"video_processor_type": "Qwen3VLVideoProcessor"},
+    )
+
+
+def _text(tokens: PreTrainedTokenizerFast) -> dict[str, Any]:
+    return {
+        "vocab_size": len(tokens),
+        # Heads of 32: the smallest that vLLM's attention on a CPU has.
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": MAX_POSITION,
+        "bos_token_id": tokens.pad_token_id,
+        "eos_token_id": tokens.eos_token_id,
+        "pad_token_id": tokens.pad_token_id,
+    }
+
+
+def _qwen_ids(tokens: PreTrainedTokenizerFast) -> dict[str, Any]:
+    number = tokens.convert_tokens_to_ids
+    return {
+        "image_token_id": number("<|image_pad|>"),
+        "video_token_id": number("<|video_pad|>"),
+        "vision_start_token_id": number("<|vision_start|>"),
+        "vision_end_token_id": number("<|vision_end|>"),
+        "tie_word_embeddings": False,
+    }
+
+
+def _qwen_images(patch: int) -> dict[str, Any]:
+    side = 2 * patch
+    return {
+        "image_processor_type": "Qwen2VLImageProcessor",
+        "patch_size": patch,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "size": {"shortest_edge": side * side, "longest_edge": 64 * side * side},
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+        **_STEPS,
+    }
+
+
+def _template(image: str, video: str) -> str:
+    """ChatML with placeholders for media: our own."""
+    return (
+        "{%- for message in messages -%}"
+        "{{ '<|im_start|>' + message.role + '\\n' }}"
+        "{%- if message.content is string -%}{{ message.content }}"
+        "{%- else -%}{%- for part in message.content -%}"
+        f"{{%- if part.type == 'image' -%}}{{{{ {image!r} }}}}"
+        f"{{%- elif part.type == 'video' -%}}{{{{ {video!r} }}}}"
+        "{%- else -%}{{ part.text }}{%- endif -%}"
+        "{%- endfor -%}{%- endif -%}"
+        "{{ '<|im_end|>\\n' }}"
+        "{%- endfor -%}"
+        "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}"
+    )
+
+
+def _save(
+    folder: Path,
+    model: PreTrainedModel,
+    tokens: PreTrainedTokenizerFast,
+    processor: str,
+    images: dict[str, Any],
+    videos: dict[str, Any],
+    **more: Any,
+) -> Path:
+    spread(model, _SEED, gain=1.5).save_pretrained(folder)
+    tokens.save_pretrained(folder)
+    files = {
+        "preprocessor_config.json": images | {"processor_class": processor},
+        "video_preprocessor_config.json": videos | {"processor_class": processor},
+    }
+    if more:
+        files["processor_config.json"] = more | {"processor_class": processor}
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content, indent=2))
+    return folder

@@ -1,0 +1,96 @@
+"""Q-Insight and ArtiMuse, served by the real vLLM with random weights."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Pil
+
+from editjudge.errors import Abstained
+from editjudge.panel.prompt import Prompt, Text
+from editjudge_services.aesthetics import artimuse_service
+from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse
+from editjudge_services.quality import qinsight_service
+from editjudge_services.quality.qinsight_service import QInsight
+from editjudge_services.runtime.generalist import VllmServer
+from editjudge_services.runtime.specialist import Request
+
+from .checkpoints import INTERN_SIDE
+from .conftest import serving
+from .reference import logprobs, picture, tokens_of
+
+QUESTION = "How good does this picture look?"
+
+
+@pytest.fixture(scope="module")
+def served(
+    checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, VllmServer]]:
+    folders = {name: checkpoints[name] for name in ("qinsight", "artimuse")}
+    with serving(folders, tmp_path_factory.mktemp("logs"), "--dtype=float32") as servers:
+        for server in servers.values():
+            server.wait_until_ready()
+        yield servers
+
+
+def loaded(
+    kind: type[Any],
+    server: VllmServer,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+) -> Any:
+    """A specialist with stand-ins for the authors' prompts, under digests of their own."""
+    digests = {}
+    for name in module.PROMPTS:
+        (folder / name).write_text(QUESTION)
+        digests[name] = hashlib.sha256(QUESTION.encode()).hexdigest()
+    monkeypatch.setattr(module, "PROMPTS", digests)
+    variable = f"EDITJUDGE_{kind.__name__.upper()}"
+    monkeypatch.setenv(f"{variable}_URL", server.url)
+    monkeypatch.setenv(f"{variable}_MODEL", server.served_name)
+    monkeypatch.setenv(f"{variable}_PROMPTS", str(folder))
+    specialist = kind()
+    specialist.load({})
+    return specialist
+
+
+def test_artimuse(
+    served: dict[str, VllmServer],
+    checkpoints: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    specialist = loaded(ArtiMuse, served["artimuse"], tmp_path, monkeypatch, artimuse_service)
+    folder = checkpoints["artimuse"]
+    ids = tokens_of(folder).convert_tokens_to_ids(list(LEVELS))
+    scores = []
+    for seed in range(3):
+        shown = picture(seed, INTERN_SIDE)
+        rgb = np.asarray(Pil.open(io.BytesIO(shown.data)).convert("RGB"))
+        (answer,) = specialist.infer([Request({"IMAGE": rgb})])
+        # Where the template puts an image, it ends the line.
+        prompt = Prompt("", (shown, Text(f"\n{QUESTION}")))
+        spread = torch.softmax(logprobs(folder, prompt)[ids].double(), -1)
+        wanted = float(spread @ torch.linspace(0, 1, len(LEVELS)).double())
+        assert answer["SCORE"][0] == pytest.approx(wanted, abs=1e-3)
+        scores.append(wanted)
+    assert all(0 <= score <= 1 for score in scores)
+    assert max(scores) - min(scores) > 0.01
+
+
+def test_an_untrained_qinsight_gives_no_number(
+    served: dict[str, VllmServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specialist = loaded(QInsight, served["qinsight"], tmp_path, monkeypatch, qinsight_service)
+    images = [np.full((56, 84, 3), shade, np.uint8) for shade in (0, 200)]
+    for answer in specialist.infer([Request({"IMAGE": image}) for image in images]):
+        assert isinstance(answer, Abstained)
+        assert answer.kind == "unparsable"
