@@ -12,6 +12,8 @@ from .lenient import Members, Value
 
 LONGEST = 300
 _ENDS = ("?", "\uff1f", "؟")
+# No quotes and backslashes: constrained decoders write a pattern into the JSON as it is.
+_PATTERN = rf'^[^"\\\x00-\x1f]{{2,{LONGEST - 1}}}[{"".join(_ENDS)}]$'
 
 
 def _question(value: Value) -> str | None:
@@ -85,8 +87,9 @@ class Questions(OutputContract[tuple[str, ...]]):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """A list of texts; what makes one a question is only checked on reading."""
-        return _array(self.key, {"type": "string"}, self.low, self.high)
+        """A list of texts that end with a question mark; that they differ is checked on reading."""
+        item = {"type": "string", "pattern": _PATTERN}
+        return _array(self.key, item, self.low, self.high)
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[str, ...]:
         """Read the questions, in order; see `OutputContract.parse`."""

@@ -11,11 +11,13 @@ from typing import Any
 
 import click
 
+from ..client import with_local_stack
 from ..config import Settings
 from ..errors import Abstained, ServiceError
-from ..panel import SERVICES, Panel, model_name
+from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.generalist import Generalist
 from ..panel.probes import probe_inputs, wrong_answer
+from ..panel.triton import TritonEndpoint
 from ..report.result import dumps
 from .options import (
     config_option,
@@ -59,7 +61,7 @@ def command(endpoints: tuple[str, ...], config: Path | None, as_json: bool, **as
 
     Exit code 1 when something is wrong, with the mend.
     """
-    settings = with_generalist(settings_of(config, endpoints), **asking)
+    settings = with_local_stack(with_generalist(settings_of(config, endpoints), **asking))
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     alone = not settings.generalists
     with services_at_hand(settings, start=alone, say=lambda text: click.echo(text, err=True)) as s:
@@ -96,23 +98,28 @@ async def _examine(settings: Settings) -> list[Finding]:
         wanted = [n for n in SERVICES if n in panel.services or (n in demanded and not findings)]
         if settings.endpoints and not wanted and not findings:
             wanted = list(SERVICES)
-        findings += [await _check(panel, n, settings.probe_timeout) for n in wanted]
+        for name in wanted:
+            findings += await _check(panel, name, settings.probe_timeout)
         return findings + [await _ask(one) for one in panel.generalists.values()]
 
 
-async def _check(panel: Panel, name: str, timeout: float) -> Finding:
+async def _check(panel: Panel, name: str, timeout: float) -> list[Finding]:
+    """Findings on a service, one for every endpoint that serves it."""
     bound = panel.services.get(name)
     if bound is None:
         model = model_name(name)
         mend = f"load the model {model} there, or list other `services` for the endpoint"
-        return Finding(name, problem=f"{name}: {panel.why_not(name)}", mend=mend)
-    finding = Finding(name, endpoint=bound.endpoint.url, identity=str(bound.identity))
+        return [Finding(name, problem=f"{name}: {panel.why_not(name)}", mend=mend)]
+    return [await _check_at(endpoint, bound, timeout) for endpoint in bound.endpoints]
+
+
+async def _check_at(endpoint: TritonEndpoint, bound: Service, timeout: float) -> Finding:
+    name = bound.name
+    finding = Finding(name, endpoint=endpoint.url, identity=str(bound.identity))
     try:
-        finding.server = " ".join(await bound.endpoint.server(timeout))
-        finding.round_trip_ms = await _round_trip(
-            bound.endpoint.ready, bound.identity.model, timeout
-        )
-        reply = await panel.call(name, probe_inputs(name.partition(".")[0]))
+        finding.server = " ".join(await endpoint.server(timeout))
+        finding.round_trip_ms = await _round_trip(endpoint.ready, bound.identity.model, timeout)
+        reply = await bound.at(endpoint, probe_inputs(name.partition(".")[0]))
         wrong = wrong_answer(name, reply, bound.identity.parameters)
     except (ServiceError, Abstained) as error:
         finding.problem, finding.mend = str(error), "see the server's log"
@@ -129,7 +136,7 @@ async def _ask(generalist: Generalist) -> Finding:
     finding = Finding(generalist.name, generalist.endpoint.url, generalist.model.server)
     start = time.perf_counter()
     try:
-        method = await generalist.method()
+        method = await generalist.probe()
     except (ServiceError, Abstained) as error:
         finding.problem, finding.mend = str(error), "see the server's log"
         return finding
