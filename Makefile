@@ -38,11 +38,14 @@ format config: $(VENV)/.dev
 wheel: $(VENV)/.dev
 	.ci/wheel
 
-perf: $(VENV)/.dev
+perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/pixels.py
 	$(BIN)/python perf/panel.py
 	$(BIN)/python perf/serving.py
 	$(BIN)/python perf/specialists.py
+	$(BIN)/python perf/generalist.py
+	$(BIN)/python perf/scheduler.py
+	$(BIN)/python perf/prefix_cache.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

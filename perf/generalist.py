@@ -1,12 +1,14 @@
 """What a judge's transport costs per call, against what one would write or install instead.
 
-A server that answers at once, in a process of its own, gets the same question from each
-client: a sentence and two images of 200 KB, 32 calls in flight. The others encode the images
-anew for each call, as their interfaces ask for; editjudge is shown with images that it has
-sent before (a judge sees each image in several questions) and with new ones. Rounds are
-interleaved and the order changes from round to round, so that a noisy machine disturbs all
-alike. Medians over rounds are compared, the best rounds, and the processor time that a call
-takes of the client's process, which is the same however busy the machine is.
+Servers that answer at once, in processes of their own, get the same question from each
+client: a sentence and two images of 200 KB, 32 calls in flight. Over HTTP the others encode
+the images anew for each call, as their interfaces ask for; editjudge is shown with images that
+it has sent before (a judge sees each image in several questions) and with new ones. Over gRPC
+the other is the protocol's stub, which sends one request that was made beforehand, and so
+writes no template, encodes neither text nor image and checks nothing: the least that a client
+can do. Rounds are interleaved and the order changes from round to round, so that a noisy
+machine disturbs all alike. Medians over rounds are compared, the best rounds, and the processor
+time that a call takes of the client's process, which is the same however busy the machine is.
 """
 
 from __future__ import annotations
@@ -14,17 +16,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import multiprocessing
 import os
 import random
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
+from typing import Any
 
 import click
+from null_servers import SPECIAL, serve_chat, serve_engine, served, tokenizer
 from panel import Call, rate
 from rich.console import Console
 from rich.table import Table
@@ -34,87 +35,14 @@ from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.pictures import Picture
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
-from editjudge.panel.transport import Sampling
+from editjudge.panel.transport import Sampling, Transport
+from editjudge.panel.vllm import VllmTransport
 
 IMAGE_BYTES = 200_000
 CONCURRENCY = 32
 QUESTION = "Was the instruction followed? Reply with one number from 1 to 10."
 OURS, NEW = "editjudge", "editjudge, new images"
-CARD = {"object": "list", "data": [{"id": "null", "object": "model", "owned_by": "null"}]}
-ANSWER = {
-    "id": "chatcmpl-0",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "null",
-    "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "7"}, "finish_reason": "stop"}
-    ],
-    "usage": {"prompt_tokens": 900, "completion_tokens": 1, "total_tokens": 901},
-}
-
-
-class NullChat(asyncio.BufferedProtocol):
-    """Counts a request's bytes and answers, so that the clients are what is measured."""
-
-    _buffer = memoryview(bytearray(1 << 20))
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """One client's connection, kept open from request to request."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._head = b""
-        self._missing = 0
-        self._reply = b""
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """One buffer for all connections: nothing in it is read again."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """More of a request's head or body."""
-        if self._missing:
-            self._missing -= nbytes
-        else:
-            self._head += bytes(self._buffer[:nbytes])
-            head, end, body = self._head.partition(b"\r\n\r\n")
-            if not end:
-                return
-            lines = head.lower().split(b"\r\n")
-            length = next((ln[15:] for ln in lines if ln.startswith(b"content-length:")), b"0")
-            self._missing = int(length) - len(body)
-            payload = json.dumps(CARD if head.startswith(b"GET") else ANSWER).encode()
-            self._reply = (
-                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-                % len(payload)
-            ) + payload
-            self._head = b""
-        if self._missing == 0:
-            self._transport.write(self._reply)
-
-
-def serve(told: Connection) -> None:
-    """Serve for ever; tells its port."""
-
-    async def run() -> None:
-        server = await asyncio.get_running_loop().create_server(NullChat, "127.0.0.1", 0)
-        told.send(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
-
-    asyncio.run(run())
-
-
-@contextmanager
-def null_chat() -> Iterator[str]:
-    """The server in a process of its own; gives its address, ending in /v1."""
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    process = spawn.Process(target=serve, args=(theirs,), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{ours.recv()}/v1"
-    finally:
-        process.terminate()
-        process.join()
+GRPC, GRPC_NEW, STUB = "editjudge, gRPC", "editjudge, gRPC, new images", "bare stub, gRPC"
 
 
 def plain_messages(images: list[bytes]) -> list[dict[str, object]]:
@@ -124,26 +52,36 @@ def plain_messages(images: list[bytes]) -> list[dict[str, object]]:
     return [{"role": "user", "content": [{"type": "text", "text": QUESTION}, *shown]}]
 
 
+def asked(images: list[bytes]) -> Prompt:
+    """The question as a prompt, with images that nothing is known of yet."""
+    shown = (Picture(image, "image/png", (512, 512)) for image in images)
+    return Prompt("", (Text(QUESTION), *shown))
+
+
+def through(transport: Transport, images: list[bytes]) -> tuple[Call, Call]:
+    """A transport's way of asking it, with images that it has sent before and with new ones."""
+    sampling = Sampling(max_tokens=16)
+    prompt = asked(images)
+
+    async def kept() -> object:
+        return await transport.complete(prompt, sampling)
+
+    async def new() -> object:
+        return await transport.complete(asked(images), sampling)
+
+    return kept, new
+
+
 async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
     """Each client's way of asking the question; a client that is not installed is left out."""
     import aiohttp
 
     images = [os.urandom(IMAGE_BYTES) for _ in range(2)]
     fixed = {"model": "null", "temperature": 0.0, "top_p": 1.0, "max_tokens": 16, "seed": 0}
-    sampling = Sampling(max_tokens=16)
     endpoint = GeneralistEndpoint(url=url, model="null")
     transport = await stack.enter_async_context(OpenAiTransport(endpoint, RetryPolicy()))
     session = await stack.enter_async_context(aiohttp.ClientSession())
-    kept = Prompt(
-        "", (Text(QUESTION), *(Picture(image, "image/png", (512, 512)) for image in images))
-    )
-
-    async def ours() -> object:
-        return await transport.complete(kept, sampling)
-
-    async def ours_new() -> object:
-        new = (Picture(image, "image/png", (512, 512)) for image in images)
-        return await transport.complete(Prompt("", (Text(QUESTION), *new)), sampling)
+    ours, ours_new = through(transport, images)
 
     async def naive() -> object:
         body = fixed | {"messages": plain_messages(images)}
@@ -175,11 +113,56 @@ async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
     return clients
 
 
-async def compare(url: str, rounds: int, calls: int) -> dict[str, list[tuple[float, ...]]]:
+def ready_made(images: list[bytes]) -> Any:
+    """The same request as our transport's, written by hand."""
+    from smg_grpc_proto import vllm_engine_pb2 as pb
+    from smg_grpc_proto.generated import common_pb2
+
+    start, end, image = SPECIAL
+    user = f"{start}user\n{QUESTION}{image * len(images)}{end}\n{start}assistant\n"
+    made = tokenizer()
+    request = pb.GenerateRequest(request_id="perf", stream=False)
+    request.tokenized.input_ids.extend(made.encode(user).ids)
+    for one in images:
+        url = f"data:image/png;base64,{base64.b64encode(one).decode()}"
+        request.media_refs.items.add(modality=common_pb2.IMAGE, url=url)
+    params = request.sampling_params
+    params.temperature, params.top_p, params.repetition_penalty = 0.0, 1.0, 1.0
+    params.max_tokens, params.seed, params.n = 16, 0, 1
+    params.skip_special_tokens = True
+    params.stop_token_ids.append(made.token_to_id(end))
+    return request
+
+
+async def grpc_clients(address: str, stack: AsyncExitStack) -> dict[str, Call]:
+    """The same over vLLM's own protocol."""
+    import grpc.aio
+    from smg_grpc_proto import vllm_engine_pb2_grpc
+
+    images = [os.urandom(IMAGE_BYTES) for _ in range(2)]
+    endpoint = GeneralistEndpoint(url=f"grpc://{address}", model="null")
+    transport = await stack.enter_async_context(VllmTransport(endpoint, RetryPolicy()))
+    kept, new = through(transport, images)
+    channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
+    stub = vllm_engine_pb2_grpc.VllmEngineStub(channel)
+    request = ready_made(images)
+
+    async def bare() -> object:
+        async for response in stub.Generate(request):
+            return response.complete.output_ids
+        raise RuntimeError("no reply")
+
+    return {GRPC: kept, GRPC_NEW: new, STUB: bare}
+
+
+async def compare(
+    chat: str, engine: str, rounds: int, calls: int
+) -> dict[str, list[tuple[float, ...]]]:
     """Calls per second, median ms of a call and processor ms of a call, by client and round."""
     results: dict[str, list[tuple[float, ...]]] = {}
     async with AsyncExitStack() as stack:
-        clients = await http_clients(url, stack)
+        clients = await http_clients(f"http://{chat}/v1", stack)
+        clients |= await grpc_clients(engine, stack)
         for call in clients.values():
             await rate(call, CONCURRENCY, 2 * CONCURRENCY)
         order = list(clients)
@@ -199,17 +182,19 @@ async def compare(url: str, rounds: int, calls: int) -> dict[str, list[tuple[flo
 @click.option("--json", "as_json", is_flag=True)
 def main(rounds: int, calls: int, as_json: bool) -> None:
     """Print calls per second and latency of each client, and editjudge's ratios."""
-    with null_chat() as url:
-        results = asyncio.run(compare(url, rounds, calls))
+    with served(serve_chat) as chat, served(serve_engine) as engine:
+        results = asyncio.run(compare(chat, engine, rounds, calls))
     median = {
         name: tuple(map(statistics.median, zip(*runs, strict=True)))
         for name, runs in results.items()
     }
     best = {name: max(run[0] for run in runs) for name, runs in results.items()}
     summary = {}
-    for name in results.keys() - {OURS, NEW}:
-        other = name.partition(",")[0]
-        for mine, label in ((OURS, "kept"), (NEW, "new")):
+    over_grpc = {GRPC: "grpc_kept", GRPC_NEW: "grpc_new"}
+    for name in results.keys() - {OURS, NEW, *over_grpc}:
+        other = name.partition(",")[0].replace(" ", "_")
+        compared = over_grpc if name == STUB else {OURS: "kept", NEW: "new"}
+        for mine, label in compared.items():
             summary[f"{label}_images_rate_over_{other}"] = median[mine][0] / median[name][0]
             summary[f"{label}_images_best_rate_over_{other}"] = best[mine] / best[name]
             summary[f"{label}_images_cpu_of_{other}"] = median[mine][2] / median[name][2]

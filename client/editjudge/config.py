@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -147,6 +147,7 @@ class GeneralistEndpoint(BaseModel):
     Attributes:
         url: `http(s)://host:port/v1` for an OpenAI-compatible API, `grpc://host:port` for
             vLLM's own protocol.
+        replicas: Further addresses with the same model, which share the calls.
         model: The name to ask for; may be left out where the server has one model only.
         accept: Names (globs) that may come back instead of it.
         api_key: Sent as a bearer token; `{env = …}` or `{file = …}`, never the key itself.
@@ -165,6 +166,7 @@ class GeneralistEndpoint(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     url: str
+    replicas: tuple[str, ...] = ()
     model: str = ""
     accept: tuple[str, ...] = ()
     api_key: Secret | None = None
@@ -179,6 +181,20 @@ class GeneralistEndpoint(BaseModel):
     repeats: int = Field(default=1, ge=1, le=1000)
     max_outside: float = Field(default=0.5, ge=0, le=1)
     price: Price | None = None
+
+    @field_validator("replicas")
+    @classmethod
+    def _addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(cls._an_address(url) for url in urls)
+
+    @model_validator(mode="after")
+    def _alike(self) -> Self:
+        urls = (self.url, *self.replicas)
+        if len(set(urls)) < len(urls):
+            raise ValueError("an address is among the replicas twice")
+        if len({urlsplit(url).scheme == "grpc" for url in urls}) > 1:
+            raise ValueError("replicas are asked over the same protocol as `url`")
+        return self
 
     @field_validator("url")
     @classmethod
@@ -244,17 +260,18 @@ class Settings(BaseSettings):
 
     Attributes:
         stack: The local stack.
-        endpoints: Triton servers by name; where several serve a model, the first is used.
+        endpoints: Triton servers by name; where several serve a model, they share its calls.
         generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
         vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
-        ledger: SQLite file that keeps every call to a generalist and its reply, so that none
-            is made twice; in memory by default.
+        ledger: SQLite file that keeps every call and its reply, so that none is made twice. By
+            default calls to generalists are kept in memory.
         max_cost: What a run may spend on generalists, in the currency of their prices.
         attempts: How often a call is made at most.
         retry_wait: Seconds before the second attempt, about; doubled each time.
-        deadline: Seconds for one call, retries included.
+        deadline: Seconds for one call at one endpoint, retries included.
+        patience: Seconds that a run waits for an endpoint that was lost.
         probe_timeout: Seconds to wait for a server's metadata.
-        concurrency: Calls in flight per endpoint.
+        concurrency: Calls in flight per endpoint at most; how many it gets is found out.
     """
 
     model_config = SettingsConfigDict(
@@ -269,6 +286,7 @@ class Settings(BaseSettings):
     attempts: int = Field(default=4, ge=1, le=20)
     retry_wait: float = Field(default=0.1, ge=0)
     deadline: float = Field(default=60.0, gt=0)
+    patience: float = Field(default=300.0, ge=0)
     probe_timeout: float = Field(default=5.0, gt=0)
     concurrency: int = Field(default=32, ge=1, le=1024)
 

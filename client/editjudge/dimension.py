@@ -61,6 +61,15 @@ class Scorer(ABC):
             Abstained: there is no value for any field; the caller stores `Unscored`.
         """
 
+    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+        """How many calls one edit takes at most, by service; for estimates before a run.
+
+        Args:
+            item: Maybe with placeholders for its images.
+            wanted: The fields to compute.
+        """
+        return dict.fromkeys(self.roles, 1)
+
     def spec(self) -> Mapping[str, object]:
         """The parameters that change the numbers; the dataclass fields by default."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

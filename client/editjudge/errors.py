@@ -9,6 +9,7 @@
     ├── ConfigError                editjudge.toml, EDITJUDGE_* or a flag (exit 2)
     ├── MissingExtra               an optional dependency is not installed (exit 2)
     ├── StackError                 the local stack does not start, or runs already (exit 1)
+    ├── StoreError                 a run's file is damaged, or its disk is full (exit 1)
     └── ServiceError               a judge service did not answer as its contract says
         ├── Unreachable            no connection, or it was lost             retry can help
         ├── Overloaded             the server's queue is full                retry can help
@@ -98,6 +99,10 @@ class StackError(EditjudgeError):
     """The local stack could not be started or stopped."""
 
 
+class StoreError(EditjudgeError):
+    """A ledger or run cannot be read or written any more: disk full, file damaged."""
+
+
 class ServiceError(EditjudgeError):
     """A judge service did not answer as its contract says.
 
@@ -107,6 +112,7 @@ class ServiceError(EditjudgeError):
         model: The name of the model there.
         attempts: How often it was asked before giving up.
         retry_after: Seconds that the server asks to wait; None where it does not say.
+        since: When the first attempt failed, by the event loop's clock, where there were several.
         retryable: Whether asking again later can help.
     """
 
@@ -128,6 +134,7 @@ class ServiceError(EditjudgeError):
         self.model = model
         self.attempts = attempts
         self.retry_after = retry_after
+        self.since: float | None = None
         where = f" at {endpoint}" if endpoint else ""
         tries = f" after {attempts} attempts" if attempts > 1 else ""
         super().__init__(f"{service}{where}: {detail}{tries}")

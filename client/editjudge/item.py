@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -11,6 +11,8 @@ from .errors import TextError
 from .images import Image, Mask
 
 MAX_TEXT_CHARACTERS = 16_384
+# Control characters (but newline, return and tab), and the lone surrogates of broken UTF-8.
+_UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Need: TypeAlias = Literal["source", "mask", "target", "target_text", "hint", "questions"]
 """What a dimension may ask of an item, each the name of a field (`source`: exactly one)."""
@@ -95,11 +97,10 @@ def check_text(name: str, text: str) -> None:
         raise TextError(
             name, f"{len(text):,} characters", f"shorten it to {MAX_TEXT_CHARACTERS:,} at most"
         )
-    for position, character in enumerate(text):
-        category = unicodedata.category(character)
-        if category == "Cs":
+    if found := _UNREADABLE.search(text):
+        position, character = found.start(), found.group()
+        if "\ud800" <= character <= "\udfff":
             raise TextError(name, f"not UTF-8 at character {position}", "encode it as UTF-8")
-        if category == "Cc" and character not in "\n\t\r":
-            raise TextError(
-                name, f"control character U+{ord(character):04X} at {position}", "remove it"
-            )
+        raise TextError(
+            name, f"control character U+{ord(character):04X} at {position}", "remove it"
+        )

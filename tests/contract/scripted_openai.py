@@ -101,7 +101,7 @@ class ScriptedOpenAi:
         self.cancelled = 0
 
     @asynccontextmanager
-    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async def serving(self, tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[str]:
         """Serve on loopback; gives the address, ending in /v1."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_get("/v1/models", self._models)
@@ -113,7 +113,7 @@ class ScriptedOpenAi:
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+            await web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls).start()
             yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/v1"
         finally:
             await runner.cleanup()

@@ -52,10 +52,14 @@ class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ig
     """
 
     def __init__(
-        self, *script: Any, models: tuple[str, ...] = ("quality_piqe", "ocr_ppocr")
+        self,
+        *script: Any,
+        models: tuple[str, ...] = ("quality_piqe", "ocr_ppocr"),
+        implementation: str = "scripted.1",
     ) -> None:
         self.script = list(script) or [score(0.5)]
         self.models = models
+        self.implementation = implementation
         self.requests: list[Any] = []
         self.metadata: list[dict[str, str]] = []
         self.deadlines: list[float | None] = []
@@ -71,7 +75,7 @@ class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ig
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
         response = service_pb2.ModelConfigResponse()
         response.config.name = request.name
-        response.config.parameters["implementation"].string_value = "scripted.1"
+        response.config.parameters["implementation"].string_value = self.implementation
         return response
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802

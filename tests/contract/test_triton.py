@@ -238,18 +238,6 @@ async def test_a_server_that_is_not_there() -> None:
             await ask(panel)
 
 
-async def test_the_first_endpoint_that_serves_a_model_is_used() -> None:
-    first = ScriptedTriton(score(0.1), models=("quality_piqe",))
-    second = ScriptedTriton(score(0.2))
-    async with first.serving() as a, second.serving() as b:
-        settings = Settings(endpoints={"a": Endpoint(url=a), "b": Endpoint(url=b)})
-        async with Panel(settings) as panel:
-            assert set(panel.services) == {"quality.piqe", "ocr.ppocr"}
-            await ask(panel)
-    assert len(first.requests) == 1
-    assert second.requests == []
-
-
 async def test_an_endpoint_is_asked_only_for_the_services_it_is_given() -> None:
     server = ScriptedTriton()
     async with server.serving() as url:

@@ -42,6 +42,15 @@ BAD_FILES = {
     "not TOML": ("attempts = = 3", "my.toml"),
     "http address": ('[endpoints.a]\nurl = "http://h:1"', "setting endpoints.a.url"),
     "no port scheme": ('[endpoints.a]\nurl = "h:1"', "grpc://host:port"),
+    "a replica twice": (
+        '[generalists.a]\nurl = "http://h/v1"\nreplicas = ["http://h/v1/"]',
+        "among the replicas twice",
+    ),
+    "another protocol": (
+        '[generalists.a]\nurl = "http://h/v1"\nreplicas = ["grpc://h:1"]',
+        "the same protocol",
+    ),
+    "no patience": ("patience = -1", "setting patience"),
     "unknown key": ('[endpoints.a]\nurl = "grpc://h:1"\ntoken = "x"', "endpoints.a.token"),
 }
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from editjudge.cli import VERBS
-from editjudge.config import Endpoint, Secret, Settings, StackSettings
+from editjudge.config import Endpoint, GeneralistEndpoint, Secret, Settings, StackSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -51,7 +51,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert fragment in map(anchor, headings), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("model", [Settings, Endpoint, StackSettings, Secret])
+@pytest.mark.parametrize("model", [Settings, Endpoint, GeneralistEndpoint, StackSettings, Secret])
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     page = read("docs", "configuration.md")
     if model is Secret:

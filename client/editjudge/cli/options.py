@@ -50,7 +50,7 @@ def generalist_option(function: F) -> F:
 
 
 def asking_options(function: F) -> F:
-    """How a generalist is asked: `--repeats`, `--max-cost`, `--ledger`."""
+    """How a generalist is asked: `--repeats`, `--max-cost`."""
     repeats = click.option(
         "--repeats",
         type=click.IntRange(1, 1000),
@@ -61,12 +61,27 @@ def asking_options(function: F) -> F:
         type=click.FloatRange(0, min_open=True),
         help="Stop asking before this is spent, in the currency of the configured prices.",
     )
-    ledger = click.option(
+    return repeats(cost(function))
+
+
+def ledger_option(function: F) -> F:
+    """`--ledger FILE`."""
+    return click.option(
         "--ledger",
         type=click.Path(path_type=Path),
         help="SQLite file of calls and replies; calls in it are not made again.",
-    )
-    return repeats(cost(ledger(function)))
+    )(function)
+
+
+def dimension_option(function: F) -> F:
+    """`--dimension ID`."""
+    return click.option(
+        "--dimension",
+        "patterns",
+        multiple=True,
+        metavar="ID",
+        help="Id or glob (core.psnr.*); may be given several times. All by default.",
+    )(function)
 
 
 def json_option(function: F) -> F:

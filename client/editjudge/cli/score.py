@@ -18,9 +18,11 @@ from ..run.judge import Judgement
 from .options import (
     asking_options,
     config_option,
+    dimension_option,
     endpoint_option,
     generalist_option,
     json_option,
+    ledger_option,
     services_at_hand,
     settings_of,
     with_generalist,
@@ -43,16 +45,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--mask", type=_FILE, help="Where the edit may change the source: white may.")
 @click.option("--target", type=_FILE, help="The ground-truth result.")
 @click.option("--target-text", help="Text that the result must show.")
-@click.option(
-    "--dimension",
-    "patterns",
-    multiple=True,
-    metavar="ID",
-    help="Id or glob (core.psnr.*); may be given several times. All by default.",
-)
+@dimension_option
 @endpoint_option
 @generalist_option
 @asking_options
+@ledger_option
 @config_option
 @json_option
 def command(

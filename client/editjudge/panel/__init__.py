@@ -2,75 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ..config import Endpoint, GeneralistEndpoint, Settings
-from ..errors import ConfigError, NotServed, ServiceError
+from ..config import Settings
+from ..errors import NotServed
+from .bind import Bound
 from .budget import Budget
-from .contracts import CONTRACTS, Contract
-from .generalist import Generalist, check_consent, transport_for
-from .retry import RetryPolicy
-from .triton import Identity, Reply, TritonEndpoint
+from .generalist import Generalist
+from .kept import Kept
+from .limits import Gauge
+from .replay import replaying
+from .services import SERVICES, Service, model_name
+from .triton import Identity, Reply
 
 if TYPE_CHECKING:
     from ..run.ledger import Ledger
 
-__all__ = ["SERVICES", "Panel", "Service"]
-
-SERVICES: Mapping[str, Contract] = {
-    name: CONTRACTS[name.partition(".")[0]]
-    for name in (
-        "quality.piqe",
-        "quality.qinsight",
-        "aesthetics.artimuse",
-        "ocr.ppocr",
-        "ocr.got",
-        "features.dinov3",
-        "features.dinov2",
-        "clip.vit_b_32",
-        "lpips.vgg",
-        "lpips.alex",
-        "segmenter.grounded_sam",
-        "segmenter.grounded_sam_huge",
-        "segmenter.sa2va",
-    )
-}
-"""Every service editjudge knows, as `role.variant`; the model is named `role_variant`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """One bound service.
-
-    Attributes:
-        name: `role.variant`.
-        endpoint: Where it answers.
-        identity: Which model it is.
-    """
-
-    name: str
-    endpoint: TritonEndpoint
-    identity: Identity
-
-    async def __call__(
-        self, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None
-    ) -> Reply:
-        """Call it on one request; see `TritonEndpoint.infer`."""
-        return await self.endpoint.infer(
-            SERVICES[self.name], self.identity.model, inputs, parameters, service=self.name
-        )
+__all__ = ["SERVICES", "Panel", "Service", "model_name"]
 
 
 class Panel:
     """The judges of a run; use as an async context manager.
 
     On entry every endpoint is asked which of the known services it has ready. One that
-    cannot be reached does not stop the others: `problems` says what is missing and why.
+    cannot be reached does not stop the others: `problems` says what is missing and why. A
+    service that several endpoints have is balanced between them, where it is the same model.
+
+    Calls are kept where a ledger is given, here or in the settings; calls to generalists are
+    otherwise kept in memory.
+
+    Args:
+        ledger: Instead of the one of the settings; it is not closed with the panel.
+        patience: Seconds that calls wait for an endpoint that was lost; 0 fails at once.
 
     Attributes:
         services: Bound specialists by `role.variant`.
@@ -79,20 +45,51 @@ class Panel:
         budget: What generalists have cost.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, *, ledger: Ledger | None = None, patience: float = 0.0
+    ) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
-        self._limits: dict[str, asyncio.Semaphore] = {}
-        self.services: dict[str, Service] = {}
-        self.generalists: dict[str, Generalist] = {}
+        self._ledger = ledger
+        self._bound = Bound(settings, patience, self._stack)
+        self._kept: Kept | None = None
+        self._replaying = False
+        self.services = self._bound.services
+        self.generalists = self._bound.generalists
+        self.problems = self._bound.problems
         self.budget = Budget(settings.max_cost)
-        self.problems: dict[str, str] = {}
+
+    @classmethod
+    def replaying(
+        cls, ledger: Ledger, identities: Mapping[str, str], settings: Settings | None = None
+    ) -> Panel:
+        """A panel that makes no calls: everything is answered from the ledger.
+
+        Args:
+            identities: Of every service, as `identities()` told them when the calls were made.
+            settings: For what generalists' identities do not hold, such as `max_outside`.
+
+        Returns:
+            A panel whose calls raise `NotServed` where the ledger has no answer.
+        """
+        # No file and no variables are read: only what is given counts.
+        settings = settings or Settings.model_construct()
+        panel = cls(settings, ledger=ledger)
+        panel._replaying = True
+        panel._kept = Kept(ledger)
+        for name, identity in identities.items():
+            if name in SERVICES:
+                panel.services[name] = Service(name, Identity.stated(model_name(name), identity))
+            else:
+                endpoint = settings.generalists.get(name.partition(".")[2])
+                panel.generalists[name] = replaying(name, identity, ledger, endpoint)
+        return panel
 
     async def __aenter__(self) -> Self:
+        if self._replaying:
+            return self
         try:
-            for endpoint in self._settings.endpoints.values():
-                await self._bind(endpoint)
-            await self._bind_generalists()
+            await self._bind()
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
@@ -112,7 +109,7 @@ class Panel:
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Call a service on one request, within its endpoint's limit.
+        """Call a service on one request, within its endpoints' limits.
 
         Raises:
             NotServed: no endpoint has the service.
@@ -122,8 +119,9 @@ class Panel:
         bound = self.services.get(service)
         if bound is None:
             raise NotServed(self.why_not(service), service=service)
-        async with self._limits[bound.endpoint.url]:
+        if self._kept is None:
             return await bound(inputs, parameters)
+        return await self._kept(bound, inputs, parameters)
 
     def generalist(self, service: str) -> Generalist:
         """A multimodal LLM.
@@ -144,11 +142,14 @@ class Panel:
     def why_not(self, service: str) -> str:
         """Why a service is not at hand."""
         role, _, name = service.partition(".")
+        if self._replaying:
+            return "it was not at hand when the calls in the ledger were made"
         if role == "generalist":
             endpoint = self._settings.generalists.get(name)
             if endpoint is None:
                 return "no generalist is configured (--generalist URL, or docs/configuration.md)"
-            return f"{endpoint.url}: {self.problems.get(endpoint.url, 'not bound')}"
+            urls = [endpoint.url, *endpoint.replicas]
+            return "; ".join(f"{url}: {self.problems.get(url, 'not bound')}" for url in urls)
         urls = [endpoint.url for endpoint in self._settings.endpoints.values()]
         if problems := [f"{url}: {self.problems[url]}" for url in urls if url in self.problems]:
             return "; ".join(problems)
@@ -163,79 +164,22 @@ class Panel:
             **{name: generalist.identity for name, generalist in self.generalists.items()},
         }
 
-    @property
-    def _policy(self) -> RetryPolicy:
-        return RetryPolicy(
-            attempts=self._settings.attempts,
-            deadline=self._settings.deadline,
-            first_wait=self._settings.retry_wait,
-        )
+    def gauges(self) -> dict[str, Gauge]:
+        """The load of every endpoint now, by its address."""
+        return {lane.url: lane.gauge() for lane in self._bound.lanes}
 
-    async def _bind_generalists(self) -> None:
+    async def _bind(self) -> None:
         from ..run.ledger import Ledger
 
-        if not self._settings.generalists:
-            return
-        ledger = self._stack.enter_context(Ledger(self._settings.ledger))
-        for name, endpoint in self._settings.generalists.items():
-            await self._bind_generalist(f"generalist.{name}", endpoint, ledger)
-
-    async def _bind_generalist(
-        self, name: str, endpoint: GeneralistEndpoint, ledger: Ledger
-    ) -> None:
         settings = self._settings
-        if settings.max_cost is not None and endpoint.price is None:
-            raise ConfigError(f"max_cost is set, but {name} has no price", "give it one")
-        try:
-            check_consent(endpoint)
-        except ConfigError as error:
-            self.problems[endpoint.url] = str(error)
+        ledger = self._ledger
+        if ledger is None and (settings.ledger or settings.generalists):
+            ledger = self._stack.enter_context(Ledger(settings.ledger))
+        if ledger is not None and (self._ledger or settings.ledger):
+            # In memory a digest of every image would cost more than it saves.
+            self._kept = Kept(ledger)
+        await self._bound.specialists()
+        if ledger is None:
             return
-        transport = transport_for(endpoint, self._policy, name, settings.concurrency)
-        await self._stack.enter_async_context(transport)
-        generalist = Generalist(
-            name, endpoint, transport, ledger, self.budget, concurrency=settings.concurrency
-        )
-        try:
-            await generalist.open(settings.probe_timeout)
-        except ServiceError as error:
-            self.problems[endpoint.url] = error.detail
-            return
-        self.generalists[name] = generalist
-
-    async def _bind(self, endpoint: Endpoint) -> None:
-        wanted = _known(endpoint.services or SERVICES, endpoint.url)
-        triton = TritonEndpoint(endpoint, self._policy)
-        await self._stack.enter_async_context(triton)
-        self._limits[triton.url] = asyncio.Semaphore(self._settings.concurrency)
-        timeout = self._settings.probe_timeout
-        try:
-            await triton.server(timeout)
-            found = await asyncio.gather(*(_find(triton, name, timeout) for name in wanted))
-        except ServiceError as error:
-            self.problems[triton.url] = error.detail
-            return
-        for service in found:
-            if service is not None:
-                self.services.setdefault(service.name, service)
-
-
-def model_name(service: str) -> str:
-    """The model that serves `role.variant`: `role_variant`."""
-    return service.replace(".", "_")
-
-
-async def _find(triton: TritonEndpoint, name: str, timeout: float) -> Service | None:
-    if not await triton.ready(model_name(name), timeout):
-        return None
-    return Service(name, triton, await triton.identity(model_name(name), timeout))
-
-
-def _known(services: Iterable[str], url: str) -> tuple[str, ...]:
-    unknown = sorted(set(services) - set(SERVICES))
-    if unknown:
-        raise ConfigError(
-            f"endpoint {url}: no service is named {', '.join(unknown)}",
-            f"known services: {', '.join(SERVICES)}",
-        )
-    return tuple(services)
+        for name, endpoint in settings.generalists.items():
+            await self._bound.generalist(f"generalist.{name}", endpoint, ledger, self.budget)

@@ -32,6 +32,15 @@ class Budget:
         self._dearest = 0.0
         self._in_flight = 0
 
+    def goes_on(self, spent: float, dearest: float) -> None:
+        """Count in what was spent before.
+
+        Args:
+            dearest: Cost of the dearest call so far.
+        """
+        self.spent += spent
+        self._dearest = max(self._dearest, dearest)
+
     @contextmanager
     def one_call(
         self, price: Price | None, service: str

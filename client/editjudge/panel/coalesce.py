@@ -81,8 +81,9 @@ class Shared(Generic[K, V]):
 class Leaders:
     """Lets the first of the calls with a common prefix go ahead.
 
-    A server computes a prefix once only if it has finished it before the next request comes,
-    so the others wait until the first one is through, whatever became of it.
+    A provider's cache holds a prefix once a request with it is through, and replicas have caches
+    of their own, so the others wait for the first one, whatever became of it. A single vLLM needs
+    no such thing: it counts a prefix as cached as soon as it is scheduled.
 
     Args:
         enabled: False lets everybody go at once.

@@ -8,7 +8,7 @@ cannot be, the model that answers is the one asked for, and costs stay below the
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from ..answers import Option, OutputContract, Unparsable
-from ..errors import Abstained, ConfigError, LogprobsUnavailable, WrongModel
+from ..errors import Abstained, LogprobsUnavailable, ServiceError, WrongModel
 from .choices import ChoiceDistribution, check_choices
 from .coalesce import Coalesced, Leaders
+from .lanes import Lane, Lanes
 from .pictures import Picture, Pictures
 from .prompt import Prompt, Text
 from .transport import Completion, JudgeModel, Sampling, Transport, Usage
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from ..images import Image
     from ..run.ledger import Call, Ledger, Reply
     from .budget import Budget
-    from .retry import RetryPolicy
 
 T = TypeVar("T")
+_METHOD = re.compile(r"(?<=[(,])choices=(\w+),?")
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 
@@ -55,17 +56,19 @@ class Generalist:
     Args:
         name: `generalist.<name>`.
         endpoint: Its settings.
-        transport: The way to it.
+        lanes: The ways to it: one, or several replicas.
         ledger: Where calls and replies are kept.
         budget: What the run may still spend.
-        concurrency: Calls in flight.
         prefix_first: Whether the first of the calls with a common prefix goes ahead of the
-            others, so that they find it in the server's cache.
+            others, so that they find it in the server's cache. By default not on a single vLLM,
+            which counts a prefix as cached as soon as it is scheduled.
+        identity: Of the time when the ledger's calls were made, where there is no server.
 
     Attributes:
         model: What `open` found.
         calls: Calls made so far.
         usage: What they took together.
+        problems: Address to what is wrong with it, of replicas that are not used.
         without_logprobs: Why choices are sampled although probabilities were wanted.
     """
 
@@ -73,45 +76,75 @@ class Generalist:
         self,
         name: str,
         endpoint: GeneralistEndpoint,
-        transport: Transport,
+        lanes: Lanes[Transport],
         ledger: Ledger,
         budget: Budget,
         *,
-        concurrency: int = 32,
-        prefix_first: bool = True,
+        prefix_first: bool | None = None,
+        identity: str = "",
     ) -> None:
         self.name = name
         self.endpoint = endpoint
-        self.transport = transport
-        self.model = JudgeModel(endpoint.model)
+        self.model = JudgeModel(identity.partition("(")[0] or endpoint.model)
         self.calls = 0
         self.usage = Usage(attempts=0)
+        self.problems: dict[str, str] = {}
         self.without_logprobs = ""
         self._pictures = Pictures(endpoint.max_pixels)
         self._ledger = ledger
         self._budget = budget
-        self._limit = asyncio.Semaphore(concurrency)
-        self._leaders = Leaders(enabled=prefix_first)
+        self._lanes = lanes
+        self._leaders = Leaders(enabled=prefix_first is not False)
+        self._prefix_first = prefix_first
         self._coalesced: Coalesced[Reply] = Coalesced()
         self._method = "sampled" if endpoint.logprobs == "never" else ""
         self._probing = asyncio.Lock()
         self._wrong: WrongModel | None = None
+        self._stated = identity
+        if told := _METHOD.search(identity):
+            self._method = told[1]
 
     async def open(self, timeout: float) -> None:
-        """Find out which model this is.
+        """Find out which model this is; `problems` says which replicas are not used.
 
         Raises:
-            ServiceError: the server cannot be reached, or has another model.
+            ServiceError: no server can be reached, or none has the model.
         """
-        self.model = await self.transport.identify(timeout)
+        lanes = self._lanes.lanes
+        found = await asyncio.gather(
+            *(lane.target.identify(timeout) for lane in lanes), return_exceptions=True
+        )
+        used: list[Lane[Transport]] = []
+        for lane, one in zip(lanes, found, strict=True):
+            if isinstance(one, ServiceError):
+                self.problems[lane.url] = one.detail
+            elif isinstance(one, BaseException):
+                raise one
+            elif used and _shown(one) != _shown(self.model):
+                here, first = _shown(one), _shown(self.model)
+                self.problems[lane.url] = f"not used: {here} is served here, not {first}"
+            else:
+                self.model = one
+                used.append(lane)
+        if not used:
+            raise next(one for one in found if isinstance(one, ServiceError))
+        self._lanes = self._lanes.only(used)
+        if self._prefix_first is None and len(used) == 1 and self.model.server.startswith("vllm"):
+            self._leaders = Leaders(enabled=False)
+        self._recall()
+
+    @property
+    def replicas(self) -> tuple[Lane[Transport], ...]:
+        """The servers that are used."""
+        return self._lanes.lanes
 
     @property
     def identity(self) -> str:
         """Which model this is and how it is asked, for signatures."""
+        if self._stated:
+            return self._stated
         facts = {
-            # Where the server keeps its files says nothing of the model.
-            **{name: fact for name, fact in self.model.facts.items() if not fact.startswith("/")},
-            "server": self.model.server,
+            **_facts(self.model),
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": self._method,
@@ -142,9 +175,9 @@ class Generalist:
         choices = check_choices(choices)
         if await self.method() == "sampled":
             return await self._sampled(prompt, choices)
-        reply, fresh = await self._call(prompt, {"choices": list(choices)})
-        found = ChoiceDistribution(**reply.content)
-        evidence = self._evidence([(reply, fresh)], prompt) | {
+        made = await self._call(prompt, {"choices": list(choices)})
+        found = ChoiceDistribution(**made[0].content)
+        evidence = self._evidence([made], prompt) | {
             "method": found.method,
             "probabilities": dict(found.probabilities),
             "outside": found.outside,
@@ -171,7 +204,7 @@ class Generalist:
             Abstained: `unparsable` with the raw replies, or `refused`.
             ServiceError: see `editjudge.errors`.
         """
-        made: list[tuple[Reply, bool]] = []
+        made: list[tuple[Reply, bool, str]] = []
         asked = prompt
         reasons: list[str] = []
         for _ in range(2):
@@ -194,20 +227,50 @@ class Generalist:
         raise Abstained("unparsable", reasons[-1], self._evidence(made, prompt) | _retried(reasons))
 
     async def method(self) -> str:
-        """How choices are judged: `logprobs`, `top_logprobs` or `sampled`; asked of it once."""
+        """How choices are judged: `logprobs`, `top_logprobs` or `sampled`.
+
+        Asked of it once; the answer is a fact in the ledger.
+        """
         async with self._probing:
             if not self._method:
-                try:
-                    choice = await self.transport.choose(_PROBE, ("Yes", "No"))
-                except LogprobsUnavailable as error:
-                    self._method, self.without_logprobs = "sampled", error.detail
-                except Abstained:
-                    # It lists tokens, and none of them is an answer.
-                    self._method = "top_logprobs"
-                else:
-                    self._method = choice.distribution.method
-                    self._spent(choice.usage)
+                self._recall()
+            if not self._method:
+                await self._probe()
         return self._method
+
+    async def probe(self) -> str:
+        """What `method` tells, asked of it now."""
+        async with self._probing:
+            if self.endpoint.logprobs != "never":
+                await self._probe()
+        return self._method
+
+    async def _probe(self) -> None:
+        try:
+            choice = await self._lanes.run(lambda one: one.choose(_PROBE, ("Yes", "No")))
+        except LogprobsUnavailable as error:
+            self._method, self.without_logprobs = "sampled", error.detail
+        except Abstained:
+            # It lists tokens, and none of them is an answer.
+            self._method = "top_logprobs"
+        else:
+            self._method = choice.distribution.method
+            self._spent(choice.usage)
+        self._ledger.keep_fact(self._fact, f"{self._method} {self.without_logprobs}".strip())
+
+    def _recall(self) -> None:
+        """Take the method from the ledger, where it is known."""
+        if not self._method and (known := self._ledger.fact(self._fact)):
+            self._method, _, self.without_logprobs = known.partition(" ")
+
+    @property
+    def _fact(self) -> str:
+        return f"choices of {self._asked}"
+
+    @property
+    def _asked(self) -> str:
+        """The identity without how choices are judged, which is found out by asking."""
+        return _METHOD.sub("", self.identity)
 
     async def _sampled(
         self, prompt: Prompt, choices: tuple[str, ...]
@@ -235,13 +298,13 @@ class Generalist:
 
     async def _call(
         self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0
-    ) -> tuple[Reply, bool]:
-        """The reply to a call, and whether it was made just now."""
+    ) -> tuple[Reply, bool, str]:
+        """The reply to a call, whether it was made just now, and the call's key."""
         from ..run.ledger import Call
 
-        call = Call(self.identity, prompt, form, repeat)
+        call = Call(self._asked, prompt, form, repeat)
         if (known := self._ledger.get(call)) is not None:
-            return known, False
+            return known, False, call.key
         fresh = False
 
         async def make() -> Reply:
@@ -249,22 +312,28 @@ class Generalist:
             fresh = True
             return await self._make(call)
 
-        return await self._coalesced(call.key, make), fresh
+        return await self._coalesced(call.key, make), fresh, call.key
 
     async def _make(self, call: Call) -> Reply:
+        # Whoever waits for a leader holds no place among the calls in flight.
+        async with self._leaders.turn(call.prompt.prefix):
+            prefix = call.prompt.prefix if call.prompt.pictures else ""
+            reply, usage = await self._lanes.run(lambda one: self._make_at(one, call), prefix)
+        self._spent(usage)
+        self._check_model(reply.model)
+        self._ledger.put(call, reply)
+        return reply
+
+    async def _make_at(self, transport: Transport, call: Call) -> tuple[Reply, Usage]:
         from ..run.ledger import Reply
 
-        # Whoever waits for a leader holds no place among the calls in flight.
-        async with self._leaders.turn(call.prompt.prefix), self._limit:
-            if self._wrong is not None:
-                raise self._wrong
-            start = time.monotonic()
-            with self._budget.one_call(self.endpoint.price, self.name) as spend:
-                content, model, usage = await self._ask(call)
-                cost = spend(usage)
-            seconds = time.monotonic() - start
-        self._spent(usage)
-        self._check_model(model)
+        if self._wrong is not None:
+            raise self._wrong
+        start = time.monotonic()
+        with self._budget.one_call(self.endpoint.price, self.name) as spend:
+            content, model, usage = await _ask(transport, call)
+            cost = spend(usage)
+        seconds = time.monotonic() - start
         reply = Reply(
             content,
             model,
@@ -275,16 +344,7 @@ class Generalist:
             cost,
             seconds,
         )
-        self._ledger.put(call, reply)
-        return reply
-
-    async def _ask(self, call: Call) -> tuple[dict[str, Any], str, Usage]:
-        if choices := call.form.get("choices"):
-            choice = await self.transport.choose(call.prompt, tuple(choices))
-            return asdict(choice.distribution), choice.model, choice.usage
-        sampling = Sampling(**call.form["sampling"])
-        said: Completion = await self.transport.complete(call.prompt, sampling, call.form["schema"])
-        return {"text": said.text, "finish": said.finish}, said.model, said.usage
+        return reply, usage
 
     def _check_model(self, answered: str) -> None:
         """Compare the name that came back; once it was wrong, nothing more is asked."""
@@ -304,54 +364,41 @@ class Generalist:
         self.calls += 1
         self.usage += usage
 
-    def _evidence(self, made: list[tuple[Reply, bool]], prompt: Prompt) -> dict[str, Any]:
-        last = made[-1][0]
+    def _evidence(self, made: list[tuple[Reply, bool, str]], prompt: Prompt) -> dict[str, Any]:
+        last, _, key = made[-1]
         usage = {
-            "calls": sum(fresh for _, fresh in made),
-            "prompt_tokens": sum(reply.prompt_tokens for reply, _ in made),
-            "cached_tokens": sum(reply.cached_tokens for reply, _ in made),
-            "completion_tokens": sum(reply.completion_tokens for reply, _ in made),
-            "cost": _total([reply.cost for reply, _ in made]),
+            "calls": sum(fresh for _, fresh, _ in made),
+            "prompt_tokens": sum(reply.prompt_tokens for reply, *_ in made),
+            "cached_tokens": sum(reply.cached_tokens for reply, *_ in made),
+            "completion_tokens": sum(reply.completion_tokens for reply, *_ in made),
+            "cost": _total([reply.cost for reply, *_ in made]),
         }
         said = {"reply": last.content["text"]} if "text" in last.content else {}
+        # What the verdict rests on: the run's store finds the replies by these keys.
+        said |= {"call": key}
+        if len(made) > 1:
+            said |= {"calls": [one for *_, one in made]}
         return said | {"judge": last.model, "prompt": prompt.digest, "usage": usage}
 
 
-def transport_for(
-    endpoint: GeneralistEndpoint, policy: RetryPolicy, service: str, concurrency: int
-) -> Transport:
-    """The transport that an address asks for."""
-    if urlsplit(endpoint.url).scheme == "grpc":
-        from .vllm import VllmTransport
-
-        return VllmTransport(endpoint, policy, service=service)
-    from .openai import OpenAiTransport
-
-    return OpenAiTransport(endpoint, policy, service=service, concurrency=concurrency)
+async def _ask(transport: Transport, call: Call) -> tuple[dict[str, Any], str, Usage]:
+    if choices := call.form.get("choices"):
+        choice = await transport.choose(call.prompt, tuple(choices))
+        return asdict(choice.distribution), choice.model, choice.usage
+    sampling = Sampling(**call.form["sampling"])
+    said: Completion = await transport.complete(call.prompt, sampling, call.form["schema"])
+    return {"text": said.text, "finish": said.finish}, said.model, said.usage
 
 
-def check_consent(endpoint: GeneralistEndpoint) -> None:
-    """Refuse to send images to a server outside one's own network without consent.
-
-    Raises:
-        ConfigError: naming the host and the setting.
-    """
-    host = urlsplit(endpoint.url).hostname or ""
-    if endpoint.send_images or _own_network(host):
-        return
-    raise ConfigError(
-        f"{endpoint.url}: images would be sent to {host}, outside your own network",
-        "if they may be, set send_images = true for this generalist",
-    )
+def _facts(model: JudgeModel) -> dict[str, str]:
+    """What identifies a model; where the server keeps its files says nothing of it."""
+    told = {name: fact for name, fact in model.facts.items() if not fact.startswith("/")}
+    return told | {"server": model.server}
 
 
-def _own_network(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        # A name without a dot, or in a domain that public name servers do not have.
-        return "." not in host or host.endswith((".local", ".internal", ".localhost", ".svc"))
-    return address.is_private or address.is_loopback
+def _shown(model: JudgeModel) -> str:
+    facts = ",".join(f"{name}={fact}" for name, fact in sorted(_facts(model).items()) if fact)
+    return f"{model.name}({facts})"
 
 
 def _retried(reasons: list[str]) -> dict[str, Any]:

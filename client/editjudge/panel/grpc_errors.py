@@ -20,6 +20,8 @@ CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.lb_policy_name", "round_robin"),
+    # So that a new channel is a new connection; see `Channel`.
+    ("grpc.use_local_subchannel_pool", 1),
     # Otherwise a lost server is not looked for again for 1 s to 120 s, and retries are in vain.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5_000),

@@ -9,6 +9,8 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 from PIL import Image as Pil
 
@@ -73,7 +75,9 @@ class Picture:
 
 
 class Pictures:
-    """Prepares images for one judge, each once; the latest stay at hand.
+    """Prepares images for one judge, each once; may be used from several threads.
+
+    What is prepared stays at hand as long as its image does, and the latest beyond that.
 
     Args:
         max_pixels: Larger images are made smaller.
@@ -84,6 +88,8 @@ class Pictures:
         self.max_pixels = max_pixels
         self._kept = kept
         self._made: OrderedDict[str, Picture] = OrderedDict()
+        self._of: WeakKeyDictionary[Image, Picture] = WeakKeyDictionary()
+        self._lock = Lock()
 
     @property
     def rule(self) -> str:
@@ -92,13 +98,15 @@ class Pictures:
 
     def prepared(self, image: Image) -> Picture:
         """The image as it is sent; the same object for the same image."""
-        if image.digest in self._made:
+        with self._lock:
+            known = self._of.get(image) or self._made.get(image.digest)
+        # Outside the lock: two threads may both prepare an image, and the first one's stays.
+        made = known or _prepare(image, self.max_pixels)
+        with self._lock:
+            made = self._of.setdefault(image, self._made.setdefault(image.digest, made))
             self._made.move_to_end(image.digest)
-            return self._made[image.digest]
-        made = _prepare(image, self.max_pixels)
-        self._made[image.digest] = made
-        if len(self._made) > self._kept:
-            self._made.popitem(last=False)
+            if len(self._made) > self._kept:
+                self._made.popitem(last=False)
         return made
 
 

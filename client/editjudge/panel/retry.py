@@ -5,9 +5,9 @@ gRPC's own retry is off for requests above 256 KiB, which images are, so it is d
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tenacity import (
@@ -32,12 +32,20 @@ class RetryPolicy:
         deadline: Seconds for all attempts together, waits included.
         first_wait: Seconds before the second attempt, about; doubled each time.
         longest_wait: Seconds.
+        observe: Told of every attempt that failed, also where the next one succeeds: the
+            error, and when the call began by the clock of the event loop.
     """
 
     attempts: int = 4
     deadline: float = 60.0
     first_wait: float = 0.1
     longest_wait: float = 5.0
+    observe: Callable[[ServiceError, float], None] | None = field(default=None, compare=False)
+
+    def failed(self, error: ServiceError, began: float) -> None:
+        """Tell the observer of a failed attempt."""
+        if self.observe is not None:
+            self.observe(error, began)
 
 
 async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolicy) -> T:
@@ -49,16 +57,19 @@ async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolic
     Raises:
         ServiceError: of the last attempt, with `attempts` filled in.
     """
-    end = time.monotonic() + policy.deadline
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    end = began + policy.deadline
     try:
         return await call(policy.deadline)
     except ServiceError as error:
+        policy.failed(error, began)
         if not error.retryable:
             raise
-        first = error
+        first, since = error, clock()
 
     def enough(state: RetryCallState) -> bool:
-        late = time.monotonic() + state.upcoming_sleep >= end
+        late = clock() + state.upcoming_sleep >= end
         return late or state.attempt_number >= policy.attempts
 
     backoff = wait_exponential(policy.first_wait, policy.longest_wait) + wait_random(
@@ -84,14 +95,20 @@ async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolic
                 made += 1
                 if made == 1:
                     raise first
-                return await call(max(end - time.monotonic(), 0.001))
+                try:
+                    return await call(max(end - clock(), 0.001))
+                except ServiceError as error:
+                    policy.failed(error, began)
+                    raise
     except ServiceError as last:
-        raise type(last)(
+        whole = type(last)(
             last.detail,
             service=last.service,
             endpoint=last.endpoint,
             model=last.model,
             attempts=made,
             retry_after=last.retry_after,
-        ) from last
+        )
+        whole.since = since
+        raise whole from last
     raise AssertionError("tenacity reraises the last error")

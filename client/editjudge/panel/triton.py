@@ -6,6 +6,7 @@ strings, no checks, half the request rate once arrays are wrapped).
 
 from __future__ import annotations
 
+import asyncio
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Abstained, BadReply, NotServed, Refused, ServiceError
+from ..errors import Abstained, BadReply, DeadlineExceeded, NotServed, Refused, ServiceError
+from .channel import Channel
 from .contracts import ABSTAINED, Contract, Tensor
 from .grpc_errors import CHANNEL_OPTIONS, service_error, words
 from .retry import RetryPolicy, with_retries
@@ -38,13 +40,22 @@ class Identity:
 
     Attributes:
         parameters: The model's declared parameters (implementation, weights, precision).
+        text: The identity as it was once told, where nothing else is known.
     """
 
     model: str
     version: str
     parameters: Mapping[str, str]
+    text: str = ""
+
+    @classmethod
+    def stated(cls, model: str, text: str) -> Identity:
+        """An identity of which only the text is known."""
+        return cls(model, "", {}, text)
 
     def __str__(self) -> str:
+        if self.text:
+            return self.text
         shown = {k: v for k, v in self.parameters.items() if k != "fingerprint"}
         declared = ",".join(f"{k}={v}" for k, v in sorted(shown.items()))
         return f"{self.model}/{self.version}" + (f"({declared})" if declared else "")
@@ -70,15 +81,18 @@ class TritonEndpoint:
         self._messages = service_pb2
         self._metadata = tuple(endpoint.header_values().items())
         parts = urlsplit(endpoint.url)
-        if parts.scheme == "grpcs":
-            self._channel = grpc.aio.secure_channel(
-                parts.netloc,
-                grpc.ssl_channel_credentials(**endpoint.certificates()),
-                options=CHANNEL_OPTIONS,
-            )
-        else:
-            self._channel = grpc.aio.insecure_channel(parts.netloc, options=CHANNEL_OPTIONS)
-        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        secure = parts.scheme == "grpcs"
+        told = grpc.ssl_channel_credentials(**endpoint.certificates()) if secure else None
+
+        def opened() -> Any:
+            if secure:
+                return grpc.aio.secure_channel(parts.netloc, told, options=CHANNEL_OPTIONS)
+            return grpc.aio.insecure_channel(parts.netloc, options=CHANNEL_OPTIONS)
+
+        def use(channel: Any) -> None:
+            self._stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+
+        self._channel = Channel(opened, use, self._policy.deadline)
 
     async def __aenter__(self) -> Self:
         return self
@@ -159,10 +173,16 @@ class TritonEndpoint:
             request.parameters[name].string_param = value
 
         async def once(left: float) -> Any:
+            began = asyncio.get_running_loop().time()
             try:
-                return await self._stub.ModelInfer(request, timeout=left, metadata=self._metadata)
+                reply = await self._stub.ModelInfer(request, timeout=left, metadata=self._metadata)
             except self._rpc_error as error:
-                raise self._translated(error, service, model) from error
+                found = self._translated(error, service, model)
+                if isinstance(found, DeadlineExceeded):
+                    self._channel.late(began)
+                raise found from error
+            self._channel.heard()
+            return reply
 
         reply = await with_retries(once, self._policy)
         try:

@@ -35,6 +35,7 @@ class Judgement:
         services: Identity of the services that were at hand.
         untrained: Dimensions judged with random weights: their values are no results.
         usage: What generalists took for this edit: calls made now, tokens, cost.
+        errors: What stands behind the failed ones, by dimension id.
     """
 
     edit: Edit
@@ -44,6 +45,7 @@ class Judgement:
     services: Mapping[str, str] = field(default_factory=dict)
     untrained: frozenset[str] = frozenset()
     usage: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, ServiceError] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -68,8 +70,9 @@ async def judge(
     known = {**known, **{d.id: d for d in asked}}
     plan = make_plan(edit, asked, known, panel.served)
     scorers = list(plan.calls)
+    errors: dict[Scorer, ServiceError] = {}
     results = await asyncio.gather(
-        *(_call(scorer, edit, panel, plan.calls[scorer]) for scorer in scorers)
+        *(_call(scorer, edit, panel, plan.calls[scorer], errors) for scorer in scorers)
     )
     readings = dict(zip(scorers, results, strict=True))
     outcomes: dict[str, Outcome] = {
@@ -83,18 +86,25 @@ async def judge(
         edit=edit,
         dimensions={d.id: d for d in asked},
         outcomes={d.id: outcomes[d.id] for d in asked},
-        signatures={d.id: _signature(d, known, identities) for d in asked},
+        signatures={d.id: signature_of(d, known, identities) for d in asked},
         services=identities,
-        untrained=frozenset(d.id for d in asked if _roles(d, known) & set(random)),
+        untrained=frozenset(d.id for d in asked if roles_of(d, known) & set(random)),
         usage=_usage(readings),
+        errors={
+            d.id: error
+            for d in asked
+            if isinstance(outcomes[d.id], Failed)
+            for error in [_error(d, known, errors)]
+            if error is not None
+        },
     )
 
 
-def _signature(
+def signature_of(
     dimension: Dimension, known: Mapping[str, Dimension], identities: Mapping[str, str]
 ) -> Signature:
     """A dimension's signature, with those of the dimensions it derives from."""
-    parts = [_signature(known[part], known, identities).digest for part in dimension.parts]
+    parts = [signature_of(known[part], known, identities).digest for part in dimension.parts]
     return dimension.signature(identities) | {"parts": "+".join(parts)}
 
 
@@ -109,19 +119,35 @@ def _usage(readings: Mapping[Scorer, Mapping[str, Verdict]]) -> dict[str, float]
     return total
 
 
-def _roles(dimension: Dimension, known: Mapping[str, Dimension]) -> set[str]:
+def _error(
+    dimension: Dimension, known: Mapping[str, Dimension], errors: Mapping[Scorer, ServiceError]
+) -> ServiceError | None:
+    """The first error among what a dimension reads, itself or through what it derives from."""
+    for reading in dimension.readings:
+        if reading.scorer in errors:
+            return errors[reading.scorer]
+    found = (_error(known[part], known, errors) for part in dimension.parts)
+    return next((error for error in found if error is not None), None)
+
+
+def roles_of(dimension: Dimension, known: Mapping[str, Dimension]) -> set[str]:
     """The services that a dimension calls, itself or through what it derives from."""
-    return set(dimension.roles).union(*(_roles(known[part], known) for part in dimension.parts))
+    return set(dimension.roles).union(*(roles_of(known[part], known) for part in dimension.parts))
 
 
 async def _call(
-    scorer: Scorer, edit: Edit, panel: Panel, wanted: frozenset[str]
+    scorer: Scorer,
+    edit: Edit,
+    panel: Panel,
+    wanted: frozenset[str],
+    errors: dict[Scorer, ServiceError],
 ) -> Mapping[str, Verdict]:
     try:
         return await scorer.score(edit, panel, wanted)
     except Abstained as abstained:
         return dict.fromkeys(wanted, unscored(abstained))
     except ServiceError as error:
+        errors[scorer] = error
         return dict.fromkeys(wanted, failed(error))
 
 

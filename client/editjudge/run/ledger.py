@@ -1,49 +1,35 @@
-"""The ledger: every call to a generalist and its reply, so that none is paid for twice.
+"""The ledger: every call to a service and its reply, so that none is paid for twice.
 
 One SQLite file, content-addressed: a call's key is the digest of everything its reply can
-depend on (judge model, prompt with images, answer form, sampling, repeat). Replies are kept
-raw, so reading them by other rules needs no new call.
+depend on. Replies are kept raw, so reading them by other rules needs no new call.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import ConfigError
-from ..panel.prompt import Prompt, Text
+import numpy as np
+from numpy.typing import NDArray
 
-_VERSION = 1
-_TABLES = """
-CREATE TABLE prompts (
-    digest TEXT PRIMARY KEY,
-    system TEXT NOT NULL,
-    parts TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE calls (
-    key TEXT PRIMARY KEY,
-    judge TEXT NOT NULL,
-    prompt TEXT NOT NULL REFERENCES prompts (digest),
-    form TEXT NOT NULL,
-    repeat INTEGER NOT NULL,
-    reply TEXT NOT NULL,
-    model TEXT NOT NULL,
-    prompt_tokens INTEGER NOT NULL,
-    cached_tokens INTEGER NOT NULL,
-    completion_tokens INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
-    cost REAL,
-    seconds REAL NOT NULL,
-    made REAL NOT NULL
-) WITHOUT ROWID;
-"""
+from ..errors import Abstained
+from ..panel.prompt import Prompt, Text
+from .codec import (
+    Outputs,
+    digest_from_bytes,
+    digest_to_bytes,
+    dumps,
+    outputs_from_bytes,
+    outputs_to_bytes,
+    pack,
+    unpack,
+)
+from .database import Database
 
 
 @dataclass(frozen=True)
@@ -65,9 +51,7 @@ class Call:
     @property
     def key(self) -> str:
         """`sha256:` and 64 hex digits."""
-        depends = [self.judge, self.prompt.digest, self.form, self.repeat]
-        text = json.dumps(depends, sort_keys=True, ensure_ascii=False)
-        return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return _key([self.judge, self.prompt.digest, self.form, self.repeat])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +75,33 @@ class Reply:
     seconds: float
 
 
+@dataclass(frozen=True)
+class SpecialistCall:
+    """One request to one specialist.
+
+    Attributes:
+        service: `role.variant`.
+        identity: Which model it is, as in signatures.
+        inputs: Digest of each tensor's bytes, by its name.
+        parameters: What travels beside them.
+    """
+
+    service: str
+    identity: str
+    inputs: Mapping[str, str]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """`sha256:` and 64 hex digits."""
+        return _key(["specialist", self.service, self.identity, self.inputs, self.parameters])
+
+    @property
+    def role(self) -> str:
+        """The role whose contract it follows."""
+        return self.service.partition(".")[0]
+
+
 class Ledger:
     """Calls and replies, in a file or in memory; use as a context manager.
 
@@ -99,20 +110,17 @@ class Ledger:
 
     Args:
         path: None keeps everything in memory.
+        database: An open file instead, which stays open when the ledger is closed.
 
     Raises:
-        ConfigError: the file cannot be opened, or is no ledger of this version.
+        ConfigError: the file cannot be opened, is no ledger, or of a newer editjudge.
+        StoreError: the file is damaged; later also: its disk is full.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path
-        try:
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=30)
-            self._prepare()
-        except (OSError, sqlite3.Error) as error:
-            raise ConfigError(f"ledger {path}: {error}", "give another file") from error
+    def __init__(self, path: Path | None = None, *, database: Database | None = None) -> None:
+        self._owned = database is None
+        self._database = database or Database(path)
+        self.path = self._database.path
 
     def __enter__(self) -> Self:
         return self
@@ -122,90 +130,210 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        if self._owned:
+            self._database.close()
 
     def get(self, call: Call) -> Reply | None:
         """The reply to a call that was made before, or None."""
-        with closing(
-            self._db.execute(
-                "SELECT reply, model, prompt_tokens, cached_tokens, completion_tokens, attempts,"
-                " cost, seconds FROM calls WHERE key = ?",
-                (call.key,),
-            )
-        ) as rows:
-            row = rows.fetchone()
-        return None if row is None else Reply(json.loads(row[0]), *row[1:])
+        row = self._database.one(
+            "SELECT reply, model, prompt_tokens, cached_tokens, completion_tokens, attempts,"
+            " cost, seconds FROM calls WHERE key = ? AND dropped = 0",
+            digest_to_bytes(call.key),
+        )
+        if row is None:
+            return None
+        return Reply(unpack(row[0]), self._database.text(row[1]), *row[2:])
 
     def put(self, call: Call, reply: Reply) -> None:
         """Keep a reply; the first one for a call stays."""
+        with self._database.transaction():
+            self._keep(
+                call.key,
+                service=self._database.intern(call.judge),
+                form=self._database.intern(_json(call.form)),
+                prompt=self._prompt(call.prompt),
+                repeat=call.repeat,
+                reply=pack(reply.content),
+                model=self._database.intern(reply.model),
+                prompt_tokens=reply.prompt_tokens,
+                cached_tokens=reply.cached_tokens,
+                completion_tokens=reply.completion_tokens,
+                attempts=reply.attempts,
+                cost=reply.cost,
+                seconds=reply.seconds,
+            )
+
+    def outputs(self, call: SpecialistCall) -> Outputs | None:
+        """What a specialist returned before, or None.
+
+        Raises:
+            Abstained: it said that there is no value for this input.
+        """
+        row = self._database.one(
+            "SELECT reply, abstained FROM calls WHERE key = ? AND dropped = 0",
+            digest_to_bytes(call.key),
+        )
+        if row is None:
+            return None
+        if row[1]:
+            said = unpack(row[0])
+            raise _abstained(call, said["kind"], said["reason"])
+        return outputs_from_bytes(row[0])
+
+    def keep_outputs(
+        self,
+        call: SpecialistCall,
+        outputs: Mapping[str, NDArray[np.float32] | bytes],
+        seconds: float,
+    ) -> Outputs:
+        """Keep what a specialist returned; the first for a call stays.
+
+        Args:
+            seconds: What the call took, attempts included.
+
+        Returns:
+            The outputs as they will come back from now on; see `codec`.
+        """
+        stored = outputs_to_bytes(call.role, outputs)
+        self._keep_specialist(call, stored, seconds, abstained=False)
+        kept = self.outputs(call)
+        return outputs_from_bytes(stored) if kept is None else kept
+
+    def keep_abstention(
+        self, call: SpecialistCall, kind: str, reason: str, seconds: float = 0.0
+    ) -> Abstained:
+        """Keep that a specialist said there is no value for this input.
+
+        Returns:
+            What `outputs` raises from now on, to be raised: its evidence names the call.
+        """
+        stored = pack({"kind": kind, "reason": reason})
+        self._keep_specialist(call, stored, seconds, abstained=True)
+        return _abstained(call, kind, reason)
+
+    def drop(self, keys: Iterable[str]) -> int:
+        """Forget the replies to calls, so that they are made again.
+
+        Verdicts that rest on them can still show them.
+
+        Returns:
+            How many there were.
+        """
+        with self._database.transaction():
+            return sum(
+                self._database.run(
+                    "UPDATE calls SET dropped = 1 WHERE key = ? AND dropped = 0",
+                    digest_to_bytes(key),
+                ).rowcount
+                for key in keys
+            )
+
+    def fact(self, name: str) -> str | None:
+        """Something found out about a service before, or None."""
+        row = self._database.one("SELECT value FROM facts WHERE name = ?", name)
+        return None if row is None else str(row[0])
+
+    def keep_fact(self, name: str, value: str) -> None:
+        """Keep what was found out; the last stays."""
+        with self._database.transaction():
+            self._database.run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+
+    @property
+    def count(self) -> int:
+        """How many calls it can answer."""
+        row = self._database.one("SELECT count(*) FROM calls WHERE dropped = 0")
+        return int(row[0]) if row else 0
+
+    def _keep_specialist(
+        self, call: SpecialistCall, stored: bytes, seconds: float, *, abstained: bool
+    ) -> None:
+        with self._database.transaction():
+            self._keep(
+                call.key,
+                service=self._database.intern(call.identity),
+                form=self._database.intern(
+                    _json({"service": call.service, "parameters": call.parameters})
+                ),
+                inputs=pack(dict(call.inputs)),
+                reply=stored,
+                abstained=abstained,
+                seconds=seconds,
+            )
+
+    def _keep(self, key: str, **columns: object) -> None:
+        columns = {"key": digest_to_bytes(key), **columns, "made": time.time()}
+        # Names of columns are written in this file, never data.
+        self._database.run(
+            f"INSERT OR IGNORE INTO calls ({', '.join(columns)})"  # noqa: S608
+            f" VALUES ({', '.join('?' * len(columns))})",
+            *columns.values(),
+        )
+
+    def _prompt(self, prompt: Prompt) -> int:
+        digest = digest_to_bytes(prompt.digest)
+        if row := self._database.one("SELECT id FROM prompts WHERE digest = ?", digest):
+            return int(row[0])
         parts = [
             {"text": part.text, "data": part.data}
             if isinstance(part, Text)
             else {"image": part.digest, "size": list(part.size), "name": part.name}
-            for part in call.prompt.parts
+            for part in prompt.parts
         ]
-        with closing(self._db.cursor()) as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
-            try:
-                cursor.execute(
-                    "INSERT OR IGNORE INTO prompts VALUES (?, ?, ?)",
-                    (call.prompt.digest, call.prompt.system, _json(parts)),
-                )
-                cursor.execute(
-                    "INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        call.key,
-                        call.judge,
-                        call.prompt.digest,
-                        _json(call.form),
-                        call.repeat,
-                        _json(reply.content),
-                        reply.model,
-                        reply.prompt_tokens,
-                        reply.cached_tokens,
-                        reply.completion_tokens,
-                        reply.attempts,
-                        reply.cost,
-                        reply.seconds,
-                        time.time(),
-                    ),
-                )
-                cursor.execute("COMMIT")
-            except BaseException:
-                cursor.execute("ROLLBACK")
-                raise
+        made = self._database.run(
+            "INSERT INTO prompts (digest, system, parts) VALUES (?, ?, ?)",
+            digest,
+            self._database.intern(prompt.system),
+            pack(parts),
+        )
+        return int(made.lastrowid or 0)
 
-    @property
-    def count(self) -> int:
-        """How many calls it holds."""
-        with closing(self._db.execute("SELECT count(*) FROM calls")) as rows:
-            return int(rows.fetchone()[0])
 
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            self._make_tables()
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            self._db.close()
-            raise
+def said_by(database: Database, ids: Iterable[int]) -> bytes:
+    """What evidence that rests on these calls is likely to repeat: see `codec.deflated`.
 
-    def _make_tables(self) -> None:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version == _VERSION:
-            return
-        if version != 0:
-            raise ConfigError(
-                f"ledger {self.path}: version {version}, this editjudge reads {_VERSION}",
-                "give another file",
+    It is part of the stored form of evidence, so it stays as it is.
+    """
+    texts = []
+    for number in ids:
+        row = database.one(
+            "SELECT calls.reply, calls.key, calls.model, prompts.digest, calls.prompt_tokens,"
+            " calls.cached_tokens, calls.completion_tokens, calls.cost FROM calls"
+            " JOIN prompts ON prompts.id = calls.prompt WHERE calls.id = ?",
+            number,
+        )
+        if row is None:
+            continue
+        usage = dict(
+            zip(
+                ("prompt_tokens", "cached_tokens", "completion_tokens", "cost"),
+                row[4:],
+                strict=True,
             )
-        for statement in filter(str.strip, _TABLES.split(";")):
-            self._db.execute(statement)
-        self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        )
+        texts.append(
+            dumps(
+                [
+                    unpack(row[0]),
+                    {
+                        "call": digest_from_bytes(row[1]),
+                        "judge": database.text(row[2]),
+                        "prompt": digest_from_bytes(row[3]),
+                        "usage": {"calls": 1, **usage},
+                    },
+                ]
+            )
+        )
+    return "".join(texts).encode("utf-8", "surrogatepass")
+
+
+def _abstained(call: SpecialistCall, kind: str, reason: str) -> Abstained:
+    return Abstained(kind, reason, {"call": call.key})
+
+
+def _key(depends: list[object]) -> str:
+    text = _json(depends)
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=dict)

@@ -12,7 +12,7 @@ from ..answers import Option, OutputContract, ScoresAnswer
 from ..dimension import ServiceScorer
 from ..errors import Abstained
 from ..images import Image
-from ..item import Edit
+from ..item import Edit, Item
 from ..panel.generalist import Answer, Generalist
 from ..panel.prompt import Prompt
 from ..prompts import Labelled, Template, Value, template
@@ -57,6 +57,14 @@ class Asking(ServiceScorer):
             for f in fields(self)
             if f.name == "prompt" or f.name.endswith("_prompt")
         }
+
+    def asks(self, item: Item) -> Mapping[str, int]:
+        """How often it asks each template about one edit, at most; for estimates."""
+        return {self.prompt: 1}
+
+    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+        """As many as it asks."""
+        return {self.service: sum(self.asks(item).values())}
 
     @property
     def words(self) -> frozenset[str]:
@@ -124,6 +132,10 @@ class QuestionList(Asking):
 
     name: ClassVar[str] = "question_list"
     question_prompt: str
+
+    def asks(self, item: Item) -> Mapping[str, int]:
+        """For the questions, then each of them; they are 5 to 7."""
+        return {self.prompt: 1, self.question_prompt: 7}
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
@@ -199,6 +211,10 @@ class MultipleChoice(Asking):
     name: ClassVar[str] = "multiple_choice"
     exact: bool = False
 
+    def asks(self, item: Item) -> Mapping[str, int]:
+        """Each of the item's questions."""
+        return {self.prompt: len(item.questions)}
+
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
@@ -246,6 +262,12 @@ class FactCheck(Asking):
 
     name: ClassVar[str] = "fact_check"
     pairs_prompt: str
+
+    def asks(self, item: Item) -> Mapping[str, int]:
+        """The item's pairs, or for pairs and then each of them; they are 1 to 3."""
+        if item.questions:
+            return {self.prompt: len(item.questions)}
+        return {self.pairs_prompt: 1, self.prompt: 3}
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ..dimension import ServiceScorer
 from ..errors import Abstained
 from ..images import Image, load_image
-from ..item import Edit
-from ..verdict import Scored, Verdict, unscored
+from ..item import Edit, Item
+from ..verdict import Evidence, Scored, Verdict, unscored
 from .regions import Reference, encoded_region, fitted
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class FeatureSimilarity(ServiceScorer):
     reference: Reference
     rule: FeatureRule = "pool"
 
+    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+        """Two for each region."""
+        return {self.service: 2 * len(wanted)}
+
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
@@ -52,7 +56,8 @@ class FeatureSimilarity(ServiceScorer):
         async def embedding(
             image: Image, region: str
         ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-            inputs = {"IMAGE": image.encoded, **encoded_region(edit, region, image.size)}
+            mask = await asyncio.to_thread(encoded_region, edit, region, image.size)
+            inputs = {"IMAGE": image.encoded, **mask}
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
@@ -83,22 +88,30 @@ class Lpips(ServiceScorer):
     reference: Reference
     rule: LpipsRule = "weight"
 
+    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+        """One for each region."""
+        return {self.service: len(wanted)}
+
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call for each region, side by side."""
         reference: Image = getattr(edit.item, self.reference)
-        pixels, note = fitted(edit.output, reference)
-        # Its own bytes travel where nothing was changed.
-        image = load_image(pixels, edit.output.name) if note else edit.output
+        image, note = await asyncio.to_thread(_as_large, edit.output, reference)
 
         async def distance(region: str) -> Verdict:
             inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": image.encoded}
-            inputs |= encoded_region(edit, region, reference.size)
+            inputs |= await asyncio.to_thread(encoded_region, edit, region, reference.size)
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)
 
         return await _by_region(wanted, distance)
+
+
+def _as_large(output: Image, reference: Image) -> tuple[Image, Evidence]:
+    """An output at its reference's size; its own bytes travel where nothing was changed."""
+    pixels, note = fitted(output, reference)
+    return (load_image(pixels, output.name) if note else output), note
 
 
 async def _by_region(

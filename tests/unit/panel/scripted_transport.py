@@ -10,6 +10,7 @@ from editjudge.config import GeneralistEndpoint, Price
 from editjudge.panel.budget import Budget
 from editjudge.panel.choices import ChoiceDistribution
 from editjudge.panel.generalist import Generalist
+from editjudge.panel.lanes import Lanes
 from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.transport import Choice, Completion, JudgeModel, Sampling, Transport, Usage
 from editjudge.run.ledger import Ledger
@@ -100,10 +101,9 @@ def generalist(
     return Generalist(
         "generalist.judge",
         endpoint,
-        transport,
+        Lanes.of(transport, concurrency),
         ledger or Ledger(),
         budget or Budget(),
-        concurrency=concurrency,
     )
 
 

@@ -20,8 +20,8 @@ from editjudge.errors import (
 )
 from editjudge.images import load_image
 from editjudge.panel.budget import Budget
-from editjudge.panel.generalist import check_consent
 from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.reach import check_consent
 from editjudge.panel.transport import Completion, Usage
 from editjudge.run.ledger import Ledger
 
@@ -259,3 +259,14 @@ def test_images_leave_the_network_only_with_consent(url: str, own: bool) -> None
         return
     with pytest.raises(ConfigError, match="send_images"):
         check_consent(GeneralistEndpoint(url=url))
+
+
+async def test_evidence_names_the_calls_it_rests_on() -> None:
+    ledger = Ledger()
+    judge = generalist(ScriptedTransport("I would say 4.", GOOD), ledger=ledger)
+    said = await judge.answer(PROMPT, SCORES)
+    assert said.evidence["call"] == said.evidence["calls"][1] != said.evidence["calls"][0]
+    assert ledger.drop(said.evidence["calls"]) == 2
+    chosen = await generalist(ScriptedTransport({"Yes": 1.0}), ledger=ledger).choose(PROMPT, YES_NO)
+    assert "calls" not in chosen.evidence
+    assert ledger.drop([chosen.evidence["call"]]) == 1

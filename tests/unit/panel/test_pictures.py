@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pil
 from PIL.PngImagePlugin import PngInfo
 
-from editjudge.images import load_image
+from editjudge.images import Image, load_image
 from editjudge.panel.pictures import Pictures, fitted
 from editjudge.panel.prompt import Prompt, Text
 
@@ -91,13 +91,18 @@ def test_a_large_image_is_made_smaller_once() -> None:
         assert np.array_equal(np.asarray(sent), np.asarray(expected))
 
 
-def test_only_the_latest_stay_at_hand() -> None:
+def test_the_latest_stay_at_hand_and_those_whose_image_does() -> None:
     pictures = Pictures(1024 * 1024, kept=2)
-    images = [load_image(np.full((8, 8, 3), value, np.uint8)) for value in range(3)]
-    first = pictures.prepared(images[0])
-    for image in images[1:]:
-        pictures.prepared(image)
-    assert pictures.prepared(images[0]) is not first
+
+    def flat(value: int) -> Image:
+        return load_image(np.full((8, 8, 3), value, np.uint8))
+
+    image = flat(0)
+    alive, gone = pictures.prepared(image), pictures.prepared(flat(1))
+    for value in (2, 3):
+        pictures.prepared(flat(value))
+    assert pictures.prepared(image) is alive
+    assert pictures.prepared(flat(1)) is not gone
 
 
 def test_data_urls() -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from ...config import Secret
 from ...errors import (
     BadReply,
+    DeadlineExceeded,
     MissingExtra,
     NotServed,
     Overloaded,
@@ -23,6 +24,7 @@ from ...errors import (
     ServiceError,
     Unreachable,
 )
+from ..channel import Channel
 from ..grpc_errors import CHANNEL_OPTIONS, service_error
 from ..transport import Usage
 from .bundle import MAX_ARCHIVE
@@ -75,11 +77,15 @@ class Engine:
         self._secrets = [v for n, v in values.items() if v and n in secret | {"authorization"}]
         self._rpc_error = grpc.RpcError
         self._usage_error = grpc.aio.UsageError
-        self._channel = grpc.aio.insecure_channel(
-            urlsplit(endpoint.url).netloc, options=CHANNEL_OPTIONS
+        address = urlsplit(endpoint.url).netloc
+
+        def use(channel: Any) -> None:
+            self._stub: Any = vllm_engine_pb2_grpc.VllmEngineStub(channel)
+            self._health_stub: Any = health_pb2_grpc.HealthStub(channel)
+
+        self._channel = Channel(
+            lambda: grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS), use
         )
-        self._stub = vllm_engine_pb2_grpc.VllmEngineStub(self._channel)
-        self._health_stub = health_pb2_grpc.HealthStub(self._channel)
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""
@@ -105,11 +111,15 @@ class Engine:
     async def ask(self, method: str, end: float) -> Any:
         """What the server says of itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
         request = getattr(self.messages, f"{method}Request")()
+        began = asyncio.get_running_loop().time()
         try:
             call = getattr(self._stub, method)
             return await call(request, timeout=left(end), metadata=self._metadata)
         except self._rpc_error as error:
-            raise self._protocol(error) from error
+            found = self._protocol(error)
+            if isinstance(found, DeadlineExceeded):
+                self._channel.late(began)
+            raise found from error
 
     async def tokenizer(self, end: float) -> bytes:
         """The zip of the tokenizer's files, compared with the digest that comes with it."""
@@ -172,16 +182,21 @@ class Engine:
         # A repetition must not meet what the server still has of the first.
         request.request_id = f"editjudge-{uuid.uuid4().hex}"
         bill.append(Usage(attempts=1))
+        began = asyncio.get_running_loop().time()
         call = self._stub.Generate(request, timeout=left(end), metadata=self._metadata)
         try:
             complete = await self._whole(call)
         except self._rpc_error as error:
-            raise self._translated(error) from error
+            found = self._translated(error)
+            if isinstance(found, DeadlineExceeded):
+                self._channel.late(began)
+            raise found from error
         except asyncio.CancelledError:
             await self._abort(request.request_id)
             raise
         finally:
             call.cancel()
+        self._channel.heard()
         if complete.finish_reason in {"abort", "error"}:
             raise self.error(Unreachable, f"the engine gave up: {complete.finish_reason}")
         bill[-1] = Usage(complete.prompt_tokens, complete.cached_tokens, complete.completion_tokens)

@@ -18,7 +18,15 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import BadReply, LogprobsUnavailable, NotServed, Refused, ServiceError, WrongModel
+from ...errors import (
+    BadReply,
+    DeadlineExceeded,
+    LogprobsUnavailable,
+    NotServed,
+    Refused,
+    ServiceError,
+    WrongModel,
+)
 from ..choices import distribution, labels
 from ..retry import RetryPolicy, with_retries
 from ..transport import Choice, Completion, Finish, JudgeModel, Sampling, Transport, Usage
@@ -256,7 +264,7 @@ class VllmTransport(Transport):
         try:
             return await self._engine.generate(request, end, bill)
         except ServiceError as error:
-            self._doubtful |= error.retryable
+            self._doubtful |= isinstance(error, DeadlineExceeded) or error.retryable
             raise
 
     async def _listed(

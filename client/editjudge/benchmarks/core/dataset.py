@@ -1,0 +1,246 @@
+"""Data of one's own: `items.jsonl`, one item per line."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Container, Iterator
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ...errors import InputError, TextError
+from ...images import load_image, load_mask, show_path
+from ...item import MAX_TEXT_CHARACTERS, Item, check_text
+from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask
+from .dimensions import PROTOCOL
+
+MAX_PROBLEMS = 20
+"""How many lines that cannot be used are listed."""
+_MAX_ID = 255
+
+
+def _printable(text: str) -> str:
+    try:
+        check_text("", text)
+    except TextError as error:
+        raise ValueError(error.reason) from None
+    return text
+
+
+def _a_name(text: str) -> str:
+    if len(text) > _MAX_ID or not text.isprintable():
+        raise ValueError(f"an id has 1 to {_MAX_ID} printable characters")
+    if any(part in {"", ".", ".."} for part in text.split("/")) or "\\" in text:
+        raise ValueError("an id names a file: no empty part, no '.', '..' or backslash")
+    return text
+
+
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
+File = Annotated[str, Field(min_length=1)]
+
+
+class Line(BaseModel):
+    """One line of `items.jsonl`.
+
+    Attributes:
+        id: Unique in the file; outputs are `<folder>/<id>.png` and the like.
+        instruction: What the editing model was told.
+        source: The image before the edit, relative to the file's folder.
+        sources: Several of them, instead of `source`.
+        mask: Where the edit may change the source: white may.
+        target: The ground-truth result.
+        target_text: Text that the result must show.
+        hint: World knowledge for the judge.
+        task: Type of the edit, for dimensions and prompts that ask for it.
+        questions: Questions that come with the item.
+        extra: Anything else; kept for dimensions of your own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    id: Name
+    instruction: Text
+    source: File | None = None
+    sources: tuple[File, ...] = ()
+    mask: File | None = None
+    target: File | None = None
+    target_text: Text | None = None
+    hint: Text | None = None
+    task: str = ""
+    questions: tuple[dict[str, Any], ...] = ()
+    extra: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _with_a_source(self) -> Line:
+        if (self.source is None) == (not self.sources):
+            raise ValueError("give either `source` or `sources`")
+        return self
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The sources, one or several."""
+        return self.sources if self.source is None else (self.source,)
+
+
+class CoreData:
+    """Items of one's own, judged by the generic dimensions.
+
+    Args:
+        path: `items.jsonl`; UTF-8, one JSON object per line, empty lines do not count.
+    """
+
+    name = "core"
+    protocol = PROTOCOL
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._folder = str(self.path.parent)
+        if not path.is_file():
+            raise InputError(show_path(path), "no such file", "give --data items.jsonl")
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the file; its images are not in it."""
+        with self.path.open("rb") as file:
+            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
+        """The items; what `checked` would refuse may raise here."""
+        for index, _, line in self._lines():
+            if only is None or index in only:
+                yield _ref(index, line)
+
+    def checked(self) -> Iterator[ItemRef]:
+        """The items, while every line is looked at: its fields, its id, its files.
+
+        Raises:
+            InputError: after the last item, with all lines that cannot be used, up to
+                `MAX_PROBLEMS`.
+        """
+        problems: list[str] = []
+        count = 0
+        seen: dict[str, int] = {}
+        exists = lru_cache(4096)(os.path.isfile)
+        for index, number, line in self._lines():
+            try:
+                ref = _ref(index, line)
+                problem = self._missing(ref.data, exists)
+                if not problem and ref.id in seen:
+                    problem = f"the id {ref.id!r} is that of line {seen[ref.id]} already"
+                seen.setdefault(ref.id, number)
+            except ValidationError as error:
+                problem = _said(error)
+            if not problem:
+                yield ref
+                continue
+            count += 1
+            if count <= MAX_PROBLEMS:
+                problems.append(f"line {number}: {problem}")
+        name = show_path(self.path)
+        if count:
+            more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
+            lines = "\n  ".join([*problems, *more])
+            raise InputError(
+                name, f"{count:,} line{'' if count == 1 else 's'} cannot be used:\n  {lines}"
+            )
+        if not seen:
+            raise InputError(name, "no items", "write one JSON object per line")
+
+    def shape(self, ref: ItemRef) -> tuple[bool | int, ...]:
+        """How many sources, and which of the others."""
+        line: Line = ref.data
+        return (
+            1 if line.source is not None else len(line.sources),
+            line.mask is not None,
+            line.target is not None,
+            bool(line.target_text),
+            bool(line.hint),
+            bool(line.questions),
+        )
+
+    def outline(self, ref: ItemRef) -> Item:
+        """Texts as they are, images as placeholders."""
+        line: Line = ref.data
+        image = placeholder()
+        return Item(
+            id=line.id,
+            sources=(image,) * len(line.images),
+            mask=placeholder_mask() if line.mask else None,
+            target=image if line.target else None,
+            **_texts(line),
+        )
+
+    def load(self, ref: ItemRef) -> Item:
+        """The item with its images."""
+        line: Line = ref.data
+        item = Item(
+            id=line.id,
+            sources=tuple(load_image(self._at(path)) for path in line.images),
+            mask=load_mask(self._at(line.mask)) if line.mask else None,
+            target=load_image(self._at(line.target)) if line.target else None,
+            **_texts(line),
+        )
+        for reference in (item.source, item.target):
+            if item.mask is not None and reference is not None:
+                item.mask.fitted(reference.size)
+        return item
+
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+        """Sources, mask and target."""
+        return tuple(Path(self._at(path)) for path in _paths(ref.data))
+
+    def outputs(self, folder: Path) -> Outputs:
+        """`<folder>/<id>.png` and the like."""
+        return OutputFolder(folder)
+
+    def _missing(self, line: Line, exists: Any) -> str:
+        absent = [path for path in _paths(line) if not exists(self._at(path))]
+        return f"no such file: {', '.join(absent)}" if absent else ""
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        index = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if line.strip():
+                    yield index, number, line
+                    index += 1
+
+    def _at(self, path: str) -> str:
+        return os.path.join(self._folder, path)  # noqa: PTH118 - many times faster than Path
+
+
+def _ref(index: int, line: bytes) -> ItemRef:
+    read = Line.model_validate_json(line)
+    return ItemRef(read.id, index, read)
+
+
+def _paths(line: Line) -> tuple[str, ...]:
+    return (*line.images, *filter(None, (line.mask, line.target)))
+
+
+def _texts(line: Line) -> dict[str, Any]:
+    return {
+        "instruction": line.instruction,
+        "target_text": line.target_text,
+        "hint": line.hint,
+        "task": line.task,
+        "questions": line.questions,
+        "extra": line.extra or {},
+    }
+
+
+def _said(error: ValidationError) -> str:
+    """What is wrong with a line, in one line."""
+    parts = []
+    for one in error.errors(include_url=False)[:3]:
+        where = ".".join(str(part) for part in one["loc"])
+        what = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":
+            what = f"no such field (there are {', '.join(Line.model_fields)})"
+        parts.append(f"{where}: {what}" if where else what)
+    return "; ".join(parts)

@@ -1,0 +1,206 @@
+"""Data sets: items that are loaded one by one, and where a model's outputs to them are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..images import Image, Mask, show_path
+from ..item import Item
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
+"""What an output's name may end with, in lower or upper case."""
+_NAMES = (*SUFFIXES, *map(str.upper, SUFFIXES))
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRef:
+    """An item that is not loaded yet.
+
+    Attributes:
+        id: Unique within the data.
+        index: Position in the data, from 0.
+        data: What the reader knows of it; of no meaning to others.
+    """
+
+    id: str
+    index: int
+    data: Any
+
+
+class Dataset(Protocol):
+    """The items of a benchmark.
+
+    Attributes:
+        name: Of the benchmark.
+        protocol: Which rules its dimensions follow, for example `core.1`.
+        path: The file or folder that holds it.
+    """
+
+    name: str
+    protocol: str
+    path: Path
+
+    @property
+    def digest(self) -> str:
+        """`sha256:` and 64 hex digits of what says which items there are and what is asked."""
+
+    def checked(self) -> Iterator[ItemRef]:
+        """The items in their order, while everything is checked that costs little.
+
+        Raises:
+            InputError: after the last item, with everything that is wrong.
+        """
+
+    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
+        """The items in their order; images are not read.
+
+        Args:
+            only: The positions to give, by default all.
+        """
+
+    def shape(self, ref: ItemRef) -> Hashable:
+        """Which fields the item has: of two items with the same shape both have them or none."""
+
+    def outline(self, ref: ItemRef) -> Item:
+        """An item with `placeholder()` for every image: enough to tell what applies to it."""
+
+    def load(self, ref: ItemRef) -> Item:
+        """An item with its images, decoded.
+
+        Raises:
+            InputError: an image cannot be read, or the mask does not fit.
+        """
+
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+        """The files that `load` reads."""
+
+    def outputs(self, folder: Path) -> Outputs:
+        """A model's outputs to these items."""
+
+
+class Outputs(Protocol):
+    """The outputs of one model under test."""
+
+    def path(self, item: str) -> str | None:
+        """The file that is the output to an item, or None."""
+
+    def why_not(self, item: str) -> str:
+        """Why there is none."""
+
+    def index(self) -> Outputs:
+        """The same for a look at all of them: lists the folder once."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFolder:
+    """Outputs as `<folder>/<item id>.<suffix>`; an id with slashes names subfolders.
+
+    Two files for one item are nobody's output.
+    """
+
+    folder: Path
+
+    def path(self, item: str) -> str | None:
+        """Looks for every suffix."""
+        found = self._found(item)
+        return _join(self.folder, item) + found[0] if len(found) == 1 else None
+
+    def why_not(self, item: str) -> str:
+        """What was looked for, or what there is too much of."""
+        return _why_not(self.folder, item, self._found(item))
+
+    def index(self) -> IndexedFolder:
+        """With the names of all files in memory."""
+        known: dict[str, str] = {}
+        several: dict[str, list[str]] = {}
+        for name in _files(str(self.folder), ""):
+            stem, dot, ending = name.rpartition(".")
+            suffix = _INTERNED.get(dot + ending)
+            if suffix is None:
+                continue
+            if known.setdefault(stem, suffix) != suffix:
+                several.setdefault(stem, [known[stem]]).append(suffix)
+        for stem in several:
+            del known[stem]
+        return IndexedFolder(self.folder, f"{self.folder}{os.sep}", known, several)
+
+    def _found(self, item: str) -> list[str]:
+        base = _join(self.folder, item)
+        found = [name for name in _NAMES if os.path.exists(base + name)]  # noqa: PTH110
+        if len(found) > 1 and _same_files(base, found):
+            return found[:1]  # a file system that does not tell cases apart
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFolder:
+    """An `OutputFolder` that was listed."""
+
+    folder: Path
+    above: str
+    known: dict[str, str]
+    several: dict[str, list[str]]
+
+    def path(self, item: str) -> str | None:
+        """Looks into the list."""
+        suffix = self.known.get(item)
+        return f"{self.above}{item}{suffix}" if suffix else None
+
+    def why_not(self, item: str) -> str:
+        """What was looked for, or what there is too much of."""
+        return _why_not(self.folder, item, self.several.get(item, []))
+
+    def index(self) -> IndexedFolder:
+        """Itself."""
+        return self
+
+
+@cache
+def placeholder() -> Image:
+    """Stands where an image is, in an item that is only looked at."""
+    return Image("placeholder", b"", np.zeros((1, 1, 3), np.uint8))
+
+
+@cache
+def placeholder_mask() -> Mask:
+    """Stands where a mask is."""
+    return Mask("placeholder", b"", np.zeros((1, 1), np.bool_))
+
+
+_INTERNED = {name: name for name in _NAMES}
+
+
+def _files(folder: str, above: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                # A link need not be followed where its name says enough.
+                if not entry.name.endswith(_NAMES) and entry.is_dir():
+                    yield from _files(entry.path, f"{above}{entry.name}/")
+                else:
+                    yield above + entry.name
+    except OSError:
+        return
+
+
+def _same_files(base: str, suffixes: list[str]) -> bool:
+    there = (Path(base + suffix).stat() for suffix in suffixes)
+    return len({(one.st_dev, one.st_ino) for one in there}) == 1
+
+
+def _join(folder: Path, item: str) -> str:
+    return f"{folder}{os.sep}{item}"
+
+
+def _why_not(folder: Path, item: str, suffixes: list[str]) -> str:
+    if suffixes:
+        names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
+        return f"{show_path(folder)} holds several outputs: {names}"
+    return f"no {show_path(folder)}/{item}.png (or {', '.join(SUFFIXES[1:])})"

@@ -1,0 +1,36 @@
+"""`editjudge export`: a run's verdicts as a table in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..run.export import Format, export
+from ..run.store import RunStore
+
+
+@click.command("export")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["parquet", "csv", "jsonl"]),
+    required=True,
+    help="The form of the file.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Instead of RUN/verdicts.<form>.",
+)
+def command(run: Path, form: Format, out: Path | None) -> None:
+    """Write the verdicts of a run to a file, one row each, missing outputs included.
+
+    Works while the run goes on, and has what was judged until then.
+    """
+    file = out or run / f"verdicts.{form}"
+    with RunStore.open(run, read_only=True) as store:
+        count = export(store, file, form)
+    click.echo(f"{file}: {count:,} rows")

@@ -1,0 +1,38 @@
+"""`editjudge merge`: several runs become one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..benchmarks.registry import dimensions
+from ..run.merge import Prefer, merge
+
+
+@click.command("merge")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Folder of the new run.",
+)
+@click.option(
+    "--prefer",
+    type=click.Choice(["first", "last"]),
+    help="Which run counts where outputs or signatures differ; otherwise that is refused.",
+)
+def command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
+    """Put runs of the same benchmark, protocol and data together in a new one.
+
+    Shards of a benchmark, for example, or models that were judged on different machines. The
+    given runs stay as they are.
+    """
+    merged = merge(runs, out, dimensions(), prefer)
+    decided = f", {merged.preferred:,} of them decided by --prefer" if merged.preferred else ""
+    click.echo(
+        f"{out}: {merged.verdicts:,} verdicts on {merged.edits:,} edits"
+        f" ({merged.same:,} were in several runs{decided})"
+    )

@@ -1,0 +1,238 @@
+"""`editjudge run`: judge models on a data set, and go on where it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..config import Settings
+from ..errors import ConfigError, InputError
+from .options import (
+    asking_options,
+    config_option,
+    dimension_option,
+    endpoint_option,
+    generalist_option,
+    json_option,
+    services_at_hand,
+    settings_of,
+    with_generalist,
+)
+
+_RESUME = "the same command goes on where this ended"
+
+
+@click.command("run")
+@click.argument("benchmark", metavar="core")
+@click.option(
+    "--data", required=True, type=click.Path(path_type=Path), help="items.jsonl, see docs/runs.md."
+)
+@click.option(
+    "--outputs",
+    "outputs",
+    multiple=True,
+    required=True,
+    metavar="MODEL=DIR",
+    help="A model under test and its DIR/<item id>.png; may be given several times.",
+)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder of the run; kept."
+)
+@dimension_option
+@click.option("--limit", type=click.IntRange(1), help="Only the first items.")
+@click.option(
+    "--retry",
+    type=click.Choice(["unscored"]),
+    help="Ask again what has no number, instead of taking the stored replies.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
+@click.option(
+    "--fail-on-error",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="End when more than this share of verdicts failed, for example 0.05.",
+)
+@endpoint_option
+@generalist_option
+@asking_options
+@config_option
+@json_option
+def command(
+    benchmark: str,
+    data: Path,
+    outputs: tuple[str, ...],
+    out: Path,
+    patterns: tuple[str, ...],
+    limit: int | None,
+    retry: str | None,
+    dry_run: bool,
+    fail_on_error: float | None,
+    endpoints: tuple[str, ...],
+    config: Path | None,
+    as_json: bool,
+    **asking: Any,
+) -> int:
+    """Judge the outputs of models to a data set's items; resumed by the same command.
+
+    Exit code 3 when verdicts failed or the run ended early (--fail-on-error, --max-cost).
+    """
+    from ..benchmarks.registry import dimensions, select
+    from ..run.opened import dataset_of
+    from ..run.work import Order, Survey
+
+    settings = with_generalist(settings_of(config, endpoints), **asking)
+    order = Order(
+        dataset_of(benchmark, data), models_of(outputs), select(patterns), dimensions(), limit
+    )
+    survey = Survey(order)
+    if dry_run:
+        return _dry_run(survey, out, settings, as_json=as_json)
+    return _run(survey, out, settings, retry, fail_on_error, as_json=as_json)
+
+
+def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
+    """The folders of outputs by model.
+
+    Raises:
+        InputError: not MODEL=DIR, or a model twice.
+    """
+    found: dict[str, Path] = {}
+    for one in outputs:
+        model, equals, folder = one.partition("=")
+        if not model or not equals or not folder or not model.isprintable():
+            raise InputError("--outputs", f"{one!r} is not MODEL=DIR")
+        if model in found:
+            raise InputError("--outputs", f"two folders for {model}")
+        found[model] = Path(folder)
+    return found
+
+
+def _run(
+    survey: Any,
+    out: Path,
+    settings: Settings,
+    retry: str | None,
+    fail_on_error: float | None,
+    *,
+    as_json: bool,
+) -> int:
+    from ..report.live import display
+    from ..run.session import Session, header_of
+    from ..run.store import RunStore
+    from ..run.summary import cells
+
+    before = _header(out)
+    with RunStore.open(out, header_of(survey.order, settings)) as store:
+        if retry:
+            dropped = _dropped(store, survey.order)
+            click.echo(f"{dropped:,} unscored verdicts are asked for again", err=True)
+        with display(as_json=as_json) as shown:
+            session = Session(survey, store, settings, shown)
+            left = session.left(before)
+            for model, (count, reason) in left.missing.items():
+                if count:
+                    shown.say(f"{model}: {count:,} outputs are missing (first: {reason})")
+            if not left.edits:
+                finished = session.nothing_left(left)
+            else:
+                specialists = any(not r.startswith("generalist.") for r in left.roles)
+                with services_at_hand(settings, start=specialists, say=shown.say) as at_hand:
+                    session.settings = at_hand
+                    finished = session.judge(left, fail_on_error)
+        table = cells(store, finished.work, finished.signatures)
+        return _told(finished, table, out, as_json=as_json)
+
+
+def _header(out: Path) -> Any:
+    """Of the run as the last session left it; None where there is none."""
+    from ..run.store import FILE, RunStore
+
+    if not (out / FILE).is_file():
+        return None
+    try:
+        with RunStore.open(out, read_only=True) as store:
+            return store.header
+    except ConfigError:  # of an older version, or begun and not yet written
+        return None
+
+
+def _dropped(store: Any, order: Any) -> int:
+    return sum(
+        store.drop_verdicts("unscored", model=model, dimension=dimension.id)
+        for model in order.outputs
+        for dimension in order.dimensions
+    )
+
+
+def _dry_run(survey: Any, out: Path, settings: Settings, *, as_json: bool) -> int:
+    from ..client import with_local_stack
+    from ..report.result import dumps
+    from ..run.estimate import as_json as as_data
+    from ..run.estimate import estimate, lines
+    from ..run.session import asking, planned
+    from ..run.store import FILE, RunStore
+
+    if (out / FILE).is_file():
+        with RunStore.open(out, read_only=True) as store:
+            header = store.header
+            same = header.settings == asking(settings)
+            work = planned(survey, store, header.identities if same else {})
+    else:
+        work = survey.work(None, {})
+    found = estimate(work, with_local_stack(settings))
+    if as_json:
+        click.echo(dumps(as_data(found)))
+        return 0
+    for line in lines(found, work):
+        click.echo(line)
+    return 0
+
+
+def _told(finished: Any, table: Any, out: Path, *, as_json: bool) -> int:
+    from ..report.live import emit, summary
+    from ..report.table import column_table, console, usage_text
+    from ..run.progress import as_event
+    from ..run.summary import as_json as as_data
+    from ..run.summary import columns
+
+    failed = finished.progress.verdicts["failed"]
+    code = {"interrupted": 130, "done": 3 if failed else 0}.get(finished.ended, 3)
+    if as_json:
+        ended = {"ended": finished.ended, "exit_code": code, "usage": dict(finished.usage)}
+        shown = {"columns": as_data(table), "not_served": dict(finished.not_served)}
+        emit("finished", ended | as_event(finished.progress) | shown)
+        return code
+    judged = [d for d in finished.work.order.dimensions if _asked(table, d.id)]
+    console().print(column_table(columns(judged), table))
+    for reason, names in finished.not_served.items():
+        click.echo(f"not judged, {reason}: {', '.join(names)}")
+    if finished.usage:
+        click.echo(f"generalists took {usage_text(finished.usage)}")
+    if finished.progress.edits:
+        click.echo(summary(finished.progress, None), err=True)
+    else:
+        click.echo("nothing was left to do", err=True)
+    for line in _ending(finished, failed):
+        click.echo(line, err=True)
+    click.echo(f"kept in {out}", err=True)
+    return code
+
+
+def _asked(table: Any, name: str) -> bool:
+    return any(set(row[name].counts) - {"not_served"} for row in table.values())
+
+
+def _ending(finished: Any, failed: int) -> list[str]:
+    lines = []
+    if failed:
+        lines.append(f"{failed:,} verdicts failed (first: {finished.progress.first_failure})")
+    why = {
+        "interrupted": "interrupted",
+        "failures": "ended: too many verdicts failed",
+        "cost": "ended before max_cost was passed; with a higher --max-cost",
+    }.get(finished.ended)
+    if why or failed:
+        lines.append(f"{why}; {_RESUME}" if why else _RESUME)
+    return lines

@@ -1,0 +1,71 @@
+"""What a run is about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from ..errors import ConfigError
+from ..signature import package_version
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class RunHeader(BaseModel):
+    """What a run is about.
+
+    Attributes:
+        benchmark: Its name.
+        protocol: Protocol and version, as in signatures.
+        data: Where the benchmark's data lies.
+        data_digest: Of what was read there.
+        outputs: Folder of outputs by model under test.
+        dimensions: Ids.
+        created: ISO 8601, UTC; for people, nothing is ordered by it.
+        editjudge: Version that wrote it last.
+        settings: Without secrets.
+        identities: Of the services, by role; those of the last session.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    benchmark: str
+    protocol: str
+    data: str
+    data_digest: str
+    outputs: dict[str, str]
+    dimensions: tuple[str, ...]
+    created: str = Field(default_factory=_now)
+    editjudge: str = Field(default_factory=lambda: package_version("editjudge"))
+    settings: dict[str, JsonValue] = {}
+    identities: dict[str, str] = {}
+
+    def joined(self, later: RunHeader, where: str) -> RunHeader:
+        """The header of a run that goes on with another header's outputs and dimensions.
+
+        Raises:
+            ConfigError: the other is about something else; names what.
+        """
+        for name in ("benchmark", "protocol", "data_digest"):
+            mine, other = getattr(self, name), getattr(later, name)
+            if mine != other:
+                raise ConfigError(
+                    f"{where} has {name.replace('_', ' ')} {mine}, not {other}",
+                    "give another folder for this run",
+                )
+        for model, folder in later.outputs.items():
+            if self.outputs.get(model, folder) != folder:
+                raise ConfigError(
+                    f"{where} has the outputs of {model} from {self.outputs[model]}, not {folder}",
+                    "give these outputs another model's name, or another folder for this run",
+                )
+        return later.model_copy(
+            update={
+                "created": self.created,
+                "outputs": {**self.outputs, **later.outputs},
+                "dimensions": tuple(dict.fromkeys((*self.dimensions, *later.dimensions))),
+                "identities": {**self.identities, **later.identities},
+            }
+        )

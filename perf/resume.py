@@ -1,0 +1,131 @@
+"""How long until a run of 100,000 edits goes on, and in how much memory.
+
+A run is begun with all verdicts there but ten; measured is what `editjudge run` does before the
+first of these is judged, in a process of its own: reading and checking the data, finding the
+outputs, and asking the store what stands.
+
+    python perf/resume.py [edits]
+
+Seconds are of the processor, so that what else the machine does is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image as Pil
+
+LEFT = 10
+DIMENSION = "core.psnr.source.whole"
+BUDGET_SECONDS, BUDGET_MB = 2.0, 300
+
+
+def make(folder: Path, edits: int) -> None:
+    """Items that share five pictures, in folders of a thousand."""
+    rng = np.random.default_rng(0)
+    for index in range(5):
+        pixels = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        Pil.fromarray(pixels).save(folder / f"{index}.png")
+    with (folder / "items.jsonl").open("w") as file:
+        for index in range(edits):
+            name = f"{index // 1000}/{index}"
+            line = {"id": name, "instruction": f"make cup {index} red", "source": "0.png"}
+            file.write(json.dumps(line) + "\n")
+            output = folder / "outputs" / f"{name}.png"
+            if index % 1000 == 0:
+                output.parent.mkdir(parents=True)
+            output.symlink_to(folder / f"{index % 5}.png")
+
+
+def begin(folder: Path) -> None:
+    """Put all verdicts but the last into the run."""
+    from editjudge.run.session import header_of
+    from editjudge.run.store import RunStore
+    from editjudge.run.work import Survey
+    from editjudge.verdict import Scored
+
+    order, settings = order_of(folder)
+    survey = Survey(order)
+    signatures = order.signatures({})
+    with RunStore.open(folder / "run", header_of(order, settings)) as store:
+        with store.database.transaction():
+            for item in survey.ids[:-LEFT]:
+                edit = store.edit_id(item, "a", "sha256:" + "0" * 64)
+                store.put_verdicts(edit, {DIMENSION: Scored(value=1.0)}, signatures)
+        store.ledger.keep_fact("outputs of a looked at", repr(time.time() + 1))
+
+
+def order_of(folder: Path):
+    """What the run is asked for."""
+    from editjudge.benchmarks.registry import dimensions, select
+    from editjudge.config import Settings
+    from editjudge.run.opened import dataset_of
+    from editjudge.run.work import Order
+
+    data = dataset_of("core", folder / "items.jsonl")
+    outputs = {"a": folder / "outputs"}
+    return Order(data, outputs, select([DIMENSION]), dimensions()), Settings()
+
+
+def go_on(folder: Path) -> dict[str, float]:
+    """Everything before the first edit is judged, and the summary after the last."""
+    start = time.process_time()
+    from editjudge.run.scheduler import jobs
+    from editjudge.run.session import header_of, planned
+    from editjudge.run.store import RunStore
+    from editjudge.run.summary import cells
+    from editjudge.run.work import Survey
+
+    order, settings = order_of(folder)
+    imported = time.process_time()
+    survey = Survey(order)
+    looked = time.process_time()
+    with RunStore.open(folder / "run", header_of(order, settings)) as store:
+        work = planned(survey, store, {})
+        next(jobs(work))
+        first = time.process_time()
+        assert work.edits == LEFT
+        cells(store, work, work.signatures)
+    end = time.process_time()
+    return {
+        "import": imported - start,
+        "data": looked - imported,
+        "plan": first - looked,
+        "until the first edit": first - start,
+        "columns": end - first,
+        "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def main() -> None:
+    """Make, begin, go on five times; the median counts."""
+    if len(sys.argv) == 3 and sys.argv[1] == "--go-on":
+        print(json.dumps(go_on(Path(sys.argv[2]))))
+        return
+    edits = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(folder, edits)
+        begin(folder)
+        again = [sys.executable, __file__, "--go-on", name]
+        runs = [
+            json.loads(subprocess.run(again, capture_output=True, check=True).stdout)
+            for _ in range(5)
+        ]
+    found = {key: sorted(one[key] for one in runs)[2] for key in runs[0]}
+    print(f"{edits:,} edits, median of 5")
+    for key, value in found.items():
+        print(f"  {key:<22} {value:6.2f}{'' if key == 'MB' else ' s'}")
+    good = found["until the first edit"] <= BUDGET_SECONDS and found["MB"] <= BUDGET_MB
+    print(f"budget {BUDGET_SECONDS} s, {BUDGET_MB} MB: {'kept' if good else 'NOT KEPT'}")
+
+
+if __name__ == "__main__":
+    main()

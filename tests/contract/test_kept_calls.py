@@ -1,0 +1,179 @@
+"""Specialists' calls with a ledger, and panels that answer from it alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grpc import StatusCode
+
+from editjudge.answers import ScoreField, Scores
+from editjudge.config import Endpoint, GeneralistEndpoint, Settings
+from editjudge.errors import Abstained, NotServed, ServiceError
+from editjudge.panel import Panel
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.run.ledger import Ledger
+
+from .scripted_openai import ScriptedOpenAi, reply
+from .scripted_triton import Failure, ScriptedTriton, score
+
+FLAT = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: flat")
+BROKEN = Failure(StatusCode.INTERNAL, "out of memory")
+PROMPT = Prompt("judge", (Text("Is it red?"),))
+CONTRACT = Scores(fields=(ScoreField("s", 1, 5),))
+
+
+@asynccontextmanager
+async def panel_of(
+    server: ScriptedTriton, ledger: Ledger | None = None, **settings: Any
+) -> AsyncIterator[Panel]:
+    async with server.serving() as url:
+        configured = Settings(endpoints={"a": Endpoint(url=url)}, **settings)
+        async with Panel(configured, ledger=ledger) as panel:
+            yield panel
+
+
+async def ask(panel: Panel, image: bytes = b"image", **parameters: str) -> Any:
+    return (await panel.call("quality.piqe", {"IMAGE": image}, parameters))["SCORE"].tolist()
+
+
+async def test_no_call_is_made_twice() -> None:
+    server = ScriptedTriton(score(0.25), score(0.5))
+    with Ledger() as ledger:
+        async with panel_of(server, ledger) as panel:
+            assert await asyncio.gather(*(ask(panel) for _ in range(8))) == [[0.25]] * 8
+            assert len(server.requests) == 1
+            assert await ask(panel) == [0.25]
+            assert await ask(panel, b"another") == [0.5]
+            assert await ask(panel, resize="none") == [0.5]
+            assert len(server.requests) == 3
+        async with panel_of(server, ledger) as panel:
+            assert await ask(panel) == [0.25]
+        assert len(server.requests) == 3
+
+
+async def test_another_model_is_asked_again() -> None:
+    with Ledger() as ledger:
+        async with panel_of(ScriptedTriton(score(0.25)), ledger) as panel:
+            await ask(panel)
+        other = ScriptedTriton(score(0.5), implementation="scripted.2")
+        async with panel_of(other, ledger) as panel:
+            assert await ask(panel) == [0.5]
+
+
+async def test_abstentions_are_kept_and_failures_are_not() -> None:
+    server = ScriptedTriton(FLAT, BROKEN, score(0.5))
+    with Ledger() as ledger:
+        async with panel_of(server, ledger) as panel:
+            for _ in range(2):
+                with pytest.raises(Abstained, match="flat") as caught:
+                    await ask(panel)
+                assert caught.value.kind == "degenerate"
+            assert len(server.requests) == 1
+            with pytest.raises(ServiceError, match="out of memory"):
+                await ask(panel, b"2")
+            assert await ask(panel, b"2") == [0.5]
+
+
+async def test_the_ledger_of_the_settings(tmp_path: Path) -> None:
+    server = ScriptedTriton(score(0.25))
+    for _ in range(2):
+        async with panel_of(server, ledger=None) as panel:
+            await ask(panel)
+    assert len(server.requests) == 2
+    for _ in range(2):
+        async with server.serving() as url:
+            settings = Settings(endpoints={"a": Endpoint(url=url)}, ledger=tmp_path / "l.sqlite")
+            async with Panel(settings) as panel:
+                await ask(panel)
+    assert len(server.requests) == 3
+
+
+async def test_a_ledger_that_was_given_stays_open() -> None:
+    with Ledger() as ledger:
+        async with panel_of(ScriptedTriton(), ledger) as panel:
+            await ask(panel)
+        assert ledger.count == 1
+
+
+# From the ledger alone
+
+
+async def test_specialists_from_the_ledger_alone() -> None:
+    with Ledger() as ledger:
+        async with panel_of(ScriptedTriton(score(0.25), FLAT), ledger) as panel:
+            await ask(panel)
+            with pytest.raises(Abstained):
+                await ask(panel, b"flat")
+            identities = panel.identities()
+        async with Panel.replaying(ledger, identities) as panel:
+            assert panel.served == set(identities)
+            assert panel.identities() == identities
+            assert await ask(panel) == [0.25]
+            with pytest.raises(Abstained):
+                await ask(panel, b"flat")
+            with pytest.raises(NotServed, match="not in the ledger"):
+                await ask(panel, b"other")
+            with pytest.raises(NotServed, match="not at hand when"):
+                await panel.call("ocr.got", {"IMAGE": b"x"})
+
+
+@asynccontextmanager
+async def judge_of(server: ScriptedOpenAi, ledger: Ledger, **asked: Any) -> AsyncIterator[Panel]:
+    async with server.serving() as url:
+        judge = GeneralistEndpoint(url=url, model="judge", **asked)
+        async with Panel(Settings(generalists={"judge": judge}), ledger=ledger) as panel:
+            yield panel
+
+
+async def test_a_generalist_from_the_ledger_alone() -> None:
+    name = "generalist.judge"
+    said = reply('{"reasoning": "x", "s": 4}')
+    server = ScriptedOpenAi(None, None, said, said, None)
+    with Ledger() as ledger:
+        async with judge_of(server, ledger, seed=7, temperature=0.5, max_tokens=99) as panel:
+            judge = panel.generalist(name)
+            chosen = await judge.choose(PROMPT, ("Yes", "No"))
+            answered = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
+            identities = panel.identities()
+        assert "choices=top_logprobs" in identities[name]
+        async with Panel.replaying(ledger, identities) as panel:
+            judge = panel.generalist(name)
+            assert panel.identities() == identities
+            assert (await judge.choose(PROMPT, ("Yes", "No"))).value == chosen.value
+            again = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
+            assert [one.value for one in again] == [one.value for one in answered]
+            with pytest.raises(NotServed, match="not in the ledger"):
+                await judge.choose(PROMPT, ("Yes", "Never"))
+
+
+async def test_how_choices_are_answered_is_remembered() -> None:
+    server = ScriptedOpenAi()
+    with Ledger() as ledger:
+        async with judge_of(server, ledger) as panel:
+            judge = panel.generalist("generalist.judge")
+            await judge.choose(PROMPT, ("Yes", "No"))
+            identity = judge.identity
+        asked = len(server.requests)
+        async with judge_of(server, ledger) as panel:
+            judge = panel.generalist("generalist.judge")
+            assert judge.identity == identity, "known before the first call"
+            await judge.choose(PROMPT, ("Yes", "No"))
+            assert len(server.requests) == asked
+            await judge.probe()
+            assert len(server.requests) == asked + 1, "unless it is to be asked now"
+
+
+async def test_why_it_is_sampled_is_remembered_too() -> None:
+    server = ScriptedOpenAi(reply("Yes"))
+    with Ledger() as ledger:
+        for _ in range(2):
+            async with judge_of(server, ledger) as panel:
+                judge = panel.generalist("generalist.judge")
+                assert await judge.method() == "sampled"
+                assert "no logprobs" in judge.without_logprobs
+    assert len(server.requests) == 1

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from editjudge.errors import DeadlineExceeded, Refused, Unreachable
+from editjudge.panel.lanes import Lane, Lanes
+from editjudge.panel.limits import AdaptiveLimit, Breaker
+
+from .virtual_time import Server, run
+
+
+def lanes_of(*servers: Server, patience: float = 0.0, most: int = 16) -> Lanes[Server]:
+    return Lanes(
+        [
+            Lane(f"s{n}", server, AdaptiveLimit(most, breaker=Breaker(pauses=(1.0, 8.0))))
+            for n, server in enumerate(servers)
+        ],
+        patience,
+    )
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def asking(who: Any = None) -> Callable[[Server], Awaitable[Any]]:
+    return lambda server: server.call(who)
+
+
+async def many(lanes: Lanes[Server], count: int) -> list[Any]:
+    return await asyncio.gather(
+        *(lanes.run(asking(n)) for n in range(count)), return_exceptions=True
+    )
+
+
+def test_an_outage_loses_nothing() -> None:
+    async def main() -> None:
+        server = Server(64)
+        lanes = lanes_of(server, patience=300)
+
+        async def outage() -> None:
+            await asyncio.sleep(5.5)
+            server.up = False
+            await asyncio.sleep(120)
+            server.up = True
+
+        failing = asyncio.create_task(outage())
+        assert await many(lanes, 400) == list(range(400))
+        assert 125 < now() < 170
+        await failing
+
+    run(main)
+
+
+def test_patience_counts_from_when_it_was_lost() -> None:
+    async def main() -> None:
+        server = Server(64)
+        server.up = False
+        results = await many(lanes_of(server, patience=60), 100)
+        assert all(isinstance(one, Unreachable) for one in results)
+        assert 60 <= now() < 62
+        assert "connection refused (lost 60 s ago, not back since)" in str(results[50])
+
+    run(main)
+
+
+def test_without_patience_nothing_waits() -> None:
+    async def main() -> None:
+        server = Server(64)
+        server.up = False
+        lanes = lanes_of(server)
+        assert {type(one) for one in await many(lanes, 100)} == {Unreachable}
+        assert now() < 0.1
+        await asyncio.sleep(2)
+        server.up = True
+        assert await lanes.run(asking("back")) == "back"
+
+    run(main)
+
+
+def test_one_call_that_breaks_its_server_does_not_stop_the_others() -> None:
+    async def main() -> None:
+        server = Server(64, seconds=0.1)
+        lanes = lanes_of(server, patience=300)
+        made = 0
+
+        async def breaks(_: Server) -> None:
+            nonlocal made
+            made += 1
+            await asyncio.sleep(0.25)
+            raise Unreachable("HTTP 500", service="s")
+
+        poison = asyncio.create_task(lanes.run(breaks))
+        assert await many(lanes, 200) == list(range(200))
+        with pytest.raises(Unreachable, match="HTTP 500"):
+            await poison
+        assert made < 3
+        assert not lanes.lanes[0].breaker.open
+
+    run(main)
+
+
+def test_refusals_are_answers() -> None:
+    async def main() -> None:
+        lanes = lanes_of(Server(8))
+
+        async def refuses(_: Server) -> None:
+            raise Refused("no", service="s")
+
+        for _ in range(20):
+            with pytest.raises(Refused):
+                await lanes.run(refuses)
+        assert not lanes.lanes[0].breaker.open
+
+    run(main)
+
+
+def test_a_call_whose_time_is_up_fails() -> None:
+    async def main() -> None:
+        lanes = lanes_of(Server(8), Server(8), patience=300)
+        made = 0
+
+        async def late(_: Server) -> None:
+            nonlocal made
+            made += 1
+            await asyncio.sleep(10)
+            raise DeadlineExceeded("late", service="s")
+
+        with pytest.raises(DeadlineExceeded):
+            await lanes.run(late)
+        assert made == 1
+
+    run(main)
+
+
+def test_a_slow_replica_gets_fewer_calls() -> None:
+    async def main() -> None:
+        fast, slow = Server(64, seconds=0.1), Server(64, seconds=1.0)
+        await many(lanes_of(fast, slow), 1000)
+        assert len(fast.served) > 4 * len(slow.served)
+
+    run(main)
+
+
+def test_those_who_wait_are_told_when_it_is_closed() -> None:
+    async def main() -> None:
+        lanes = lanes_of(Server(64, seconds=5), patience=300, most=1)
+        tasks = [asyncio.create_task(lanes.run(asking(n))) for n in range(3)]
+        await asyncio.sleep(1)
+        lanes.lanes[0].close()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert results[0] == 0
+        assert all("closed" in str(one) for one in results[1:])
+        assert now() == 5
+
+    run(main)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from editjudge.benchmarks.registry import dimensions
+from editjudge.cli.merge import command
+from editjudge.dimension import Dimension
+from editjudge.errors import ConfigError
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.run.ledger import Call, Reply
+from editjudge.run.merge import Prefer, merge
+from editjudge.run.store import RunStore
+from editjudge.verdict import Verdict
+
+from .stored import HEADER, LOST, UNREAD, header, made, put, scored
+
+ANY = next(iter(dimensions().values()))
+KNOWN = {"core.a": Dimension("core.a", "?", (0, 1), True, "", ANY.how, tolerance=0.01)}
+YESTERDAY = {"core.a": "of yesterday", "core.b": "of yesterday"}
+
+
+def shown(folder: Path) -> dict[tuple[str, str, str], Verdict]:
+    with RunStore.open(folder, read_only=True) as store:
+        return {(one.model, one.item, one.dimension): one.verdict for one in store.verdicts()}
+
+
+def one(folder: Path, verdict: Verdict, **changed: Any) -> Path:
+    with RunStore.open(folder, HEADER) as store:
+        put(store, "one", {"core.a": verdict}, **changed)
+    return folder
+
+
+def test_shards_become_one(tmp_path: Path) -> None:
+    first = made(tmp_path / "a", one={"core.a": scored(1, x=1), "core.b": UNREAD})
+    call = Call("judge", Prompt("system", (Text("?"),)), {})
+    more = header(outputs={"beta": "/outputs/beta"}, dimensions=("core.c",))
+    with RunStore.open(tmp_path / "b", more) as store:
+        store.ledger.put(call, Reply({"text": "long reply " * 99}, "judge", 1, 0, 1, 1, 0.5, 1))
+        store.ledger.keep_fact("judge.method", "logprobs")
+        put(store, "one", {"core.a": scored(2, call=call.key, reply="long reply " * 99)}, "beta")
+        store.edit_id("two", "beta", None, "no file")
+    before = {**shown(first), **shown(tmp_path / "b")}
+    arguments = [str(first), str(tmp_path / "b"), "--out", str(tmp_path / "all")]
+    out = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert "3 verdicts on 3 edits (0 were in several runs)" in out.output
+    assert shown(tmp_path / "all") == before
+    with RunStore.open(tmp_path / "all") as store:
+        assert store.header.outputs == {"alpha": "/outputs/alpha", "beta": "/outputs/beta"}
+        assert store.header.dimensions == ("core.a", "core.b", "core.c")
+        assert store.missing() == {"alpha": 0, "beta": 1}
+        assert store.ledger.get(call) is not None
+        assert store.ledger.fact("judge.method") == "logprobs"
+        (longest,) = store.database.one("SELECT max(length(detail)) FROM verdicts") or (0,)
+        assert longest < 100
+
+
+def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
+    first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", scored(0.505))
+    merged = merge([first, second], tmp_path / "all", KNOWN)
+    assert (merged.edits, merged.verdicts, merged.same, merged.preferred) == (1, 1, 1, 0)
+    assert shown(tmp_path / "all") == shown(first)
+
+
+@pytest.mark.parametrize("prefer", [None, "first", "last"])
+def test_values_of_one_signature_that_differ_are_told(
+    tmp_path: Path, prefer: Prefer | None
+) -> None:
+    first, second = (
+        one(tmp_path / "runs" / "a", scored(0.5)),
+        one(tmp_path / "runs" / "b", scored(0.52)),
+    )
+    with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):
+        merge([first, second], tmp_path / "runs" / "all", KNOWN, prefer)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("later", "changed", "told"),
+    [
+        (scored(0.9), {"signatures": YESTERDAY}, "another signature"),
+        (UNREAD, {}, "status unscored"),
+        (scored(0.9), {"output": "another"}, "another output of alpha for one"),
+    ],
+    ids=["signature", "status", "output"],
+)
+def test_what_differs_is_refused_or_decided(
+    tmp_path: Path, later: Verdict, changed: dict[str, Any], told: str
+) -> None:
+    first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", later, **changed)
+    with pytest.raises(ConfigError, match=told):
+        merge([first, second], tmp_path / "none", KNOWN)
+    assert not (tmp_path / "none").exists()
+    assert merge([first, second], tmp_path / "first", KNOWN, "first").verdicts == 1
+    assert merge([first, second], tmp_path / "last", KNOWN, "last").verdicts == 1
+    assert shown(tmp_path / "first") == shown(first)
+    assert shown(tmp_path / "last") == shown(second)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_failed_gives_way(tmp_path: Path, backwards: bool) -> None:
+    runs = [one(tmp_path / "a", LOST, signatures=YESTERDAY), one(tmp_path / "b", scored(1))]
+    merge(runs[::-1] if backwards else runs, tmp_path / "all", KNOWN)
+    assert shown(tmp_path / "all") == shown(tmp_path / "b")
+
+
+def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
+    first = made(tmp_path / "runs" / "a")
+    RunStore.open(tmp_path / "runs" / "b", header(data_digest="sha256:2")).close()
+    with pytest.raises(ConfigError, match="data digest sha256:1, not sha256:2"):
+        merge([first, tmp_path / "runs" / "b"], tmp_path / "runs" / "all", KNOWN)
+    with pytest.raises(ConfigError, match="holds no run"):
+        merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", KNOWN)
+    with pytest.raises(ConfigError, match="is there already"):
+        merge([first, first], tmp_path / "runs" / "b", KNOWN)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}
