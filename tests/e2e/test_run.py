@@ -27,12 +27,6 @@ from ..contract.scripted_openai import Fault
 from .conftest import Ran
 from .test_generalist import Judge
 
-# The verbs by name, so that a process needs nothing but this.
-MAIN = (
-    "import editjudge.cli as cli\n"
-    "for verb in ('run', 'show', 'rescore'): cli.VERBS.setdefault(verb, '')\n"
-    "cli.main()"
-)
 PIXELS = "core.psnr.source.whole"
 LEVELS = "core.editing_artifacts"
 QUESTIONS = "core.physical_plausibility"
@@ -106,7 +100,7 @@ def data(tmp_path: Path) -> Data:
 
 def process(verb: str, *arguments: Any, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", MAIN, verb, *map(str, arguments)],
+        [sys.executable, "-m", "editjudge", verb, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -53,7 +53,7 @@ async def test_verdicts_as_json(case: str) -> None:
     assert verdict["higher_is_better"] is True
     assert verdict["signature"].startswith("dimension:core.d|")
     assert (verdict["reason"] is None) == (status == "scored")
-    assert set(data) == {"sample", "verdicts", "services"}
+    assert set(data) == {"sample", "verdicts", "services", "usage"}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _METHOD = re.compile(r"(?<=[(,])choices=(\w+),?")
+_REPEATS = re.compile(r"(?<=[(,])repeats=\d+,?")
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 
@@ -269,8 +270,12 @@ class Generalist:
 
     @property
     def _asked(self) -> str:
-        """The identity without how choices are judged, which is found out by asking."""
-        return _METHOD.sub("", self.identity)
+        """The identity as far as a single reply depends on it.
+
+        Not how choices are judged, which is found out by asking, and not how many replies are
+        averaged: each of them is a call of its own.
+        """
+        return _REPEATS.sub("", _METHOD.sub("", self.identity))
 
     async def _sampled(
         self, prompt: Prompt, choices: tuple[str, ...]

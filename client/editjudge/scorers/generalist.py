@@ -160,7 +160,7 @@ class QuestionList(Asking):
             ],
             "judge": generated.evidence["judge"],
             "method": said[0].value.method,
-            "usage": merged([generated, *said]),
+            **merged([generated, *said]),
         }
         return {"score": _scored(sum(share > 0.5 for share in shares) / len(shares), evidence)}
 
@@ -233,7 +233,7 @@ class MultipleChoice(Asking):
                 for q, one in zip(edit.item.questions, said, strict=True)
             ],
             "judge": said[0].evidence["judge"],
-            "usage": merged(said),
+            **merged(said),
         }
         return {"correct": _scored(sum(right) / len(right), evidence)}
 
@@ -292,7 +292,7 @@ class FactCheck(Asking):
             ],
             "generated": bool(generated),
             "judge": said[0].evidence["judge"],
-            "usage": merged([*generated, *said]),
+            **merged([*generated, *said]),
         }
         return {"correct": _scored(float(all(holds)), evidence)}
 
@@ -343,12 +343,15 @@ def ask(one: Template, edit: Edit, judge: Generalist, **more: str) -> Prompt:
 
 
 def merged(said: Sequence[Answer[Any]]) -> dict[str, Any]:
-    """What several answers took together."""
+    """What several answers took together, and the calls that they rest on."""
     each = [one.evidence["usage"] for one in said]
     costs = [usage["cost"] for usage in each if usage["cost"] is not None]
     counted = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
-    return {name: sum(usage[name] for usage in each) for name in counted} | {
-        "cost": math.fsum(costs) if costs else None
+    usage = {name: sum(one[name] for one in each) for name in counted}
+    calls = [key for one in said for key in one.evidence.get("calls", [one.evidence.get("call")])]
+    return {
+        "usage": usage | {"cost": math.fsum(costs) if costs else None},
+        "calls": [key for key in dict.fromkeys(calls) if key],
     }
 
 
@@ -366,7 +369,7 @@ def _rubric_evidence(said: Sequence[Answer[ScoresAnswer]], name: str) -> dict[st
         "values": [one.value.scores[name] for one in said],
         "replies": [one.evidence.get("reply") for one in said],
         "judge": first.evidence["judge"],
-        "usage": merged(said),
+        **merged(said),
     }
 
 
