@@ -88,14 +88,17 @@ class Events(Display):
 
 
 class Terminal(Display):
-    """A table that is drawn anew, on standard error."""
+    """A table that is drawn anew, on standard error.
+
+    Drawn when it is told to, not by a thread of its own: what it shows belongs to the event loop.
+    """
+
+    every = 0.25
 
     def __init__(self) -> None:
         super().__init__()
         self._console = Console(stderr=True)
-        self._live = Live(
-            get_renderable=self._drawn, console=self._console, refresh_per_second=4, transient=True
-        )
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -109,12 +112,14 @@ class Terminal(Display):
     ) -> None:
         self._live.stop()
 
+    def tick(self) -> None:
+        """Draw how far it is."""
+        line = Text(summary(self.progress, self.panel), "dim")
+        self._live.update(Group(_table(self.progress), line), refresh=True)
+
     def say(self, line: str) -> None:
         """Above the table."""
         self._console.print(Text(line))
-
-    def _drawn(self) -> Group:
-        return Group(_table(self.progress), Text(summary(self.progress, self.panel), "dim"))
 
 
 def display(*, as_json: bool) -> Display:
