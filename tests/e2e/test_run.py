@@ -302,6 +302,26 @@ async def test_too_many_failures_end_it(data: Data) -> None:
     assert len(data.verdicts()) == 60
 
 
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (Judge(answers_as="another"), "'another' answered"),
+        (Judge(Fault(401, {"error": {"message": "no such key"}})), "no such key"),
+    ],
+    ids=["model", "key"],
+)
+async def test_a_judge_that_is_not_the_one_asked_for_ends_it(
+    data: Data, server: Judge, said: str
+) -> None:
+    data.items(60)
+    data.model("a", 60)
+    async with judged_by(server) as judge:
+        ended = await ran("run", *data.arguments(LEVELS), *judge)
+    assert ended.code == 3, ended.err
+    assert said in ended.err
+    assert len(server.requests) < 20
+
+
 async def test_the_money_is_not_passed_and_more_goes_on(data: Data, tmp_path: Path) -> None:
     data.items(20)
     data.model("a", 20)

@@ -25,10 +25,14 @@ _RESUME = "the same command goes on where this ended"
 
 
 @click.command("run")
-@click.argument("benchmark", metavar="core")
+@click.argument("benchmark")
 @click.option(
-    "--data", required=True, type=click.Path(path_type=Path), help="items.jsonl, see docs/runs.md."
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The benchmark's data: items.jsonl of core (docs/runs.md), a folder (docs/benchmarks.md).",
 )
+@click.option("--protocol", help="Whose rules, for example paper; the usual ones by default.")
 @click.option(
     "--outputs",
     "outputs",
@@ -62,6 +66,7 @@ _RESUME = "the same command goes on where this ended"
 def command(
     benchmark: str,
     data: Path,
+    protocol: str | None,
     outputs: tuple[str, ...],
     out: Path,
     patterns: tuple[str, ...],
@@ -76,15 +81,19 @@ def command(
 ) -> int:
     """Judge the outputs of models to a data set's items; resumed by the same command.
 
+    BENCHMARK is core for data of one's own, or kris.
+
     Exit code 3 when verdicts failed or the run ended early (--fail-on-error, --max-cost).
     """
+    from ..benchmarks.registry import benchmark as benchmark_of
     from ..benchmarks.registry import dimensions, select
-    from ..run.opened import dataset_of
     from ..run.work import Order, Survey
 
+    chosen = benchmark_of(benchmark)
+    chosen.check_protocol(protocol)
     settings = with_generalist(settings_of(config, endpoints), **asking)
     order = Order(
-        dataset_of(benchmark, data), models_of(outputs), select(patterns), dimensions(), limit
+        chosen.data(data), models_of(outputs), select(patterns, chosen), dimensions(), limit
     )
     survey = Survey(order)
     if dry_run:
@@ -231,6 +240,7 @@ def _ending(finished: Any, failed: int) -> list[str]:
     why = {
         "interrupted": "interrupted",
         "failures": "ended: too many verdicts failed",
+        "judge": "ended: a judge cannot be used",
         "cost": "ended before max_cost was passed; with a higher --max-cost",
     }.get(finished.ended)
     if why or failed:

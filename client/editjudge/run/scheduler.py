@@ -15,7 +15,14 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..dimension import Dimension
-from ..errors import CostLimit, EditjudgeError, ImageError, StoreError
+from ..errors import (
+    CostLimit,
+    EditjudgeError,
+    ImageError,
+    NotAuthorised,
+    StoreError,
+    WrongModel,
+)
 from ..images import Image, load_image
 from ..item import Edit, Item
 from ..panel import Panel
@@ -24,9 +31,11 @@ from .judge import Judgement, judge
 from .progress import Progress
 from .work import UNREADABLE, Order, Work
 
-Ended: TypeAlias = Literal["done", "cost", "failures"]
+Ended: TypeAlias = Literal["done", "cost", "failures", "judge"]
 ENOUGH = 20
 """Verdicts before the share of failed ones says anything."""
+_FATAL = (NotAuthorised, WrongModel)
+"""What would fail every call to come: another model answers, or the key is not taken."""
 MAX_DECODED = 1024**3
 """Bytes of decoded pixels in flight above which no further edit begins."""
 
@@ -95,7 +104,15 @@ def jobs(work: Work) -> Iterator[Job]:
 
 
 class _StopError(Exception):
-    """Ends the session at once."""
+    """Ends the session at once.
+
+    Attributes:
+        ended: Why.
+    """
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended)
+        self.ended = ended
 
 
 @dataclass
@@ -128,7 +145,8 @@ class Scheduler:
 
         Returns:
             Why it ended: all is `done`; `cost`: the next call would pass `max_cost`, and the
-            edits in flight were finished as far as they could; `failures`: too many failed.
+            edits in flight were finished as far as they could; `failures`: too many failed;
+            `judge`: one is not the one asked for, or does not let us in.
         """
         remaining = iter(work)
         try:
@@ -140,8 +158,8 @@ class Scheduler:
                         break
                     self._decoded[id(job)] = 0
                     group.create_task(self._one(job))
-        except* _StopError:
-            self.ended = "failures"
+        except* _StopError as several:
+            self.ended = next(e.ended for e in several.exceptions if isinstance(e, _StopError))
         return self.ended
 
     def _has_room(self) -> bool:
@@ -176,6 +194,9 @@ class Scheduler:
         kept = self._without_unpaid(judgement)
         signatures = {name: str(one) for name, one in judgement.signatures.items()}
         self._keep(job, edit.image, edit.missing, kept, signatures)
+        if fatal := [one for one in judgement.errors.values() if isinstance(one, _FATAL)]:
+            self.say(str(fatal[0]))
+            raise _StopError("judge")
 
     async def _loaded(self, job: Job) -> Edit:
         item = await job.source.item()
@@ -249,7 +270,7 @@ class Scheduler:
         if self.fail_on_error is None or counts.total() < ENOUGH:
             return
         if self.progress.share_failed > self.fail_on_error:
-            raise _StopError
+            raise _StopError("failures")
 
 
 def without_session(verdict: Verdict) -> Verdict:
