@@ -114,6 +114,7 @@ def main() -> None:
         folder = Path(name)
         make(folder, edits)
         begin(folder)
+        stored = sum(file.stat().st_size for file in (folder / "run").glob("run.sqlite*"))
         again = [sys.executable, __file__, "--go-on", name]
         runs = [
             json.loads(subprocess.run(again, capture_output=True, check=True).stdout)
@@ -123,6 +124,7 @@ def main() -> None:
     print(f"{edits:,} edits, median of 5")
     for key, value in found.items():
         print(f"  {key:<22} {value:6.2f}{'' if key == 'MB' else ' s'}")
+    print(f"  {'bytes per verdict':<22} {stored / edits:6.0f}, without evidence and replies")
     good = found["until the first edit"] <= BUDGET_SECONDS and found["MB"] <= BUDGET_MB
     print(f"budget {BUDGET_SECONDS} s, {BUDGET_MB} MB: {'kept' if good else 'NOT KEPT'}")
 

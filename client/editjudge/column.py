@@ -69,12 +69,14 @@ class Mean:
         where: The items to include, by default all.
         weight: Weight of each item, by default 1; for example the area of its mask.
         missing_output: What a missing output counts as; None leaves it out of the mean.
+        affine: `(a, b)`: each value x counts as a*x + b, as on the paper's scale.
     """
 
     of: str
     where: Callable[[Item], bool] = lambda _: True
     weight: Callable[[Item], float] = lambda _: 1.0
     missing_output: float | None = None
+    affine: tuple[float, float] = (1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,12 @@ class InstanceWeighted:
 
     Attributes:
         of: Column ids.
+        by: For each of them the column whose edits are its weight, by default itself. Of a
+            column that is made of several metrics, every edit counts once for each metric.
     """
 
     of: tuple[str, ...]
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,7 @@ class Column:
     Attributes:
         id: `<benchmark>.<name>`, unique in its benchmark.
         source: Paper and table.
+        group: What it belongs to in the paper's table; with `title` it names the column.
     """
 
     id: str
@@ -133,6 +139,7 @@ class Column:
     how: Aggregation
     higher_is_better: bool
     source: str = ""
+    group: str = ""
 
 
 def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[str, Cell]]:
@@ -165,7 +172,8 @@ def _cell(column: Column, model: str, rows: Sequence[Row], cells: Mapping[str, C
             return _composite(column, how.fn, parts)
         case InstanceWeighted() as how:
             parts = {part: cells[part] for part in how.of if cells[part].asked}
-            asked = {name: cell.asked for name, cell in parts.items()}
+            pairs = zip(how.of, how.by or how.of, strict=True)
+            asked = {part: cells[weight].asked for part, weight in pairs if part in parts}
             return _composite(column, lambda values: _weighted_mean(values, asked), parts)
         case Pooled() as how:
             return _pooled(column, how, mine, rows)
@@ -186,10 +194,16 @@ def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
             imputed += outcome.imputed
             values.append((outcome.value, how.weight(row.item)))
     total = math.fsum(weight for _, weight in values)
-    value = math.fsum(v * w for v, w in values) / total if total else None
+    scale, offset = how.affine
+    value = scale * math.fsum(v * w for v, w in values) / total + offset if total else None
     reason = "" if total else "nothing scored" if counts else "not applicable to any item"
-    signature = _signature(column, f"mean({how.of})", how.of, rows)
+    signature = _signature(column, _named(how), how.of, rows)
     return Cell(value, counts, imputed, reason, signature)
+
+
+def _named(how: Mean) -> str:
+    scale, offset = how.affine
+    return f"mean({how.of})" if how.affine == (1.0, 0.0) else f"{scale:g}*mean({how.of}){offset:+g}"
 
 
 def _composite(column: Column, fn: Callable[[Values], float], parts: Mapping[str, Cell]) -> Cell:

@@ -65,6 +65,22 @@ def capped(
     return fuse
 
 
+def gated(part: str, *, by: str, above: float, otherwise: float) -> Callable[[Values], float]:
+    """A part that counts only where another one is high enough (KRIS-Bench, figure 32).
+
+    Args:
+        part: Its value is taken where `by` is above a limit.
+        by: The part that decides.
+        above: The limit; at the limit itself the part does not count.
+        otherwise: The value where it does not count.
+    """
+
+    def fuse(values: Values) -> float:
+        return values[part] if values[by] > above else otherwise
+
+    return fuse
+
+
 def min_max(values: Sequence[float], *, invert: bool = False) -> Callable[[float], float]:
     """Fit min-max normalisation to a pool (GIE-Bench, section 3.5 and figure 4).
 

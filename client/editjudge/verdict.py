@@ -1,8 +1,8 @@
 """What became of judging one edit on one dimension.
 
-Three verdicts are stored: `Scored`, `Unscored`, `Failed`. Three more outcomes are
+Three verdicts are stored: `Scored`, `Unscored`, `Failed`. Four more outcomes are
 reported but never stored, because a later run can change them: `NotApplicable`,
-`NotServed`, `MissingOutput`. Only `Scored` carries a number, so nothing else can
+`NotServed`, `MissingOutput`, `Pending`. Only `Scored` carries a number, so nothing else can
 enter a mean by accident.
 """
 
@@ -91,9 +91,18 @@ class MissingOutput(_Outcome):
     reason: str
 
 
+class Pending(_Outcome):
+    """Not judged yet; counted in the coverage of a run that is not done."""
+
+    status: Literal["pending"] = "pending"
+    reason: str = "not judged yet"
+
+
 Verdict: TypeAlias = Annotated[Scored | Unscored | Failed, Field(discriminator="status")]
 Skip: TypeAlias = NotApplicable | NotServed | MissingOutput
-Outcome: TypeAlias = Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput
+Outcome: TypeAlias = (
+    Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput | Pending
+)
 
 
 def unscored(abstained: Abstained) -> Unscored:

@@ -132,7 +132,6 @@ class _Link:
                 sink.write(piece)
                 await sink.drain()
         if self._lost and not at_client:
-            # The client is not told that the server is gone.
-            while await self._reader.read(_PIECE):
-                pass
+            # The client is not told that the server is gone; the other pump reads what it says.
+            return
         sink.close()

@@ -95,12 +95,7 @@ async def test_calls_resume_after_a_fault(kind: str, mode: Mode) -> None:
         await asyncio.sleep(1.0)
         await it.proxy.switch("pass")
         results = await asyncio.gather(*first, *during, return_exceptions=True)
-        # A call whose time is up says so; all others got their answer.
-        late = [one for one in results if isinstance(one, DeadlineExceeded)]
-        assert set(results) - set(late) <= {0.25}
-        if mode not in {"black hole", "half-open"}:
-            assert not late
-        assert len(late) <= 12, "those in flight and four more, then the breaker is open"
+        assert set(results) == {0.25}
         assert [await it.ask(n) for n in range(30, 33)] == [0.25] * 3
         assert not it.breaker.open
 

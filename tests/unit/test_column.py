@@ -93,6 +93,24 @@ def test_instance_weighted_columns() -> None:
     assert cell(*columns, total, of=of).value == 2
 
 
+def test_weights_may_be_those_of_other_columns() -> None:
+    of = rows([Scored(value=1)] * 3, "a") + rows([Scored(value=5)], "b")
+    columns = [
+        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
+        for task in ("a", "b", "never")
+    ]
+    total = Column("t", "T", InstanceWeighted(("a", "b", "never"), by=("b", "b", "never")), True)
+    assert cell(*columns, total, of=of).value == 3
+
+
+def test_values_on_the_papers_scale() -> None:
+    of = rows([Scored(value=1), Scored(value=2)])
+    percent = Column("c", "C", Mean("d", affine=(25.0, -25.0)), True)
+    got = cell(percent, of=of)
+    assert got.value == 12.5
+    assert "25*mean(d)-25" in str(got.signature)
+
+
 def test_a_composite_without_a_part_has_no_number() -> None:
     of = rows([Failed(error="?")])
     composite = Column("x", "X", Composite(lambda v: v["d"], {"d": "c"}), True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.fusion import capped, min_max, product, weighted_geometric_mean
+from editjudge.fusion import capped, gated, min_max, product, weighted_geometric_mean
 
 scores = st.floats(0, 10, allow_subnormal=False)
 parts = st.dictionaries(st.sampled_from("abcdef"), scores, min_size=1)
@@ -78,3 +78,9 @@ def test_min_max_spans_the_unit_interval(pool: list[float]) -> None:
 def test_min_max_needs_a_scale(pool: list[float]) -> None:
     with pytest.raises(ValueError, match="at least two different values"):
         min_max(pool)
+
+
+@given(scores, scores)
+def test_a_gate_opens_above_its_limit(value: float, by: float) -> None:
+    fuse = gated("v", by="by", above=2.0, otherwise=1.0)
+    assert fuse({"v": value, "by": by}) == (value if by > 2 else 1.0)

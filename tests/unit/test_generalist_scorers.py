@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from editjudge.answers import QuestionAnswers, ScoreField, Scores
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import benchmark, dimensions
 from editjudge.client import make_edit
 from editjudge.errors import Abstained
 from editjudge.item import Edit
@@ -66,6 +66,7 @@ TEMPLATES = {
         Template("t/option", "?", "s", "", "{edited}{question} {options}", choices=("a", "b")),
         Template("t/fact", "?", "s", "", "{edited}{question} {answer}", ("True", "False")),
         Template("t/pairs", "?", "s", "", "{instruction}", contract=QuestionAnswers()),
+        Template("t/other", "?", "s", "", "{edited}Other?", ("Yes", "No")),
         Template("t/yes", "?", "s", "", "{sources}{edited}{instruction}?", ("Yes", "No")),
     )
 }
@@ -101,6 +102,19 @@ async def test_five_levels_weigh_their_probabilities(edit: Edit) -> None:
     assert got["score"].evidence["probabilities"]["good"] == pytest.approx(0.3)
     text = seen(panel.transport.asked[0])
     assert text.index("Source image") < text.index("Edited image") < text.index("make it red")
+
+
+async def test_a_task_may_have_a_prompt_of_its_own(edit: Edit) -> None:
+    scorer = YesNo(JUDGE, "t/yes", by_task=(("count", "t/other"), ("size", "t/other")))
+    for task, expected in (("count", "Other?"), ("size", "Other?"), ("", "make it red?")):
+        panel = Panel({"Yes": 1.0})
+        asked = replace(edit, item=replace(edit.item, task=task))
+        await score(scorer, asked, panel)
+        assert expected in seen(panel.transport.asked[0])
+        assert list(scorer.asks(asked.item)) == ["t/yes" if not task else "t/other"]
+    spec = scorer.spec()
+    assert str(spec["by_task"]).startswith("count+size:t/other(own,sha256:")
+    assert "by_task" not in YesNo(JUDGE, "t/yes").spec()
 
 
 async def test_yes_no_is_the_share_of_yes(edit: Edit) -> None:
@@ -245,7 +259,7 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
 
     panel = Panel(reply)
     known = dimensions()
-    asked = [d for d in known.values() if d.roles == (JUDGE,)]
+    asked = [d for d in benchmark("core").dimensions if d.roles == (JUDGE,)]
     assert len(asked) == 5
     judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
     values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Scored)}

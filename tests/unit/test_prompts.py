@@ -17,7 +17,8 @@ from editjudge.prompts import originals as module
 from editjudge.prompts.originals import Originals, import_originals, originals
 
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
-FIELDS = {"sources", "edited", "target", "instruction", "hint", "target_text"}
+PICTURES = ("sources", "edited", "target", "frames")
+FIELDS = {*PICTURES, "instruction", "hint", "target_text"}
 MORE = {"question", "answer", "options"}
 
 
@@ -31,7 +32,7 @@ def test_every_template_can_be_asked(name: str) -> None:
     assert one.source
     assert one.digest.startswith("sha256:")
     values = {f: f"<{f}>" for f in one.fields}
-    pictures = {f: (Labelled(f, PICTURE),) for f in ("sources", "edited", "target")}
+    pictures = {f: (Labelled(f, PICTURE),) for f in PICTURES}
     prompt = one.prompt(values | {f: p for f, p in pictures.items() if f in one.fields})
     data = [p.text for p in prompt.parts if isinstance(p, Text) and p.data]
     assert data == [f"<{f}>" for f in one.fields if f not in pictures]
@@ -62,6 +63,21 @@ def test_a_template_reads_in_order() -> None:
     ]
     with pytest.raises(KeyError):
         one.prompt({"sources": labelled})
+
+
+def test_a_text_that_an_item_lacks_has_a_substitute() -> None:
+    one = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"), absent=(("hint", "unknown"),))
+    given = one.prompt({"hint": "x"}).parts[1]
+    assert isinstance(given, Text)
+    assert given.data
+    lacking = one.prompt({}).parts[0]
+    assert isinstance(lacking, Text)
+    assert lacking.text.startswith("Why: unknown\n")
+    assert not lacking.data
+    other = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"))
+    assert one.digest != other.digest
+    with pytest.raises(KeyError):
+        other.prompt({})
 
 
 def test_the_digest_covers_words_and_form() -> None:

@@ -97,6 +97,9 @@ class Outputs(Protocol):
     def index(self) -> Outputs:
         """The same for a look at all of them: lists the folder once."""
 
+    def others(self, items: Container[str]) -> list[str]:
+        """Pictures that are no output to any of these items, as paths in the folder."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutputFolder:
@@ -131,6 +134,10 @@ class OutputFolder:
             del known[stem]
         return IndexedFolder(self.folder, f"{self.folder}{os.sep}", known, several)
 
+    def others(self, items: Container[str]) -> list[str]:
+        """Lists the folder."""
+        return self.index().others(items)
+
     def _found(self, item: str) -> list[str]:
         base = _join(self.folder, item)
         found = [name for name in _NAMES if os.path.exists(base + name)]  # noqa: PTH110
@@ -160,6 +167,12 @@ class IndexedFolder:
     def index(self) -> IndexedFolder:
         """Itself."""
         return self
+
+    def others(self, items: Container[str]) -> list[str]:
+        """Looks into the list."""
+        one = [stem + suffix for stem, suffix in self.known.items() if stem not in items]
+        more = [s + suffix for s, all_ in self.several.items() if s not in items for suffix in all_]
+        return sorted(one + more)
 
 
 @cache

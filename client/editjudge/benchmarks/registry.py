@@ -1,4 +1,4 @@
-"""Every dimension there is: ours, and those that other packages add.
+"""Every benchmark and dimension there is: ours, and dimensions that other packages add.
 
 A package adds dimensions by an entry point in the group `editjudge.dimensions` that
 names an iterable of `Dimension`.
@@ -6,7 +6,7 @@ names an iterable of `Dimension`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -14,8 +14,46 @@ from importlib.metadata import entry_points
 
 from ..dimension import Dimension
 from ..errors import ConfigError
+from .benchmark import Benchmark
 
 GROUP = "editjudge.dimensions"
+
+
+@cache
+def benchmarks() -> Mapping[str, Benchmark]:
+    """All benchmarks by name."""
+    from .core import dataset as core_data
+    from .core import dimensions as core
+    from .kris import columns as kris_columns
+    from .kris import dataset as kris_data
+    from .kris import dimensions as kris
+
+    found = (
+        Benchmark("core", "Generic dimensions", core_data.CoreData, core.DIMENSIONS),
+        Benchmark(
+            "kris",
+            "KRIS-Bench",
+            kris_data.KrisData,
+            kris.DIMENSIONS,
+            kris_columns.COLUMNS,
+            table="table 2",
+            protocols=("paper",),
+            later=("official",),
+            single_image=kris.LOW,
+        ),
+    )
+    return {one.name: one for one in found}
+
+
+def benchmark(name: str) -> Benchmark:
+    """A benchmark by name.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    if name not in benchmarks():
+        raise ConfigError(f"no benchmark is called {name!r}", f"there is {', '.join(benchmarks())}")
+    return benchmarks()[name]
 
 
 @cache
@@ -25,28 +63,36 @@ def dimensions() -> dict[str, Dimension]:
     Raises:
         ConfigError: two of them have the same id.
     """
-    from .core.dimensions import DIMENSIONS
-
+    ours = (d for one in benchmarks().values() for d in one.dimensions)
     found: dict[str, Dimension] = {}
     added = (d for point in entry_points(group=GROUP) for d in point.load())
-    for dimension in (*DIMENSIONS, *added):
+    for dimension in (*ours, *added):
         if dimension.id in found:
             raise ConfigError(f"two dimensions are called {dimension.id}")
         found[dimension.id] = dimension
     return found
 
 
-def select(patterns: Iterable[str]) -> tuple[Dimension, ...]:
-    """The dimensions that any of the patterns names; all for no pattern.
+def select(patterns: Iterable[str], of: Benchmark | None = None) -> tuple[Dimension, ...]:
+    """The dimensions that any of the patterns names.
 
     Args:
-        patterns: Ids, or globs such as `core.psnr.*`.
+        patterns: Ids, or globs such as `core.psnr.*`; all for none.
+        of: For no pattern the dimensions of this benchmark alone; to those of `core` come the
+            ones that other packages add.
 
     Raises:
         ConfigError: a pattern matches nothing.
     """
     known = dimensions()
-    patterns = tuple(patterns) or ("*",)
+    patterns = tuple(patterns)
+    if of is not None and not patterns:
+        others = {d.id for one in benchmarks().values() for d in one.dimensions}
+        chosen = {d.id for d in of.dimensions}
+        if of.name == "core":
+            chosen |= known.keys() - others
+        return tuple(d for name, d in known.items() if name in chosen)
+    patterns = patterns or ("*",)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             near = get_close_matches(pattern, known, n=3, cutoff=0.4)

@@ -22,7 +22,9 @@ VERBS = {
     "score": "Judge one edit.",
     "show": "Show one edit of a run.",
     "status": "Show the local stack.",
+    "summary": "Show a run as the table of its benchmark's paper.",
     "up": "Start the local stack in the background.",
+    "validate": "Check data and outputs before a run.",
 }
 
 

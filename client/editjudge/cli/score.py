@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..benchmarks.registry import select
+from ..benchmarks.registry import benchmark, select
 from ..client import Client, make_edit
 from ..config import Settings
 from ..dimension import Dimension
@@ -70,7 +70,7 @@ def command(
     For every other dimension the reason is given. Exit code 3 when a service failed.
     """
     settings = with_generalist(settings_of(config, endpoints), **asking)
-    dimensions = select(patterns)
+    dimensions = select(patterns, benchmark("core"))
     edit = make_edit(
         source=sources,
         edited=edited,

@@ -50,7 +50,9 @@ class Lanes(Generic[E]):
 
     A call goes to the replica with the smallest share of its limit in use, equals in turn. One
     that could not be reached is made again at another replica. Where there is none left, it
-    waits for one to come back: `patience` seconds after that was lost, or not at all.
+    waits for one to come back: `patience` seconds after that was lost, or not at all. With
+    patience a call whose time was up is made once more: what it waited for may have been lost
+    with its connection.
 
     Args:
         lanes: Not empty; a lane may belong to several services.
@@ -85,6 +87,7 @@ class Lanes(Generic[E]):
         """
         tried: set[Lane[E]] = set()
         since: float | None = None
+        late = False
         while True:
             lane, slot = await self._place(prefer, tried)
             try:
@@ -94,10 +97,12 @@ class Lanes(Generic[E]):
                 alone = not lane.breaker.lost(error, slot, since)
                 lane.limit.release(slot, error)
                 tried.add(lane)
-                if lane.closed or not self._again(error, lane, slot, tried, alone=alone):
+                hopeless = late if isinstance(error, DeadlineExceeded) else alone
+                if lane.closed or not self._again(error, lane, slot, tried, hopeless=hopeless):
                     raise
+                late |= isinstance(error, DeadlineExceeded)
                 if lane.breaker.open:
-                    since = None
+                    since, late = None, False
             except (asyncio.CancelledError, CostLimit, WrongModel):
                 # None of them needs to have asked the endpoint.
                 lane.limit.release(slot, answered=False)
@@ -112,18 +117,19 @@ class Lanes(Generic[E]):
                 return result
 
     def _again(
-        self, error: ServiceError, lane: Lane[E], slot: Slot, tried: set[Lane[E]], *, alone: bool
+        self, error: ServiceError, lane: Lane[E], slot: Slot, tried: set[Lane[E]], *, hopeless: bool
     ) -> bool:
         """Whether a call that did not reach its endpoint is made again.
 
         Args:
-            alone: The endpoint answered others meanwhile: what fails is this call.
+            hopeless: What fails is this call: the endpoint answered others meanwhile, or its
+                time was up before.
         """
         passing = isinstance(error, Unreachable)
         others = any(not one.breaker.open and one not in tried for one in self.lanes)
         if others and (passing or slot.probe):
             return True
-        return self._patience > 0 and (lane.breaker.open or (passing and not alone))
+        return self._patience > 0 and (lane.breaker.open or not hopeless)
 
     async def _place(self, prefer: str, tried: set[Lane[E]]) -> tuple[Lane[E], Slot]:
         while True:

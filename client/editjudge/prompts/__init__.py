@@ -1,10 +1,12 @@
 """Prompt templates: one TOML file each, with the form of its answer.
 
 A template's `user` text holds fields in braces. What an edit's fields may be: `sources`,
-`edited`, `target` (images, each with its label), `instruction`, `hint`, `target_text`; a
-scorer may give more (`question`). Values are marked as data, so that they are never taken for
-control tokens. `[answer]` names the choices, or a contract of `editjudge.answers` with its
-fields; how the answer must look is then added at the end, and cannot drift from what is read.
+`edited`, `target` (images, each with its label), `frames` (sources and edited in the order of
+time), `instruction`, `hint`, `target_text`; a scorer may give more (`question`). Values are
+marked as data, so that they are never taken for control tokens. `[absent]` says what stands in
+the place of a text that an item may lack. `[answer]` names the choices, or a contract of
+`editjudge.answers` with its fields; how the answer must look is then added at the end, and
+cannot drift from what is read.
 
 A folder's `system.txt` is the system text of its templates that have none of their own, and
 images come first in `user`: calls about one edit then begin alike, which servers compute once.
@@ -65,6 +67,7 @@ class Template:
         choices: What the judge may answer; empty where there is a contract.
         contract: What reads the answer; None where there are choices.
         origin: `own` words, or the authors' `original`.
+        absent: What stands for a field that an item lacks, as (field, text).
     """
 
     name: str
@@ -75,6 +78,7 @@ class Template:
     choices: tuple[str, ...] = ()
     contract: OutputContract[Any] | None = None
     origin: str = "own"
+    absent: tuple[tuple[str, str], ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -93,7 +97,9 @@ class Template:
     def digest(self) -> str:
         """`sha256:` and 64 hex digits of all that shapes the question and its answer."""
         form = self.contract.spec() if self.contract else list(self.choices)
-        shapes = [self.system, self.user, self.answer, form]
+        shapes: list[object] = [self.system, self.user, self.answer, form]
+        if self.absent:
+            shapes.append(self.absent)
         text = json.dumps(shapes, sort_keys=True, ensure_ascii=False, default=str)
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
@@ -101,15 +107,19 @@ class Template:
         """The prompt for one edit.
 
         Args:
-            values: Of every field; texts are data.
+            values: Of every field that is not `absent`; texts are data.
 
         Raises:
             KeyError: a field has no value.
         """
         parts: list[Part] = []
+        absent = dict(self.absent)
         for literal, name, _, _ in string.Formatter().parse(self.user):
             _add(parts, literal)
             if name is None:
+                continue
+            if name not in values and name in absent:
+                _add(parts, absent[name])
                 continue
             value = values[name]
             if isinstance(value, str):
@@ -165,6 +175,7 @@ def _read(name: str, file: Traversable, shared_system: str) -> Template:
             user=given["user"].strip(),
             choices=choices,
             contract=contract,
+            absent=tuple(sorted(given.get("absent", {}).items())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"prompt {name}: {error}") from error

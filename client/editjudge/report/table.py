@@ -137,3 +137,28 @@ def cell_text(cell: Cell) -> str:
     if cell.value is None:
         return f"- ({cell.reason})"
     return f"{cell.value:.4g} ({cell.scored}/{cell.asked})"
+
+
+def results_table(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> Table:
+    """A benchmark's table: as `column_table`, or with a row per column where these have groups."""
+    columns = tuple(columns)
+    if not any(column.group for column in columns):
+        return column_table(columns, cells)
+    table = Table()
+    table.add_column("", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
+    for model in cells:
+        table.add_column(model, justify="right", no_wrap=True)
+    above = ""
+    for column in columns:
+        found = [row[column.id] for row in cells.values()]
+        group, above = column.group if column.group != above else "", column.group
+        title = f"{column.title} {arrow(column.higher_is_better)}"
+        table.add_row(group, title, *map(_covered, found), end_section=column.title == "Average")
+    return table
+
+
+def _covered(cell: Cell) -> str:
+    """To two decimals, as papers print; a star where a rule put numbers in."""
+    value = "-" if cell.value is None else f"{cell.value:.2f}{'*' if cell.imputed else ''}"
+    return f"{value} ({cell.scored}/{cell.asked})"

@@ -20,7 +20,13 @@ from .work import Work
 _SAMPLED = 200
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
-_PICTURES = {"sources", "edited", "target"}
+# By field of a template: which images it shows.
+_PICTURES = {
+    "sources": {"sources"},
+    "edited": {"edited"},
+    "target": {"target"},
+    "frames": {"sources", "edited"},
+}
 
 
 @dataclass
@@ -156,7 +162,7 @@ def _tokens(
         templates = {one.name: one for one in scorer.templates.values()}
         for name, times in scorer.asks(item).items():
             template = templates[name]
-            shown = _PICTURES & set(template.fields)
+            shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
             count = len(item.sources)
             sizes = [size for _, size in given.values()]
             pictures = sizes[:count] if "sources" in shown else []

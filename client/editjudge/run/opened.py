@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from ..benchmarks.core.dataset import CoreData
 from ..benchmarks.dataset import Dataset
+from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..errors import ConfigError
 from .store import RunHeader
 from .work import Order
-
-BENCHMARKS: Mapping[str, type[CoreData]] = {"core": CoreData}
-"""Readers of data by benchmark."""
 
 
 def dataset_of(benchmark: str, path: Path) -> Dataset:
@@ -23,11 +19,7 @@ def dataset_of(benchmark: str, path: Path) -> Dataset:
         ConfigError: there is no such benchmark.
         InputError: there is nothing to read.
     """
-    if benchmark not in BENCHMARKS:
-        raise ConfigError(
-            f"no benchmark is called {benchmark!r}", f"there is {', '.join(BENCHMARKS)}"
-        )
-    return BENCHMARKS[benchmark](path)
+    return benchmark_of(benchmark).data(path)
 
 
 def order_of(header: RunHeader) -> Order:

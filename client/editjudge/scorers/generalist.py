@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers import Option, OutputContract, ScoresAnswer
 from ..dimension import ServiceScorer
 from ..errors import Abstained
-from ..images import Image
 from ..item import Edit, Item
 from ..panel.generalist import Answer, Generalist
-from ..panel.prompt import Prompt
-from ..prompts import Labelled, Template, Value, template
+from ..prompts import Template, template
 from ..verdict import Scored, Verdict
+from .asking import ask
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -39,28 +38,35 @@ class Asking(ServiceScorer):
     Attributes:
         service: `generalist.<name>`.
         prompt: Name of the template.
+        by_task: Tasks whose items are asked about with another one, as (task, template).
     """
 
     service: str
     prompt: str
+    by_task: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
 
     @property
     def template(self) -> Template:
-        """The template."""
+        """The template of tasks that have none of their own."""
         return template(self.prompt)
+
+    def prompt_of(self, item: Item) -> str:
+        """The name of the template for an item: that of its task."""
+        return dict(self.by_task).get(item.task, self.prompt)
 
     @property
     def templates(self) -> Mapping[str, Template]:
-        """All its templates, by parameter."""
-        return {
+        """All its templates, by parameter; those of tasks as `task.<task>`."""
+        own = {
             f.name: template(getattr(self, f.name))
             for f in fields(self)
             if f.name == "prompt" or f.name.endswith("_prompt")
         }
+        return own | {f"task.{task}": template(name) for task, name in self.by_task}
 
     def asks(self, item: Item) -> Mapping[str, int]:
         """How often it asks each template about one edit, at most; for estimates."""
-        return {self.prompt: 1}
+        return {self.prompt_of(item): 1}
 
     def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
         """As many as it asks."""
@@ -73,11 +79,18 @@ class Asking(ServiceScorer):
 
     def spec(self) -> Mapping[str, object]:
         """The parameters, each template with its digest and whose words it is in."""
-        given: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
-        return given | {
-            name: f"{one.name}({one.origin},{one.digest[:15]})"
-            for name, one in self.templates.items()
+        given: dict[str, object] = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name != "by_task"
         }
+        for name, one in self.templates.items():
+            if not name.startswith("task."):
+                given[name] = _words_of(one)
+        tasks: dict[str, list[str]] = {}
+        for task, name in self.by_task:
+            tasks.setdefault(_words_of(template(name)), []).append(task)
+        if tasks:
+            given["by_task"] = ";".join(f"{'+'.join(of)}:{one}" for one, of in tasks.items())
+        return given
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,8 @@ class FiveLevel(Asking):
     ) -> Mapping[str, Verdict]:
         """Ask once."""
         judge = panel.generalist(self.service)
-        said = await judge.choose(ask(self.template, edit, judge), tuple(LEVELS))
+        prompt = ask(template(self.prompt_of(edit.item)), edit, judge)
+        said = await judge.choose(prompt, tuple(LEVELS))
         return {"score": _scored(said.value.expectation(LEVELS), said.evidence)}
 
 
@@ -113,7 +127,8 @@ class YesNo(Asking):
     ) -> Mapping[str, Verdict]:
         """Ask once."""
         judge = panel.generalist(self.service)
-        said = await judge.choose(ask(self.template, edit, judge), ("Yes", "No"))
+        prompt = ask(template(self.prompt_of(edit.item)), edit, judge)
+        said = await judge.choose(prompt, ("Yes", "No"))
         return {"score": _scored(said.value.probabilities["Yes"], said.evidence)}
 
 
@@ -135,14 +150,15 @@ class QuestionList(Asking):
 
     def asks(self, item: Item) -> Mapping[str, int]:
         """For the questions, then each of them; they are 5 to 7."""
-        return {self.prompt: 1, self.question_prompt: 7}
+        return {self.prompt_of(item): 1, self.question_prompt: 7}
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Generate the questions, then ask them side by side."""
         judge = panel.generalist(self.service)
-        generated = await judge.answer(ask(self.template, edit, judge), _contract(self.template))
+        asking = template(self.prompt_of(edit.item))
+        generated = await judge.answer(ask(asking, edit, judge), _contract(asking))
         questions: Sequence[str] = generated.value
         said = await asyncio.gather(
             *(
@@ -181,8 +197,9 @@ class Rubric(Asking):
     ) -> Mapping[str, Verdict]:
         """Ask once, or `repeats` times."""
         judge = panel.generalist(self.service)
-        contract = _contract(self.template)
-        prompt = ask(self.template, edit, judge)
+        asking = template(self.prompt_of(edit.item))
+        contract = _contract(asking)
+        prompt = ask(asking, edit, judge)
         repeats = judge.endpoint.repeats if judge.endpoint.temperature else 1
         said: list[Answer[ScoresAnswer]] = await asyncio.gather(
             *(judge.answer(prompt, contract, repeat=i) for i in range(repeats))
@@ -213,7 +230,7 @@ class MultipleChoice(Asking):
 
     def asks(self, item: Item) -> Mapping[str, int]:
         """Each of the item's questions."""
-        return {self.prompt: len(item.questions)}
+        return {self.prompt_of(item): len(item.questions)}
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
@@ -241,9 +258,9 @@ class MultipleChoice(Asking):
         options = tuple(question["options"])
         if question["answer"] not in options:
             raise Abstained("degenerate", f"the right answer is none of the options: {options}")
-        prompt = ask(
-            self.template, edit, judge, question=question["question"], options=", ".join(options)
-        )
+        asking = template(self.prompt_of(edit.item))
+        listed = ", ".join(options)
+        prompt = ask(asking, edit, judge, question=question["question"], options=listed)
         return await judge.answer(prompt, Option(options, exact=self.exact))
 
 
@@ -266,8 +283,8 @@ class FactCheck(Asking):
     def asks(self, item: Item) -> Mapping[str, int]:
         """The item's pairs, or for pairs and then each of them; they are 1 to 3."""
         if item.questions:
-            return {self.prompt: len(item.questions)}
-        return {self.pairs_prompt: 1, self.prompt: 3}
+            return {self.prompt_of(item): len(item.questions)}
+        return {self.pairs_prompt: 1, self.prompt_of(item): 3}
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
@@ -275,10 +292,11 @@ class FactCheck(Asking):
         """Generate pairs where the item has none, then check each."""
         judge = panel.generalist(self.service)
         pairs, generated = await self._pairs(edit, judge)
+        asking = template(self.prompt_of(edit.item))
         said = await asyncio.gather(
             *(
                 judge.choose(
-                    ask(self.template, edit, judge, question=question, answer=answer),
+                    ask(asking, edit, judge, question=question, answer=answer),
                     ("True", "False"),
                 )
                 for question, answer in pairs
@@ -306,40 +324,8 @@ class FactCheck(Asking):
         return generated.value, [generated]
 
 
-def ask(one: Template, edit: Edit, judge: Generalist, **more: str) -> Prompt:
-    """A template about an edit, with its images as the judge gets them.
-
-    Raises:
-        ValueError: the template needs a text or image that the item lacks; the dimension's
-            `needs` do not let this happen.
-    """
-    item = edit.item
-
-    def shown(label: str, image: Image | None) -> tuple[Labelled, ...]:
-        return () if image is None else (Labelled(label, judge.picture(image)),)
-
-    def sources() -> tuple[Labelled, ...]:
-        count = len(item.sources)
-        return tuple(
-            Labelled(f"Source image {i} of {count}" if count > 1 else "Source image", p)
-            for i, p in enumerate(map(judge.picture, item.sources), 1)
-        )
-
-    known: dict[str, Any] = {
-        "sources": sources,
-        "edited": lambda: shown("Edited image", edit.image),
-        "target": lambda: shown("Target image", item.target),
-        "instruction": lambda: item.instruction,
-        "hint": lambda: item.hint,
-        "target_text": lambda: item.target_text,
-    }
-    values: dict[str, Value] = {}
-    for name in one.fields:
-        value = more[name] if name in more else known[name]()
-        if value is None or value == ():
-            raise ValueError(f"prompt {one.name} needs {name}, which {item.id} lacks")
-        values[name] = value
-    return one.prompt(values)
+def _words_of(one: Template) -> str:
+    return f"{one.name}({one.origin},{one.digest[:15]})"
 
 
 def merged(said: Sequence[Answer[Any]]) -> dict[str, Any]:

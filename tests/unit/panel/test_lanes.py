@@ -119,7 +119,7 @@ def test_refusals_are_answers() -> None:
     run(main)
 
 
-def test_a_call_whose_time_is_up_fails() -> None:
+def test_a_call_whose_time_is_up_is_made_once_more() -> None:
     async def main() -> None:
         lanes = lanes_of(Server(8), Server(8), patience=300)
         made = 0
@@ -132,7 +132,30 @@ def test_a_call_whose_time_is_up_fails() -> None:
 
         with pytest.raises(DeadlineExceeded):
             await lanes.run(late)
-        assert made == 1
+        assert made == 2
+
+    run(main)
+
+
+def test_few_calls_lost_without_a_word_are_made_again() -> None:
+    async def main() -> None:
+        lanes = lanes_of(Server(8), patience=300)
+        made: list[int] = []
+
+        def losing(number: int) -> Any:
+            async def ask(_: Server) -> int:
+                made.append(number)
+                await asyncio.sleep(10 if now() < 5 else 1)
+                if now() == 10:
+                    raise DeadlineExceeded("late", service="s")
+                return number
+
+            return ask
+
+        results = await asyncio.gather(*(lanes.run(losing(n)) for n in range(3)))
+        assert results == [0, 1, 2]
+        assert sorted(made) == [0, 0, 1, 1, 2, 2], "each once more"
+        assert not lanes.lanes[0].breaker.open
 
     run(main)
 

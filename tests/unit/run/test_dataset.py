@@ -135,3 +135,13 @@ def test_outputs_by_any_suffix(folder: Path, index: bool) -> None:
     assert found.path("notes") is None
     assert found.path("sub") is None
     assert f"no {out}/none.png (or .jpg" in found.why_not("none")
+
+
+def test_pictures_that_are_nobodys_output(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "set").mkdir(parents=True)
+    for name in ("set/a.png", "set/b.jpg", "set/b.png", "set/c.JPG", "notes.txt", ".DS_Store"):
+        (out / name).write_bytes(b"x")
+    outputs = OutputFolder(out)
+    assert outputs.others({"set/a"}) == ["set/b.jpg", "set/b.png", "set/c.JPG"]
+    assert outputs.index().others({"set/a", "set/b", "set/c"}) == []

@@ -1,0 +1,1 @@
+"""KRIS-Bench: editing that needs knowledge, in 22 tasks of three types of knowledge."""

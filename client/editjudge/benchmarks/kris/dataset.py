@@ -1,0 +1,302 @@
+"""The released data: folders of annotations and images, or all annotations in one list."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ...errors import InputError
+from ...images import load_image, show_path
+from ...item import Item
+from ..core.dataset import MAX_PROBLEMS, File, Name, Text
+from ..dataset import ItemRef, OutputFolder, Outputs, placeholder
+from .dimensions import PROTOCOL
+from .taxonomy import FOLDERS, FRAMES, TEMPORAL, task_of
+
+ANNOTATION = "annotation.json"
+_FRAME = re.compile(r"(\d+)-(\d+)")
+
+
+class Record(BaseModel):
+    """One annotation.
+
+    Attributes:
+        ori_img: The source image, or several.
+        gt_img: The ground truth; nothing where there is none.
+        ins_en: The instruction.
+        explain_en: What is to be expected and why; nothing where there is no such hint.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    ori_img: tuple[File, ...] = Field(min_length=1)
+    gt_img: str = ""
+    ins_en: Text
+    explain_en: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_released(cls, given: Any) -> Any:
+        """One source is a sequence of one; fields of other languages are left aside."""
+        if not isinstance(given, dict):
+            return given
+        kept = {k: v for k, v in given.items() if not k.endswith("_cn")}
+        for name in ("gt_img", "explain_en"):
+            if name in kept and kept[name] is None:
+                del kept[name]
+        if isinstance(kept.get("ori_img"), str):
+            kept["ori_img"] = (kept["ori_img"],)
+        return kept
+
+
+class _Id(BaseModel):
+    id: Name
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotated:
+    """A record in its place.
+
+    Attributes:
+        id: `<folder>/<id>`: outputs lie in the same folders.
+        frame: Of temporal prediction: the one to be predicted, 1 to 4.
+    """
+
+    id: str
+    folder: str
+    record: Record
+    frame: int | None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The source images, frames in the order of time."""
+        if self.frame is None:
+            return self.record.ori_img
+        return tuple(sorted(self.record.ori_img, key=_frame))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All images, the ground truth last."""
+        return (*self.sources, *filter(None, (self.record.gt_img,)))
+
+
+@dataclass
+class _Read:
+    """Everything in the annotations, with what cannot be used."""
+
+    items: list[_Annotated] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+class KrisData:
+    """KRIS-Bench as it is released.
+
+    Items are `<folder>/<id>`, so a model's outputs are `<model>/<folder>/<id>.jpg` and the like.
+    Folders that are not there are left out.
+
+    Args:
+        path: The folder with `<folder>/annotation.json`, or a JSON list of all annotations, each
+            with `id` and `type` (its folder), beside these folders.
+    """
+
+    name = "kris"
+    protocol = PROTOCOL
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._folder = self.path if path.is_dir() else self.path.parent
+        self._files = self._annotations()
+        if not self._files:
+            raise InputError(
+                show_path(path),
+                f"no <task>/{ANNOTATION} and no list of annotations",
+                "give the folder that holds color_change, biology, …",
+            )
+
+    def _annotations(self) -> dict[str, Path]:
+        """Files by folder; a list of all has the folder ``."""
+        if self.path.is_file():
+            return {"": self.path}
+        files = {folder: self.path / folder / ANNOTATION for folder in FOLDERS}
+        return {folder: file for folder, file in files.items() if file.is_file()}
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the annotations; images are not in it."""
+        found = hashlib.sha256()
+        for folder, file in self._files.items():
+            found.update(f"{folder}\n".encode())
+            found.update(hashlib.sha256(file.read_bytes()).digest())
+        return "sha256:" + found.hexdigest()
+
+    @cached_property
+    def _read(self) -> _Read:
+        read = _Read()
+        seen: set[str] = set()
+        for folder, file in self._files.items():
+            for where, number, given in _records(folder, file, read.problems):
+                one = _annotated(where, number, given)
+                if isinstance(one, str):
+                    read.problems.append(f"{where}/{number}: {one}")
+                elif one.id in seen:
+                    read.problems.append(f"{one.id}: there is an item of this id already")
+                else:
+                    seen.add(one.id)
+                    read.items.append(one)
+        return read
+
+    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
+        """The items that can be read, in the order of the taxonomy."""
+        for index, one in enumerate(self._read.items):
+            if only is None or index in only:
+                yield ItemRef(one.id, index, one)
+
+    def checked(self) -> Iterator[ItemRef]:
+        """The items, while their fields, ids and files are checked.
+
+        Raises:
+            InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
+        """
+        problems = list(self._read.problems)
+        for ref in self.items():
+            absent = [path.name for path in self.pictures(ref) if not path.is_file()]
+            if absent:
+                problems.append(f"{ref.id}: no such file: {', '.join(absent)}")
+            else:
+                yield ref
+        if problems:
+            count = len(problems)
+            more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
+            lines = "\n  ".join([*problems[:MAX_PROBLEMS], *more])
+            raise InputError(
+                show_path(self.path),
+                f"{count:,} item{'' if count == 1 else 's'} cannot be used:\n  {lines}",
+            )
+        if not self._read.items:
+            raise InputError(show_path(self.path), "no items")
+
+    def shape(self, ref: ItemRef) -> tuple[int, bool, bool]:
+        """How many sources, and whether there are a ground truth and an explanation."""
+        record = ref.data.record
+        return len(record.ori_img), bool(record.gt_img), bool(record.explain_en)
+
+    def outline(self, ref: ItemRef) -> Item:
+        """Texts as they are, images as placeholders."""
+        one: _Annotated = ref.data
+        image = placeholder()
+        return Item(
+            sources=(image,) * len(one.sources),
+            target=image if one.record.gt_img else None,
+            **_texts(one),
+        )
+
+    def load(self, ref: ItemRef) -> Item:
+        """The item with its images, frames in the order of time."""
+        one: _Annotated = ref.data
+        images = tuple(map(load_image, self.pictures(ref)))
+        count = len(one.sources)
+        return Item(
+            sources=images[:count],
+            target=images[count] if one.record.gt_img else None,
+            **_texts(one),
+        )
+
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+        """Sources, then the ground truth."""
+        one: _Annotated = ref.data
+        return tuple(self._folder / one.folder / name for name in one.files)
+
+    def outputs(self, folder: Path) -> Outputs:
+        """`<folder>/<task's folder>/<id>.jpg` and the like."""
+        return OutputFolder(folder)
+
+
+def _records(
+    folder: str, file: Path, problems: list[str]
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Folder, id and fields of each annotation."""
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = dict.fromkeys(name for name in names if names.count(name) > 1)
+            problems.extend(f"{folder or file.name}/{name}: twice in the file" for name in twice)
+        return found
+
+    try:
+        read = json.loads(file.read_text("utf-8-sig"), object_pairs_hook=fields)
+    except (OSError, ValueError) as error:
+        raise InputError(show_path(file), f"cannot be read: {error}") from error
+    if folder and isinstance(read, dict):
+        for number, given in read.items():
+            yield folder, number, given
+    elif not folder and isinstance(read, list):
+        for position, given in enumerate(read, 1):
+            if isinstance(given, dict):
+                rest = {k: v for k, v in given.items() if k not in {"id", "type"}}
+                yield str(given.get("type", "")), str(given.get("id", "")), rest
+            else:
+                problems.append(f"{file.name}: entry {position} is no object")
+    else:
+        kind = "an object of annotations by id" if folder else "a list of annotations"
+        raise InputError(show_path(file), f"is not {kind}")
+
+
+def _annotated(folder: str, number: str, given: Any) -> _Annotated | str:
+    """A record in its place, or why it cannot be used."""
+    if folder not in FOLDERS:
+        return f"type {folder!r} is none of the {len(FOLDERS)} folders of KRIS-Bench"
+    try:
+        name = _Id(id=number).id
+        record = Record.model_validate(given)
+    except ValidationError as error:
+        return _said(error)
+    frame = None
+    if folder == TEMPORAL:
+        frames = sorted(map(_frame, record.ori_img))
+        missing = set(range(1, FRAMES + 1)) - set(frames)
+        if len(missing) != 1 or len(frames) != FRAMES - 1:
+            return f"ori_img: three of the frames 1 to {FRAMES} are due, not {frames}"
+        frame = missing.pop()
+        if record.gt_img and _frame(record.gt_img) != frame:
+            return f"gt_img: {record.gt_img} is not frame {frame}, which is the one left out"
+    if folder == "viewpoint_change" and not record.gt_img:
+        return "gt_img: its prompt needs the ground truth"
+    return _Annotated(f"{folder}/{name}", folder, record, frame)
+
+
+def _frame(name: str) -> int:
+    found = _FRAME.search(name)
+    return int(found[2]) if found else 0
+
+
+def _texts(one: _Annotated) -> dict[str, Any]:
+    extra: dict[str, Any] = {"folder": one.folder}
+    if one.frame is not None:
+        extra["position"] = one.frame
+    return {
+        "id": one.id,
+        "instruction": one.record.ins_en,
+        "hint": one.record.explain_en or None,
+        "task": task_of(one.folder, one.frame),
+        "extra": extra,
+    }
+
+
+def _said(error: ValidationError) -> str:
+    """What is wrong with a record, in one line."""
+    parts = []
+    for one in error.errors(include_url=False)[:3]:
+        what = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":
+            what = f"no such field (there are {', '.join(Record.model_fields)})"
+        parts.append(f"{'.'.join(map(str, one['loc']))}: {what}")
+    return "; ".join(parts)

@@ -1,0 +1,49 @@
+"""`editjudge summary`: the table of the paper, from a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import json_option
+
+
+@click.command("summary")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--single-image",
+    "single_image",
+    multiple=True,
+    metavar="MODEL",
+    help="A model that takes one image only: the paper's rule holds where it gave no output to "
+    "several; may be given several times.",
+)
+@json_option
+def command(run: Path, single_image: tuple[str, ...], as_json: bool) -> int:
+    """Show a run as the table of its benchmark's paper; nothing is called.
+
+    Every number has its coverage: on how many of the verdicts asked for it rests. Works beside
+    a run that goes on.
+    """
+    from ..report.result import dumps
+    from ..report.table import console, results_table
+    from ..run.results import as_json as as_data
+    from ..run.results import results
+    from ..run.store import RunStore
+
+    with RunStore.open(run, read_only=True) as store:
+        found = results(store, single_image)
+    if as_json:
+        click.echo(dumps(as_data(found)))
+        return 0
+    about = [found.benchmark.title, found.benchmark.table, found.protocol, f"{found.items:,} items"]
+    if found.words:
+        about.append(f"prompts: {found.words}")
+    click.echo(", ".join(filter(None, about)))
+    for role, identity in found.identities.items():
+        click.echo(f"{role}: {identity}")
+    console().print(results_table(found.columns, found.cells))
+    if any(cell.imputed for row in found.cells.values() for cell in row.values()):
+        click.echo("* imputed: the model takes no multi-image input")
+    return 0

@@ -1,0 +1,83 @@
+"""`editjudge validate`: is everything there and readable, and what would a run call?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .options import config_option, dimension_option, json_option, settings_of
+
+_SHOWN = 20
+
+
+@click.command("validate")
+@click.argument("benchmark")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="As for run.")
+@click.option(
+    "--outputs", "outputs", multiple=True, metavar="MODEL=DIR", help="As for run; may be left out."
+)
+@click.option(
+    "--single-image",
+    "single_image",
+    multiple=True,
+    metavar="MODEL",
+    help="A model that takes one image only, and needs no output to several.",
+)
+@click.option("--protocol", help="As for run.")
+@dimension_option
+@config_option
+@json_option
+def command(
+    benchmark: str,
+    data: Path,
+    outputs: tuple[str, ...],
+    single_image: tuple[str, ...],
+    protocol: str | None,
+    patterns: tuple[str, ...],
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Check data and outputs before a run; nothing is called.
+
+    Fields, ids and files of the data; outputs that are missing, that belong to no item, cannot
+    be read or are not what they are named. Exit code 2 when something is wrong.
+    """
+    from ..benchmarks.registry import benchmark as benchmark_of
+    from ..benchmarks.registry import dimensions, select
+    from ..report.result import dumps
+    from ..run.validate import as_json as as_data
+    from ..run.validate import validated
+    from ..run.work import Order
+    from .run import models_of
+
+    chosen = benchmark_of(benchmark)
+    chosen.check_protocol(protocol)
+    order = Order(chosen.data(data), models_of(outputs), select(patterns, chosen), dimensions())
+    found = validated(order, settings_of(config), single_image)
+    if as_json:
+        click.echo(dumps(as_data(found)))
+    else:
+        _show(found)
+    return 2 if found.wrong else 0
+
+
+def _show(found: Any) -> None:
+    click.echo(f"{found.items:,} items can be used")
+    for model, count in found.outputs.items():
+        click.echo(f"{model}: {count:,} outputs")
+    shown: Counter[tuple[str, str]] = Counter()
+    for one in found.problems:
+        shown[one.where, one.kind] += 1
+        if shown[one.where, one.kind] <= _SHOWN:
+            kind = f"{one.kind}, as published" if one.note else one.kind
+            click.echo(f"{one.where}: {kind}: {one.what}")
+    for (where, kind), count in shown.items():
+        if count > _SHOWN:
+            click.echo(f"{where}: {kind}: and {count - _SHOWN:,} more")
+    if found.estimate is not None:
+        for service, count in found.estimate.calls.items():
+            click.echo(f"{service}: at most {count:,} calls")
+    click.secho("something is wrong" if found.wrong else "all is well")

@@ -1,0 +1,161 @@
+"""The paper's own table from a run: every edit's outcome, then the benchmark's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..benchmarks.benchmark import Benchmark
+from ..benchmarks.registry import benchmark as benchmark_of
+from ..column import Cell, Column, Mean, Row, tabulate
+from ..dimension import Dimension
+from ..errors import ConfigError
+from ..item import Item
+from ..signature import Signature
+from ..verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored
+from .opened import order_of
+from .store import RunStore
+from .summary import columns as means
+from .work import Order
+
+ALSO = "also judged"
+"""The group of columns that are not in the paper's table."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run's table.
+
+    Attributes:
+        items: How many the data has.
+        words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
+        identities: Of the services whose verdicts these are.
+    """
+
+    benchmark: Benchmark
+    protocol: str
+    items: int
+    words: str | None
+    identities: Mapping[str, str]
+    columns: tuple[Column, ...]
+    cells: Mapping[str, Mapping[str, Cell]]
+
+
+def results(store: RunStore, single_image: Collection[str] = ()) -> Results:
+    """Aggregate a run; nothing is called, and outputs are not looked at.
+
+    Verdicts count that were made by the services of the last session, with today's prompts and
+    code. Everything else that was asked for counts as `pending`.
+
+    Args:
+        single_image: Models under test that take one image only: what they gave no output for
+            counts as the benchmark says, marked as imputed.
+
+    Raises:
+        ConfigError: a model is not in the run, or the benchmark has no rule for such models.
+        InputError: the data is not there any more.
+    """
+    header = store.header
+    benchmark = benchmark_of(header.benchmark)
+    if unknown := [model for model in single_image if model not in header.outputs]:
+        raise ConfigError(
+            f"the run has no model {unknown[0]!r}", f"it has {', '.join(header.outputs)}"
+        )
+    if single_image and benchmark.single_image is None:
+        raise ConfigError(f"{benchmark.name} has no rule for models that take one image only")
+    order = order_of(header)
+    table = _columns(benchmark, order)
+    rows = list(_rows(store, order, table, benchmark.single_image, frozenset(single_image)))
+    words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
+    return Results(
+        benchmark,
+        header.protocol,
+        len(rows) // max(1, len(header.outputs)),
+        "+".join(sorted(words)) or None,
+        header.identities,
+        table,
+        tabulate(table, rows),
+    )
+
+
+def _columns(benchmark: Benchmark, order: Order) -> tuple[Column, ...]:
+    """The paper's, then the means of what was judged besides."""
+    known = {c.how.of for c in benchmark.columns if isinstance(c.how, Mean)}
+    others = means(d for d in order.dimensions if d.id not in known)
+    if not benchmark.columns:
+        return others
+    return benchmark.columns + tuple(
+        Column(c.id, c.id, c.how, c.higher_is_better, c.source, ALSO) for c in others
+    )
+
+
+def _rows(
+    store: RunStore,
+    order: Order,
+    table: tuple[Column, ...],
+    imputed: float | None,
+    single_image: frozenset[str],
+) -> Iterator[Row]:
+    """Every edit that was asked for."""
+    header = store.header
+    of = {column.how.of for column in table if isinstance(column.how, Mean)}
+    dimensions = tuple(one for name, one in order.known.items() if name in of)
+    today = Order(order.dataset, order.outputs, dimensions, order.known).signatures(
+        header.identities
+    )
+    signatures = {name: _parsed(text) for name, text in today.items()}
+    missing = {(e.model, e.item): e.missing for e in store.edits() if e.digest is None}
+    judged: dict[tuple[str, str], dict[str, Outcome]] = {}
+    for one in store.verdicts(evidence=False):
+        if today.get(one.dimension) == one.signature:
+            judged.setdefault((one.model, one.item), {})[one.dimension] = one.verdict
+    items = [order.dataset.outline(ref) for ref in order.dataset.items()]
+    for model in header.outputs:
+        for item in items:
+            found = judged.get((model, item.id), {})
+            why = missing.get((model, item.id))
+            rule = imputed if model in single_image and len(item.sources) > 1 else None
+            outcomes = {d.id: found.get(d.id) or _without(d, item, why, rule) for d in dimensions}
+            yield Row(item, model, outcomes, {name: signatures[name] for name in found})
+
+
+def _without(dimension: Dimension, item: Item, missing: str | None, rule: float | None) -> Outcome:
+    """What stands where there is no verdict."""
+    reason = dimension.not_applicable(item)
+    if reason is not None:
+        return NotApplicable(reason=reason)
+    if missing is None:
+        return Pending()
+    if rule is not None:
+        return Scored(value=rule, imputed=True)
+    return MissingOutput(reason=missing or "the model gave no image")
+
+
+def _parsed(text: str) -> Signature:
+    pairs = (field.partition(":") for field in text.split("|"))
+    return Signature(tuple((key, value) for key, _, value in pairs))
+
+
+def as_json(found: Results) -> dict[str, Any]:
+    """The table as plain data."""
+    from .summary import as_json as cells_as_json
+
+    return {
+        "benchmark": found.benchmark.name,
+        "protocol": found.protocol,
+        "prompts": found.words,
+        "items": found.items,
+        "services": dict(found.identities),
+        "columns": [
+            {
+                "id": column.id,
+                "group": column.group,
+                "title": column.title,
+                "higher_is_better": column.higher_is_better,
+                "source": column.source,
+            }
+            for column in found.columns
+        ],
+        "models": cells_as_json({model: dict(row) for model, row in found.cells.items()}),
+    }

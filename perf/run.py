@@ -1,0 +1,174 @@
+"""What a whole run takes, against the same calls made one by one.
+
+The demo set's edits on every dimension of `core` that the local stack serves: a real Triton with
+PP-OCR and PIQE, and the pixels. `run` is a session of `editjudge run` with its ledger and its
+store in a fresh folder; `one by one` awaits each dimension of each edit before it begins the next,
+as a plain script would, and keeps nothing. Rounds are interleaved and the order changes.
+
+    python perf/run.py [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from editjudge.benchmarks.registry import dimensions
+from editjudge.client import Client
+from editjudge.config import Settings
+from editjudge.demo import DemoFiles, write_demo_set
+from editjudge.demo.editors import EDITORS
+from editjudge.images import load_image
+from editjudge.item import Edit
+from editjudge.verdict import Failed, Scored
+from editjudge_services.runtime.launcher import TritonServer
+
+
+class Silent:
+    """Watches a session without a word."""
+
+    every = 60.0
+
+    def started(self, progress, panel) -> None:
+        """Judging begins."""
+
+    def tick(self) -> None:
+        """Nothing is shown."""
+
+    def say(self, line: str) -> None:
+        """Nothing is said."""
+
+
+def prepare(folder: Path) -> list[DemoFiles]:
+    """The demo set as a data set of `core`, and a folder of outputs for each editor."""
+    import json
+
+    files = write_demo_set(folder)
+    known = ("id", "instruction", "source", "mask", "target", "target_text")
+    lines = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    kept = [json.dumps({k: one[k] for k in known if one[k]}) + "\n" for one in lines]
+    (folder / "core.jsonl").write_text("".join(kept))
+    for name in EDITORS:
+        outputs = folder / "outputs" / name
+        outputs.mkdir(parents=True)
+        for one in files:
+            (outputs / f"{one.edit.id}.jpg").symlink_to(one.results[name])
+    return files
+
+
+def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, str], float]:
+    """A session; gives the scores."""
+    from editjudge.run.opened import dataset_of
+    from editjudge.run.session import Session, header_of
+    from editjudge.run.store import RunStore
+    from editjudge.run.work import Order, Survey
+
+    outputs = {name: folder / "outputs" / name for name in EDITORS}
+    data = dataset_of("core", folder / "core.jsonl")
+    survey = Survey(Order(data, outputs, chosen, dimensions()))
+    with tempfile.TemporaryDirectory() as out:
+        header = header_of(survey.order, settings)
+        with RunStore.open(Path(out) / "run", header) as store:
+            session = Session(survey, store, settings, Silent())
+            finished = session.judge(session.left(None))
+            if finished.ended != "done" or finished.progress.verdicts["failed"]:
+                raise SystemExit(f"{finished.ended}: {finished.progress.first_failure}")
+            return {
+                (one.model, one.item, one.dimension): one.verdict.value
+                for one in store.verdicts(evidence=False)
+                if isinstance(one.verdict, Scored)
+            }
+
+
+async def one_by_one(
+    client: Client, folder: Path, chosen, *, edit_wise: bool
+) -> dict[tuple[str, str, str], float]:
+    """The same, awaiting each dimension (or each edit with all its dimensions) in turn."""
+    from editjudge.run.opened import dataset_of
+
+    found = {}
+    data = dataset_of("core", folder / "core.jsonl")
+    groups = [chosen] if edit_wise else [(one,) for one in chosen]
+    for ref in data.items(range(10**6)):
+        item = data.load(ref)
+        for name in EDITORS:
+            image = load_image(folder / "outputs" / name / f"{ref.id}.jpg")
+            for group in groups:
+                judgement = await client.score(Edit(item, name, image), group)
+                for dimension, outcome in judgement.outcomes.items():
+                    if isinstance(outcome, Failed):
+                        raise SystemExit(f"{dimension}: {outcome.error}")
+                    if isinstance(outcome, Scored):
+                        found[name, ref.id, dimension] = outcome.value
+    return found
+
+
+def compare(folder: Path, settings: Settings, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each way, round by round; all must give the same scores."""
+    served = ("ocr.ppocr", "quality.piqe")
+    chosen = tuple(
+        one for one in dimensions().values() if one.id.startswith("core.") and _local(one, served)
+    )
+
+    def loop(*, edit_wise: bool) -> dict[tuple[str, str, str], float]:
+        async def ask() -> dict[tuple[str, str, str], float]:
+            async with Client(settings) as client:
+                return await one_by_one(client, folder, chosen, edit_wise=edit_wise)
+
+        return asyncio.run(ask())
+
+    ways = {
+        "run": lambda: whole_run(folder, settings, chosen),
+        "edit by edit": lambda: loop(edit_wise=True),
+        "one by one": lambda: loop(edit_wise=False),
+    }
+    first = ways["run"]()
+    click.echo(f"{len(first)} scores of {len(chosen)} dimensions, {os.cpu_count()} cores")
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name in random.sample(list(ways), len(ways)):
+            start = time.perf_counter()
+            found = ways[name]()
+            seconds[name].append(time.perf_counter() - start)
+            if found != first:
+                raise SystemExit(f"{name}: other scores than the first run")
+    return seconds
+
+
+def _local(dimension, served: tuple[str, ...]) -> bool:
+    from editjudge.run.judge import roles_of
+
+    return roles_of(dimension, dimensions()) <= set(served)
+
+
+@click.command()
+@click.option("--rounds", default=5, show_default=True)
+def main(rounds: int) -> None:
+    """Print seconds and ratios."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder / "set")
+        server = TritonServer(folder / "triton.log")
+        server.start()
+        try:
+            seconds = compare(folder / "set", Settings().at(server.url), rounds)
+        finally:
+            server.stop()
+    for way, measured in seconds.items():
+        best, median = min(measured), statistics.median(measured)
+        click.echo(f"{way:<14} best {best:6.2f} s, median {median:6.2f} s")
+    for way in ("edit by edit", "one by one"):
+        best = min(seconds[way]) / min(seconds["run"])
+        ratios = [a / b for a, b in zip(seconds[way], seconds["run"], strict=True)]
+        click.echo(f"{way} over run: best {best:.2f}, median {statistics.median(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""Whole runs behind the real Triton: scored, resumed, replayed, and through the server's death."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+from PIL import ImageDraw, ImageFont
+
+from editjudge.errors import ConfigError
+from editjudge.run.store import RunStore
+from editjudge_services.runtime.launcher import TritonServer
+
+pytestmark = pytest.mark.triton
+
+ITEMS, MODELS = 5, ("a", "b")
+SERVED = ("core.text_content_accuracy", "core.quality.piqe")
+PIXELS = ("core.psnr.source.whole", "core.psnr.source.outside", "core.ssim.source.outside")
+
+
+def picture(text: str, seed: int) -> Pil.Image:
+    rng = np.random.default_rng(seed)
+    noise = Pil.fromarray(rng.integers(0, 256, (12, 40, 3), dtype=np.uint8))
+    image = noise.resize((320, 96), Pil.Resampling.BICUBIC)
+    ImageDraw.Draw(image).rectangle((8, 16, 240, 72), fill="white")
+    ImageDraw.Draw(image).text((16, 20), text, fill="navy", font=ImageFont.load_default(40))
+    return image
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Items with a text to be written; `b` writes another one."""
+    folder = tmp_path_factory.mktemp("data")
+    mask = Pil.new("1", (320, 96))
+    ImageDraw.Draw(mask).rectangle((8, 16, 240, 72), fill=1)
+    mask.save(folder / "mask.png")
+    lines = []
+    for number in range(ITEMS):
+        item = {"id": f"sign{number}", "instruction": f"write NEW {number}", "mask": "mask.png"}
+        picture(f"OLD {number}", number).save(folder / f"{number}.png")
+        lines.append(item | {"source": f"{number}.png", "target_text": f"NEW {number}"})
+        for model, text in zip(MODELS, ("NEW", "HOW"), strict=True):
+            (folder / model).mkdir(exist_ok=True)
+            picture(f"{text} {number}", number).save(folder / model / f"sign{number}.png")
+    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder
+
+
+def started(
+    data: Path, out: Path, *options: str, dimensions: tuple[str, ...] = SERVED + PIXELS
+) -> subprocess.Popen[str]:
+    arguments: list[Any] = ["run", "core", "--data", data / "items.jsonl", "--out", out, "--json"]
+    for model in MODELS:
+        arguments += ["--outputs", f"{model}={data / model}"]
+    for name in dimensions:
+        arguments += ["--dimension", name]
+    return subprocess.Popen(
+        [sys.executable, "-m", "editjudge", *map(str, arguments), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "EDITJUDGE_CONCURRENCY": "2", "EDITJUDGE_PATIENCE": "60"},
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err
+    last: dict[str, Any] = json.loads(out.splitlines()[-1])
+    assert last["event"] == "finished"
+    return last
+
+
+def verdicts(out: Path) -> dict[tuple[str, ...], dict[str, Any]]:
+    with RunStore.open(out, read_only=True) as store:
+        return {
+            (one.model, one.item, one.dimension): one.verdict.model_dump()
+            for one in store.verdicts()
+        }
+
+
+def replies(out: Path) -> int:
+    """Specialists' replies in the ledger; 0 where there is no run yet."""
+    try:
+        with RunStore.open(out, read_only=True) as store:
+            row = store.database.one("SELECT count(*) FROM calls WHERE inputs IS NOT NULL")
+    except ConfigError:  # it begins just now
+        return 0
+    return int(row[0]) if row else 0
+
+
+def requests(triton: TritonServer) -> int:
+    """What the server was asked for, by its own count."""
+    with urllib.request.urlopen(triton.metrics_url, timeout=5) as reply:  # noqa: S310
+        text = reply.read().decode()
+    counted = re.findall(
+        r"^nv_inference_request_(?:success|failure)\{.*\} (\d+)$", text, re.MULTILINE
+    )
+    return sum(map(int, counted))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    data: Path, triton: TritonServer, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("whole") / "run"
+    return out, finished(started(data, out, "--endpoint", triton.url))
+
+
+def test_every_dimension_is_scored_and_every_reply_kept(
+    undisturbed: tuple[Path, dict[str, Any]],
+) -> None:
+    out, last = undisturbed
+    found = verdicts(out)
+    assert len(found) == ITEMS * len(MODELS) * len(SERVED + PIXELS)
+    assert {one["status"] for one in found.values()} == {"scored"}
+    text = {model: last["columns"][model][SERVED[0]]["value"] for model in MODELS}
+    assert text["a"] > 0.9 > text["b"]
+    assert replies(out) == 2 * ITEMS * len(MODELS), "one of each service for each output"
+
+
+def test_a_second_run_and_rescore_ask_the_server_nothing(
+    data: Path,
+    triton: TritonServer,
+    undisturbed: tuple[Path, dict[str, Any]],
+) -> None:
+    out, last = undisturbed
+    before, asked = verdicts(out), requests(triton)
+    assert asked > 0
+    again = finished(started(data, out, "--endpoint", triton.url))
+    assert again["columns"] == last["columns"]
+    # Nor does it need one: what is left to do is nothing.
+    assert finished(started(data, out))["columns"] == last["columns"]
+    rescored = subprocess.run(
+        [sys.executable, "-m", "editjudge", "rescore", str(out), "--json", "--write"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    for one in json.loads(rescored.stdout):
+        assert (one["changed"], one["kept"]) == (0, 0)
+        assert one["before"] == one["after"]
+        column = last["columns"][one["model"]][one["dimension"]]
+        assert one["after"]["mean"] == column["value"]
+    assert verdicts(out) == before
+    assert requests(triton) == asked
+
+
+def wait_for(condition: Any, process: subprocess.Popen[str], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "it ended too early"
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.005)
+
+
+async def test_a_server_that_is_killed_in_mid_run_fails_nothing(
+    data: Path, undisturbed: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    server, out = TritonServer(tmp_path / "triton.log"), tmp_path / "run"
+    server.start()
+    try:
+        url, judging = server.url, started(data, out, "--endpoint", server.url)
+        wait_for(lambda: replies(out) >= 3, judging)
+        os.kill(server.pid, signal.SIGKILL)
+        lost = replies(out)
+        server.stop()
+        server.start()
+        assert server.url == url
+        last = await asyncio.to_thread(finished, judging)
+    finally:
+        server.stop()
+    assert lost < 2 * ITEMS * len(MODELS), "it was killed before the end"
+    assert all(one["failed"] == 0 for one in last["verdicts"].values())
+    assert last["columns"] == undisturbed[1]["columns"]
+    assert verdicts(out) == verdicts(undisturbed[0])

@@ -1,0 +1,149 @@
+"""The reader of KRIS-Bench, in both layouts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.benchmarks.kris.dataset import KrisData
+from editjudge.benchmarks.kris.taxonomy import (
+    FOLDERS,
+    REASONING_DIMENSIONS,
+    TAXONOMY,
+    TEMPORAL_TASKS,
+    TESTS_KNOWLEDGE,
+)
+from editjudge.errors import InputError
+
+from .made import flat, picture, released
+
+
+def amended(path: Path, folder: str, number: str, **fields: Any) -> None:
+    """Change a record; None takes a field away."""
+    file = path / folder / "annotation.json"
+    found = json.loads(file.read_text())
+    found[number] = {k: v for k, v in {**found[number], **fields}.items() if v is not None}
+    file.write_text(json.dumps(found))
+
+
+def problems(data: KrisData) -> str:
+    with pytest.raises(InputError) as raised:
+        list(data.checked())
+    return raised.value.reason
+
+
+def test_the_taxonomy_is_the_papers() -> None:
+    assert sum(FOLDERS.values()) == 1267
+    assert len(FOLDERS) == 20
+    assert Counter(FOLDERS.values()) == {75: 9, 74: 1, 68: 1, 50: 9}
+    assert len(REASONING_DIMENSIONS) == 22
+    of = {d: sum(f.values()) for dimensions in TAXONOMY.values() for d, f in dimensions.items()}
+    assert of == {
+        "attribute_perception": 275,
+        "spatial_perception": 100,
+        "temporal_prediction": 74,
+        "social_science": 125,
+        "natural_science": 393,
+        "logical_reasoning": 150,
+        "instruction_decomposition": 150,
+    }
+    assert sum(d in TESTS_KNOWLEDGE for d in REASONING_DIMENSIONS.values()) == 10
+
+
+def test_both_layouts_hold_the_same_items(tmp_path: Path) -> None:
+    folders = KrisData(released(tmp_path / "a"))
+    listed = KrisData(flat(released(tmp_path / "b")))
+    ours = {ref.id: folders.outline(ref) for ref in folders.checked()}
+    theirs = {ref.id: listed.outline(ref) for ref in listed.checked()}
+    assert set(ours) == {f"{folder}/1" for folder in FOLDERS}
+    assert ours == theirs
+    assert folders.digest != listed.digest
+
+
+def test_frames_stand_in_the_order_of_time(tmp_path: Path) -> None:
+    path = released(tmp_path, temporal_prediction=4)
+    amended(path, "temporal_prediction", "2", ori_img=["2-4.jpg", "2-1.jpg", "2-3.jpg"])
+    data = KrisData(path)
+    items = [data.load(ref) for ref in data.checked()]
+    assert [item.task for item in items] == [
+        "reverse_prediction",
+        "intermediate_prediction",
+        "intermediate_prediction",
+        "forward_prediction",
+    ]
+    assert set(TEMPORAL_TASKS) == {item.task for item in items}
+    assert [item.extra["position"] for item in items] == [1, 2, 3, 4]
+    assert [Path(image.name).name for image in items[1].sources] == [
+        "2-1.jpg",
+        "2-3.jpg",
+        "2-4.jpg",
+    ]
+    assert items[1].target is not None
+
+
+def test_odd_names_and_missing_fields(tmp_path: Path) -> None:
+    path = released(tmp_path, anomaly_correction=1, color_change=1, multi__element_composition=1)
+    picture(path / "color_change" / "a b (é).JPG", format="PNG")
+    amended(path, "color_change", "1", ori_img="a b (é).JPG", gt_img=None, ins_cn="…")
+    amended(path, "anomaly_correction", "1", explain_en=None)
+    (path / "color_change" / ".DS_Store").write_bytes(b"x")
+    data = KrisData(path)
+    items = {ref.id: data.load(ref) for ref in data.checked()}
+    assert items["anomaly_correction/1"].hint is None
+    assert items["color_change/1"].target is None
+    source = items["color_change/1"].source
+    assert source is not None
+    assert "holds PNG" in source.notes[0]
+    assert len(items["multi-element_composition/1"].sources) == 2
+
+
+def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
+    path = released(tmp_path, biology=4, viewpoint_change=1, temporal_prediction=2, count_change=1)
+    amended(path, "biology", "1", ins_en=None)
+    amended(path, "biology", "2", explain="?")
+    amended(path, "biology", "3", ori_img=[])
+    amended(path, "viewpoint_change", "1", gt_img="")
+    amended(path, "temporal_prediction", "1", gt_img="1-3.jpg")
+    amended(path, "temporal_prediction", "2", ori_img=["2-1.jpg", "2-3.jpg"])
+    (path / "biology" / "4.jpg").unlink()
+    file = path / "count_change" / "annotation.json"
+    file.write_text(
+        '{"1": ' + file.read_text()[6:-1] + ', "1": {"ori_img": "1.jpg", "ins_en": ""}}'
+    )
+    said = problems(KrisData(path))
+    assert said.startswith("8 items cannot be used")
+    assert "biology/1: ins_en: Field required" in said
+    assert "biology/2: explain: no such field" in said
+    assert "biology/3: ori_img" in said
+    assert "biology/4: no such file: 4.jpg" in said
+    assert "viewpoint_change/1: gt_img" in said
+    assert "temporal_prediction/1: gt_img: 1-3.jpg is not frame 1" in said
+    assert "temporal_prediction/2: ori_img: three of the frames" in said
+    assert "count_change/1: twice in the file" in said
+
+
+def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
+    file = flat(released(tmp_path, biology=1))
+    (entry,) = json.loads(file.read_text())
+    file.write_text(json.dumps([entry, entry, {**entry, "type": "astrology"}, 5]))
+    said = problems(KrisData(file))
+    assert "biology/1: there is an item of this id already" in said
+    assert "type 'astrology' is none of the 20 folders" in said
+    assert "entry 4 is no object" in said
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '"x"'])
+def test_what_is_no_annotation_at_all(tmp_path: Path, text: str) -> None:
+    path = released(tmp_path, biology=1)
+    (path / "biology" / "annotation.json").write_text(text)
+    with pytest.raises(InputError, match="annotation.json"):
+        list(KrisData(path).checked())
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no <task>/annotation.json"):
+        KrisData(tmp_path)

@@ -1,0 +1,283 @@
+"""Dimensions, prompts and columns of KRIS-Bench against the paper."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editjudge.benchmarks.kris.columns import COLUMNS, METRICS
+from editjudge.benchmarks.kris.dataset import KrisData
+from editjudge.benchmarks.kris.dimensions import DIMENSIONS, INSTRUCTION
+from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
+from editjudge.benchmarks.registry import benchmark, dimensions, select
+from editjudge.column import Cell, Row, tabulate
+from editjudge.errors import ConfigError
+from editjudge.images import load_image
+from editjudge.item import Edit, Item
+from editjudge.run.judge import judge
+from editjudge.scorers.generalist import Rubric
+from editjudge.verdict import (
+    Failed,
+    MissingOutput,
+    NotApplicable,
+    Outcome,
+    Pending,
+    Scored,
+    Unscored,
+)
+
+from ...panel.scripted_transport import seen
+from ...test_generalist_scorers import Panel
+from .made import released
+
+OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
+IDS = [d.id for d in DIMENSIONS]
+KNOWLEDGE = "kris.knowledge_plausibility"
+
+
+def reply(prompt: Any, **scores: int) -> str:
+    """What is asked for, with 4 for every score that is not given."""
+    text = seen(prompt)
+    asked = re.findall(r'^- "(\w+)"', text.partition("Its keys, in this order")[2], re.MULTILINE)
+    return json.dumps({k: scores.get(k, 4) if k.endswith("_score") else "seen" for k in asked})
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
+    """An item of each folder."""
+    data = KrisData(released(tmp_path_factory.mktemp("kris")))
+    return {ref.data.folder: data.load(ref) for ref in data.checked()}
+
+
+async def judged(item: Item, *script: Any) -> tuple[dict[str, Outcome], list[str]]:
+    panel = Panel(*script)
+    done = await judge(Edit(item, "m", OUTPUT), DIMENSIONS, dimensions(), panel)  # type: ignore[arg-type]
+    return dict(done.outcomes), [seen(p) for p in panel.transport.asked]
+
+
+def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
+    return [getattr(outcomes[name], "value", None) for name in IDS]
+
+
+async def test_every_task_takes_three_calls(items: Mapping[str, Item]) -> None:
+    with_knowledge = set()
+    for folder, item in items.items():
+        outcomes, texts = await judged(item, reply)
+        assert len(texts) == 3
+        got = values(outcomes)
+        assert got[:3] == [4, 4, 4]
+        if got[3] is not None:
+            with_knowledge.add(folder)
+        else:
+            assert isinstance(outcomes[KNOWLEDGE], NotApplicable)
+    assert with_knowledge == {
+        "humanities", "practical_knowledge", "biology", "chemistry", "geography", "mathematics",
+        "medicine", "physics", "abstract_reasoning", "rule-based_reasoning",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("followed", "known", "expected"), [(5, 2, 2), (3, 5, 5), (2, 5, 1), (1, 4, 1)]
+)
+async def test_what_is_not_followed_is_not_plausible(
+    items: Mapping[str, Item], followed: int, known: int, expected: int
+) -> None:
+    said = {"instruction_score": followed, "knowledge_score": known}
+    outcomes, _ = await judged(items["biology"], lambda prompt: reply(prompt, **said))
+    assert values(outcomes) == [4, 4, followed, expected]
+    parts = outcomes[KNOWLEDGE].evidence["parts"]  # type: ignore[union-attr]
+    assert parts == {"kris.instruction_following": followed, "knowledge_score": known}
+
+
+async def test_an_unparsable_reply_is_no_number(items: Mapping[str, Item]) -> None:
+    def partly(prompt: Any) -> str:
+        return "4 of 5, I think" if "knowledge_score" in seen(prompt) else reply(prompt)
+
+    outcomes, _ = await judged(items["physics"], partly)
+    assert values(outcomes) == [4, 4, None, None]
+    for name in IDS[2:]:
+        assert isinstance(outcomes[name], Unscored)
+    outcomes, _ = await judged(items["physics"], lambda prompt: reply(prompt, knowledge_score=6))
+    assert values(outcomes) == [4, 4, None, None]
+
+
+async def test_items_of_others_are_none_of_its_business(items: Mapping[str, Item]) -> None:
+    outcomes, texts = await judged(replace(items["biology"], task="replace"), reply)
+    assert texts == []
+    assert {type(one) for one in outcomes.values()} == {NotApplicable}
+
+
+PROMPTS = {
+    "count_change": ("consistency", "instruction"),
+    "anomaly_correction": ("consistency", "instruction_anomaly"),
+    "viewpoint_change": ("consistency", "instruction_viewpoint"),
+    "temporal_prediction": ("consistency_temporal", "instruction_temporal"),
+    "rule-based_reasoning": ("consistency", "instruction_and_knowledge"),
+    "humanities": ("consistency", "instruction_and_knowledge"),
+    "multi-element_composition": ("consistency_multi_element", "instruction_multi_element"),
+    "multi-instruction_execution": ("consistency", "instruction"),
+}
+
+
+@pytest.mark.parametrize("folder", PROMPTS)
+def test_prompts_by_task(items: Mapping[str, Item], folder: str) -> None:
+    scorers = [r.scorer for d in DIMENSIONS[:3] for r in d.readings]
+    names = [s.prompt_of(items[folder]) for s in scorers if isinstance(s, Rubric)]
+    consistency, instruction = PROMPTS[folder]
+    assert names == [f"kris/{consistency}", "kris/quality", f"kris/{instruction}"]
+    assert INSTRUCTION.asks(items[folder]) == {f"kris/{instruction}": 1}
+
+
+async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
+    async def shown(folder: str) -> tuple[str, str, str]:
+        _, texts = await judged(items[folder], reply)
+        by = {key: text for text in texts for key in ("consistency", "quality", "instruction")
+              if f'"{key}_score": an integer from 1 to 5' in text}  # fmt: skip
+        return by["consistency"], by["quality"], by["instruction"]
+
+    consistency, quality, instruction = await shown("viewpoint_change")
+    assert "do viewpoint_change 1" in consistency
+    assert "Target image" not in consistency
+    assert "Target image" in instruction
+    assert quality.count("[") == quality.count("[output]") == 1
+    assert "do viewpoint_change" not in quality
+
+    consistency, _, instruction = await shown("temporal_prediction")
+    for text in (consistency, instruction):
+        places = [text.index(f"Frame {n} ({k})") for n, k in
+                  enumerate(("edited", "given", "given", "given"), 1)]  # fmt: skip
+        assert places == sorted(places)
+        assert "Frame 1 (edited):\n[output]" in text
+        assert "1-1.jpg" not in text, "the ground truth is not shown"
+
+    consistency, _, _ = await shown("multi-element_composition")
+    assert "Source image 1 of 2" in consistency
+    assert "Source image 2 of 2" in consistency
+
+    _, _, instruction = await shown("biology")
+    assert "so that 1" in instruction
+    _, _, instruction = await shown("rule-based_reasoning")
+    assert "Nothing was written down for this one" in instruction
+    _, _, instruction = await shown("anomaly_correction")
+    assert "so that 1" in instruction
+    without = replace(items["anomaly_correction"], hint=None)
+    _, texts = await judged(without, reply)
+    assert any("Nothing was written down for this one" in text for text in texts)
+
+
+def test_signatures_name_every_prompt() -> None:
+    signature = str(DIMENSIONS[2].signature({}))
+    for name in ("instruction", "instruction_and_knowledge", "instruction_viewpoint"):
+        assert f"kris/{name}(own,sha256:" in signature
+    assert "protocol:kris.paper.1" in signature
+    assert "by_task" not in str(dimensions()["core.instruction_following"].signature({}))
+
+
+def test_only_the_papers_protocol_is_there() -> None:
+    kris = benchmark("kris")
+    kris.check_protocol(None)
+    kris.check_protocol("paper")
+    with pytest.raises(ConfigError, match="'official' of kris is not there yet"):
+        kris.check_protocol("official")
+    with pytest.raises(ConfigError, match="no protocol 'x'"):
+        kris.check_protocol("x")
+    with pytest.raises(ConfigError, match="leave --protocol out"):
+        benchmark("core").check_protocol("paper")
+    assert select([], kris) == DIMENSIONS
+    assert not {d.id for d in select([], benchmark("core"))} & set(IDS)
+    with pytest.raises(ConfigError, match="there is core, kris"):
+        benchmark("krs")
+
+
+PRINTED = list(csv.DictReader(Path(__file__).with_name("table2.csv").read_text().splitlines()))
+MODELS = [name for name in PRINTED[0] if name not in {"level", "metric"}]
+SHORT = {short: name for name, short in METRICS.items()}
+
+
+def column(row: Mapping[str, str]) -> str:
+    metric = SHORT.get(row["metric"])
+    return f"kris.{row['level']}.{metric}" if metric else f"kris.{row['level']}"
+
+
+def all_items() -> list[Item]:
+    """As many as the release has."""
+    one = load_image(np.zeros((1, 1, 3), np.uint8))
+    return [
+        Item(f"{folder}/{n}", "x", (one,), task=task_of(folder, frame))
+        for folder, count in FOLDERS.items()
+        for n in range(count)
+        for frame in [n % 4 + 1 if folder == TEMPORAL else None]
+    ]
+
+
+@pytest.fixture(scope="module")
+def release() -> list[Item]:
+    return all_items()
+
+
+def row_of(item: Item, printed: Mapping[str, str]) -> Row:
+    """Every edit has its reasoning dimension's printed mean, on the judge's scale."""
+    outcomes: dict[str, Outcome] = {}
+    for name in METRICS:
+        value = printed.get(f"kris.{REASONING_DIMENSIONS[item.task]}.{name}")
+        outcomes[f"kris.{name}"] = (
+            Scored(value=float(value) / 25 + 1) if value else NotApplicable(reason="no")
+        )
+    return Row(item, "m", outcomes)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> None:
+    printed = {column(row): row[model] for row in PRINTED}
+    cells = tabulate(COLUMNS, [row_of(item, printed) for item in release])["m"]
+    assert {c.id for c in COLUMNS} == set(printed)
+    wrong = {
+        name: value
+        for name, value in printed.items()
+        if cells[name].value != pytest.approx(float(value), abs=0.02)
+    }
+    # Its parts give 45.83, and its averages over knowledge and all follow from that.
+    assert wrong == ({"kris.spatial_perception": "48.83"} if model == "emu2" else {})
+    if model == "emu2":
+        assert cells["kris.spatial_perception"].value == pytest.approx(45.83, abs=0.01)
+    assert cells["kris.natural_science.knowledge_plausibility"].asked == 393
+    assert cells["kris.natural_science"].asked == 4 * 393
+    assert cells["kris.overall"].coverage == 1
+
+
+def test_a_failure_is_never_a_number(release: list[Item]) -> None:
+    some = [i for i in release if i.task in {"count_change", "biology"}]
+    instead: list[Outcome] = [
+        Unscored(kind="unparsable", reason="?"),
+        Failed(error="?"),
+        MissingOutput(reason="?"),
+        Pending(),
+    ]
+
+    def row(item: Item, outcome: Outcome) -> Row:
+        knows: Outcome = NotApplicable(reason="no") if item.task == "count_change" else outcome
+        outcomes = dict.fromkeys(IDS[:3], outcome) | {KNOWLEDGE: knows}
+        return Row(item, "m", outcomes)
+
+    rows = [
+        row(item, instead[n] if n < len(instead) else Scored(value=3))
+        for n, item in enumerate(some)
+    ]
+    cells = tabulate(COLUMNS, rows)["m"]
+    followed: Cell = cells["kris.attribute_perception.instruction_following"]
+    assert (followed.value, followed.scored, followed.asked) == (50, 46, 50)
+    assert followed.counts == {
+        "scored": 46, "unscored": 1, "failed": 1, "missing_output": 1, "pending": 1,
+    }  # fmt: skip
+    nothing = tabulate(COLUMNS, [row(item, instead[0]) for item in some])["m"]
+    for name in ("attribute_perception", "factual_knowledge", "natural_science", "overall"):
+        assert nothing[f"kris.{name}"].value is None
+        assert nothing[f"kris.{name}"].coverage == 0
