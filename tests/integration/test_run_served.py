@@ -19,6 +19,7 @@ import pytest
 from PIL import Image as Pil
 from PIL import ImageDraw, ImageFont
 
+from editjudge.benchmarks.registry import dimensions
 from editjudge.errors import ConfigError
 from editjudge.run.store import RunStore
 from editjudge_services.runtime.launcher import TritonServer
@@ -59,7 +60,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def started(
-    data: Path, out: Path, *options: str, dimensions: tuple[str, ...] = SERVED + PIXELS
+    data: Path,
+    out: Path,
+    *options: str,
+    dimensions: tuple[str, ...] = SERVED + PIXELS,
+    concurrency: int = 2,
 ) -> subprocess.Popen[str]:
     arguments: list[Any] = ["run", "core", "--data", data / "items.jsonl", "--out", out, "--json"]
     for model in MODELS:
@@ -71,7 +76,7 @@ def started(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "EDITJUDGE_CONCURRENCY": "2", "EDITJUDGE_PATIENCE": "60"},
+        env={**os.environ, "EDITJUDGE_CONCURRENCY": str(concurrency), "EDITJUDGE_PATIENCE": "60"},
     )
 
 
@@ -157,6 +162,23 @@ def test_a_second_run_and_rescore_ask_the_server_nothing(
         assert one["after"]["mean"] == column["value"]
     assert verdicts(out) == before
     assert requests(triton) == asked
+
+
+@pytest.mark.parametrize("concurrency", [1, 32])
+def test_scores_do_not_depend_on_what_else_is_in_flight(
+    data: Path,
+    triton: TritonServer,
+    undisturbed: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    concurrency: int,
+) -> None:
+    server = ("--endpoint", triton.url)
+    finished(started(data, tmp_path / "run", *server, concurrency=concurrency))
+    whole, other = verdicts(undisturbed[0]), verdicts(tmp_path / "run")
+    assert whole.keys() == other.keys()
+    for key, one in whole.items():
+        tolerance = dimensions()[key[2]].tolerance
+        assert other[key]["value"] == pytest.approx(one["value"], abs=max(tolerance, 1e-12)), key
 
 
 def wait_for(condition: Any, process: subprocess.Popen[str], seconds: float = 30) -> None:

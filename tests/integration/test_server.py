@@ -18,8 +18,10 @@ import trustme
 
 from editjudge.config import Endpoint, Secret, Settings, StackSettings
 from editjudge.errors import Abstained, NotServed, Overloaded, ServiceError, StackError, Unreachable
-from editjudge.panel import Panel
+from editjudge.panel import SERVICES, Panel, model_name
 from editjudge.panel.probes import probe_inputs
+from editjudge.panel.retry import RetryPolicy
+from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.quality.qinsight_service import PROMPTS, QInsight
 from editjudge_services.runtime import launcher
@@ -78,8 +80,14 @@ async def ask(panel: Panel) -> Any:
 
 async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> None:
     with serving(tmp_path, seconds=0.3, max_batch=1, max_queue=2) as server:
-        async with panel_of(server, attempts=1) as panel:
-            answers = await asyncio.gather(*(ask(panel) for _ in range(12)), return_exceptions=True)
+        # One panel would find out how much the server takes; these calls know of no limit.
+        once = RetryPolicy(attempts=1)
+        async with TritonEndpoint(Endpoint(url=server.url), once) as triton:
+            service, inputs = "quality.piqe", probe_inputs("quality")
+            asked = (SERVICES[service], model_name(service), inputs)
+            answers = await asyncio.gather(
+                *(triton.infer(*asked, service=service) for _ in range(12)), return_exceptions=True
+            )
         rejected = [a for a in answers if isinstance(a, Overloaded)]
         answered = [a for a in answers if isinstance(a, dict)]
         assert len(rejected) + len(answered) == 12

@@ -107,7 +107,7 @@ class Lanes(Generic[E]):
                 # None of them needs to have asked the endpoint.
                 lane.limit.release(slot, answered=False)
                 raise
-            except BaseException as error:
+            except BaseException as error:  # whatever it is, the place is given back
                 lane.breaker.answered(slot)
                 lane.limit.release(slot, error if isinstance(error, ServiceError) else None)
                 raise

@@ -115,7 +115,7 @@ class AdaptiveLimit:
         except asyncio.CancelledError:
             self.release(slot, answered=False)
             raise
-        except BaseException:
+        except BaseException:  # whatever it is, the place is given back
             self.release(slot)
             raise
         self.release(slot)

@@ -147,7 +147,7 @@ class Database:
                     self._migrate(db)
                 db.execute(f"PRAGMA user_version = {VERSION}")
                 db.execute("COMMIT")
-        except BaseException:  # closing rolls back
+        except BaseException:  # also when interrupted; closing rolls back
             db.close()
             raise
         return db
@@ -207,7 +207,7 @@ class Database:
         db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             version = self._version(db)
-        except BaseException:
+        except BaseException:  # also when interrupted: no connection may be left open
             db.close()
             raise
         if version == VERSION:

@@ -51,8 +51,7 @@ class Tokens:
             for token in added:
                 token["special"] = True
             self._plain = Tokenizer.from_str(json.dumps(tree))
-        except Exception as error:
-            # The library raises bare Exception for whatever it cannot read.
+        except Exception as error:  # the library raises nothing more precise
             raise ValueError(f"tokenizer.json: {error}") from error
         self._plain.encode_special_tokens = True
         for tokenizer in (self._whole, self._plain):

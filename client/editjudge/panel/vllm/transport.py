@@ -310,7 +310,7 @@ class VllmTransport(Transport):
                         reply = await self._listed(request, 1, found, end, bill)
                         alone = _first_tokens(reply).get(token, -math.inf)
                         self._processed &= abs(alone) < 1e-2
-                except BaseException as error:
+                except BaseException as error:  # also when cancelled: nothing was found out
                     self._processed = None
                     if isinstance(error, Refused) and "logit_bias" in error.detail:
                         # Speculative decoding takes none.
