@@ -6,7 +6,6 @@ and what cannot be one still picture is refused with its name and the reason.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 from PIL import ImageOps, UnidentifiedImageError
 
+from .digest import content_digest
 from .errors import ImageError
 
 RGB: TypeAlias = NDArray[np.uint8]
@@ -66,7 +66,7 @@ class _Picture:
     @cached_property
     def digest(self) -> str:
         """`sha256:` and 64 hex digits, of the encoded bytes."""
-        return "sha256:" + hashlib.sha256(self.encoded).hexdigest()
+        return content_digest(self.encoded)
 
 
 class Image(_Picture):

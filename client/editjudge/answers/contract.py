@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
+
+from ..digest import content_digest
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -71,7 +72,7 @@ class OutputContract(ABC, Generic[T_co]):
         """`sha256:` and 64 hex digits of all that shapes or reads a reply."""
         shown = [dict(self.spec()), self.instruction, self.schema]
         text = json.dumps(shown, ensure_ascii=True, sort_keys=True)
-        return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+        return content_digest(text.encode("ascii"))
 
 
 def shown(value: object) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..digest import content_digest
 from ..errors import Abstained
 from .coalesce import Coalesced
 from .services import Service
@@ -37,9 +37,7 @@ class Kept:
         """
         from ..run.ledger import SpecialistCall
 
-        digests = {
-            name: f"sha256:{hashlib.sha256(data).hexdigest()}" for name, data in inputs.items()
-        }
+        digests = {name: content_digest(data) for name, data in inputs.items()}
         call = SpecialistCall(service.name, str(service.identity), digests, parameters or {})
         if (outputs := self._ledger.outputs(call)) is not None:
             return dict(outputs)

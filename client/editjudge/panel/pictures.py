@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import math
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from PIL import Image as Pil
 
+from ..digest import content_digest
 from ..images import Image
 
 RULE = "lanczos-down"
@@ -61,7 +61,7 @@ class Picture:
     @cached_property
     def digest(self) -> str:
         """`sha256:` and 64 hex digits, of the bytes that are sent."""
-        return "sha256:" + hashlib.sha256(self.data).hexdigest()
+        return content_digest(self.data)
 
     @cached_property
     def url(self) -> str:

@@ -6,12 +6,12 @@ it with special tokens disabled, so that an instruction holding `<|im_end|>` sta
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from ..digest import content_digest
 from .pictures import Picture
 
 
@@ -54,10 +54,7 @@ class Prompt:
             self.system,
             *([p.digest] if isinstance(p, Picture) else [p.text, p.data] for p in self.parts),
         ]
-        return (
-            "sha256:"
-            + hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode("utf-8")).hexdigest()
-        )
+        return content_digest(json.dumps(shown, ensure_ascii=False).encode("utf-8"))
 
     @cached_property
     def prefix(self) -> str:

@@ -14,7 +14,6 @@ images come first in `user`: calls about one edit then begin alike, which server
 
 from __future__ import annotations
 
-import hashlib
 import json
 import string
 import tomllib
@@ -26,6 +25,7 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..answers import OutputContract, QuestionAnswers, Questions, ScoreField, Scores
+from ..digest import content_digest
 from ..errors import ConfigError
 from ..panel.prompt import Part, Prompt, Text
 
@@ -101,7 +101,7 @@ class Template:
         if self.absent:
             shapes.append(self.absent)
         text = json.dumps(shapes, sort_keys=True, ensure_ascii=False, default=str)
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        return content_digest(text.encode())
 
     def prompt(self, values: Mapping[str, Value]) -> Prompt:
         """The prompt for one edit.

@@ -6,17 +6,18 @@ depend on. Replies are kept raw, so reading them by other rules needs no new cal
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..digest import content_digest
 from ..errors import Abstained
 from ..panel.prompt import Prompt, Text
 from .codec import (
@@ -48,7 +49,7 @@ class Call:
     form: Mapping[str, Any]
     repeat: int = 0
 
-    @property
+    @cached_property
     def key(self) -> str:
         """`sha256:` and 64 hex digits."""
         return _key([self.judge, self.prompt.digest, self.form, self.repeat])
@@ -91,7 +92,7 @@ class SpecialistCall:
     inputs: Mapping[str, str]
     parameters: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """`sha256:` and 64 hex digits."""
         return _key(["specialist", self.service, self.identity, self.inputs, self.parameters])
@@ -244,6 +245,13 @@ class Ledger:
         row = self._database.one("SELECT count(*) FROM calls WHERE dropped = 0")
         return int(row[0]) if row else 0
 
+    @property
+    def costs(self) -> tuple[float, float]:
+        """What all its calls have cost, and the dearest of them."""
+        row = self._database.one("SELECT sum(cost), max(cost) FROM calls")
+        spent, dearest = row or (None, None)
+        return float(spent or 0.0), float(dearest or 0.0)
+
     def _keep_specialist(
         self, call: SpecialistCall, stored: bytes, seconds: float, *, abstained: bool
     ) -> None:
@@ -332,7 +340,7 @@ def _abstained(call: SpecialistCall, kind: str, reason: str) -> Abstained:
 
 def _key(depends: list[object]) -> str:
     text = _json(depends)
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return content_digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _json(value: object) -> str:

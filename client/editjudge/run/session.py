@@ -160,7 +160,7 @@ class Session:
 
     async def _judged(self, left: Work, fail_on_error: float | None) -> Finished:
         panel = Panel(self.settings, ledger=self._store.ledger, patience=self.settings.patience)
-        spent, dearest = _spent(self._store)
+        spent, dearest = self._store.ledger.costs
         panel.budget.goes_on(spent, dearest)
         async with panel:
             await _settled(panel)
@@ -294,13 +294,6 @@ def _signals(judging: asyncio.Future[Any]) -> Iterator[None]:
             for number, handler in before.items():
                 loop.remove_signal_handler(number)
                 signal.signal(number, handler)
-
-
-def _spent(store: RunStore) -> tuple[float, float]:
-    """What all sessions before have cost, and their dearest call: `max_cost` is for the run."""
-    row = store.database.one("SELECT sum(cost), max(cost) FROM calls")
-    spent, dearest = row or (None, None)
-    return float(spent or 0.0), float(dearest or 0.0)
 
 
 def _checked(model: str) -> str:

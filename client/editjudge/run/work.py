@@ -7,7 +7,6 @@ hundred thousand edits take a few megabytes, and looking at all of them about a 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..benchmarks.dataset import Dataset, ItemRef
+from ..digest import file_digest
 from ..dimension import Derived, Dimension
 from ..errors import InputError
 from ..images import show_path
@@ -338,8 +338,7 @@ def _older(path: str, since: float) -> bool:
 def _digest(path: str) -> str:
     """Of a file's bytes, as an image's; empty where it cannot be read."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+        return file_digest(path)
     except OSError:
         return ""
 

@@ -94,7 +94,27 @@ class Asking(ServiceScorer):
 
 
 @dataclass(frozen=True)
-class FiveLevel(Asking):
+class Weighted(Asking):
+    """The mean weight of the choices under their probabilities, as the field `score`.
+
+    Attributes:
+        weights: By choice, in the order in which they are offered.
+    """
+
+    weights: ClassVar[Mapping[str, float]]
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask once."""
+        judge = panel.generalist(self.service)
+        prompt = ask(template(self.prompt_of(edit.item)), edit, judge)
+        said = await judge.choose(prompt, tuple(self.weights))
+        return {"score": _scored(said.value.expectation(self.weights), said.evidence)}
+
+
+@dataclass(frozen=True)
+class FiveLevel(Weighted):
     """The expected level over {excellent, good, fair, poor, bad} (I2I-Bench, eq. 1).
 
     Field `score` = sum of w_i P(c_i) with w = 1, 0.75, 0.5, 0.25, 0; in [0, 1], higher is
@@ -102,34 +122,18 @@ class FiveLevel(Asking):
     """
 
     name: ClassVar[str] = "five_level"
-
-    async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """Ask once."""
-        judge = panel.generalist(self.service)
-        prompt = ask(template(self.prompt_of(edit.item)), edit, judge)
-        said = await judge.choose(prompt, tuple(LEVELS))
-        return {"score": _scored(said.value.expectation(LEVELS), said.evidence)}
+    weights: ClassVar[Mapping[str, float]] = LEVELS
 
 
 @dataclass(frozen=True)
-class YesNo(Asking):
+class YesNo(Weighted):
     """The probability of Yes, normalised over {Yes, No} (I2I-Bench, eq. 4).
 
     Field `score`, in [0, 1], higher is better.
     """
 
     name: ClassVar[str] = "yes_no"
-
-    async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """Ask once."""
-        judge = panel.generalist(self.service)
-        prompt = ask(template(self.prompt_of(edit.item)), edit, judge)
-        said = await judge.choose(prompt, ("Yes", "No"))
-        return {"score": _scored(said.value.probabilities["Yes"], said.evidence)}
+    weights: ClassVar[Mapping[str, float]] = {"Yes": 1.0, "No": 0.0}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Container, Iterator
 from functools import cached_property, lru_cache
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ...digest import file_digest
 from ...errors import InputError, TextError
 from ...images import load_image, load_mask, show_path
 from ...item import MAX_TEXT_CHARACTERS, Item, check_text
@@ -104,8 +104,7 @@ class CoreData:
     @cached_property
     def digest(self) -> str:
         """Of the file; its images are not in it."""
-        with self.path.open("rb") as file:
-            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+        return file_digest(self.path)
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
         """The items; what `checked` would refuse may raise here."""
