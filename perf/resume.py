@@ -64,12 +64,12 @@ def begin(folder: Path) -> None:
 
 def order_of(folder: Path):
     """What the run is asked for."""
+    from editjudge.benchmarks.core.dataset import CoreData
     from editjudge.benchmarks.registry import dimensions, select
     from editjudge.config import Settings
-    from editjudge.run.opened import dataset_of
     from editjudge.run.work import Order
 
-    data = dataset_of("core", folder / "items.jsonl")
+    data = CoreData(folder / "items.jsonl")
     outputs = {"a": folder / "outputs"}
     return Order(data, outputs, select([DIMENSION]), dimensions()), Settings()
 

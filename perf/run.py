@@ -65,13 +65,13 @@ def prepare(folder: Path) -> list[DemoFiles]:
 
 def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, str], float]:
     """A session; gives the scores."""
-    from editjudge.run.opened import dataset_of
+    from editjudge.benchmarks.core.dataset import CoreData
     from editjudge.run.session import Session, header_of
     from editjudge.run.store import RunStore
     from editjudge.run.work import Order, Survey
 
     outputs = {name: folder / "outputs" / name for name in EDITORS}
-    data = dataset_of("core", folder / "core.jsonl")
+    data = CoreData(folder / "core.jsonl")
     survey = Survey(Order(data, outputs, chosen, dimensions()))
     with tempfile.TemporaryDirectory() as out:
         header = header_of(survey.order, settings)
@@ -91,10 +91,10 @@ async def one_by_one(
     client: Client, folder: Path, chosen, *, edit_wise: bool
 ) -> dict[tuple[str, str, str], float]:
     """The same, awaiting each dimension (or each edit with all its dimensions) in turn."""
-    from editjudge.run.opened import dataset_of
+    from editjudge.benchmarks.core.dataset import CoreData
 
     found = {}
-    data = dataset_of("core", folder / "core.jsonl")
+    data = CoreData(folder / "core.jsonl")
     groups = [chosen] if edit_wise else [(one,) for one in chosen]
     for ref in data.items(range(10**6)):
         item = data.load(ref)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from .fusion import Values
 from .item import Item
@@ -67,16 +67,34 @@ class Mean:
     Attributes:
         of: Dimension id.
         where: The items to include, by default all.
-        weight: Weight of each item, by default 1; for example the area of its mask.
+        weighted_by: Dimension whose value is the weight of each edit, for example the area of
+            its mask; each counts as 1 without. A value whose weight is not scored is left out,
+            and counts as the weight's outcome.
         missing_output: What a missing output counts as; None leaves it out of the mean.
         affine: `(a, b)`: each value x counts as a*x + b, as on the paper's scale.
     """
 
     of: str
     where: Callable[[Item], bool] = lambda _: True
-    weight: Callable[[Item], float] = lambda _: 1.0
+    weighted_by: str = ""
     missing_output: float | None = None
     affine: tuple[float, float] = (1.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The mean difference of one dimension between two edits that belong together.
+
+    A pair with one value missing has no difference: it counts as what is missing.
+
+    Attributes:
+        of: Dimension id.
+        pair: The pair that an item is in and its side of it, `+` or `-`; None for none. The
+            difference is the value at `+` less that at `-`.
+    """
+
+    of: str
+    pair: Callable[[Item], tuple[str, Literal["+", "-"]] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +139,7 @@ class Pooled:
     of: str
 
 
-Aggregation: TypeAlias = Mean | Composite | InstanceWeighted | Pooled
+Aggregation: TypeAlias = Mean | Paired | Composite | InstanceWeighted | Pooled
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +150,7 @@ class Column:
         id: `<benchmark>.<name>`, unique in its benchmark.
         source: Paper and table.
         group: What it belongs to in the paper's table; with `title` it names the column.
+        protocol: In full, for example `kris.paper.1`. Its benchmark fills it in.
     """
 
     id: str
@@ -140,6 +159,17 @@ class Column:
     higher_is_better: bool
     source: str = ""
     group: str = ""
+    protocol: str = ""
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Ids of the dimensions it reads itself."""
+        match self.how:
+            case Mean(of=of, weighted_by=weight):
+                return (of, weight) if weight else (of,)
+            case Paired(of=of) | Pooled(of=of):
+                return (of,)
+        return ()
 
 
 def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[str, Cell]]:
@@ -167,6 +197,8 @@ def _cell(column: Column, model: str, rows: Sequence[Row], cells: Mapping[str, C
     match column.how:
         case Mean() as how:
             return _mean(column, how, [row for row in mine if how.where(row.item)])
+        case Paired() as how:
+            return _paired(column, how, mine)
         case Composite() as how:
             parts = {name: cells[part] for name, part in how.of.items()}
             return _composite(column, how.fn, parts)
@@ -189,10 +221,13 @@ def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
             continue
         if outcome.status == "missing_output" and how.missing_output is not None:
             outcome = Scored(value=how.missing_output, imputed=True)
+        weight = row.outcomes[how.weighted_by] if how.weighted_by else _ONE
+        if isinstance(outcome, Scored) and not isinstance(weight, Scored):
+            outcome = weight
         counts[outcome.status] = counts.get(outcome.status, 0) + 1
-        if isinstance(outcome, Scored):
+        if isinstance(outcome, Scored) and isinstance(weight, Scored):
             imputed += outcome.imputed
-            values.append((outcome.value, how.weight(row.item)))
+            values.append((outcome.value, weight.value))
     total = math.fsum(weight for _, weight in values)
     scale, offset = how.affine
     value = scale * math.fsum(v * w for v, w in values) / total + offset if total else None
@@ -201,9 +236,35 @@ def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
     return Cell(value, counts, imputed, reason, signature)
 
 
+_ONE = Scored(value=1.0)
+
+
 def _named(how: Mean) -> str:
     scale, offset = how.affine
-    return f"mean({how.of})" if how.affine == (1.0, 0.0) else f"{scale:g}*mean({how.of}){offset:+g}"
+    mean = f"mean({how.of} by {how.weighted_by})" if how.weighted_by else f"mean({how.of})"
+    return mean if how.affine == (1.0, 0.0) else f"{scale:g}*{mean}{offset:+g}"
+
+
+def _paired(column: Column, how: Paired, rows: Sequence[Row]) -> Cell:
+    pairs: dict[str, dict[str, Outcome]] = {}
+    for row in rows:
+        if (found := how.pair(row.item)) is not None:
+            pairs.setdefault(found[0], {})[found[1]] = row.outcomes[how.of]
+    differences: list[float] = []
+    counts: dict[str, int] = {}
+    for sides in pairs.values():
+        plus, minus = sides.get("+"), sides.get("-")
+        if plus is None or minus is None:
+            continue  # an item that has no partner in the data
+        if isinstance(plus, NotApplicable) or isinstance(minus, NotApplicable):
+            continue
+        worse = minus if isinstance(plus, Scored) else plus
+        counts[worse.status] = counts.get(worse.status, 0) + 1
+        if isinstance(plus, Scored) and isinstance(minus, Scored):
+            differences.append(plus.value - minus.value)
+    value = math.fsum(differences) / len(differences) if differences else None
+    reason = "" if differences else "nothing scored" if counts else "no pairs"
+    return Cell(value, counts, 0, reason, _signature(column, f"paired({how.of})", how.of, rows))
 
 
 def _composite(column: Column, fn: Callable[[Values], float], parts: Mapping[str, Cell]) -> Cell:
@@ -213,7 +274,14 @@ def _composite(column: Column, fn: Callable[[Values], float], parts: Mapping[str
             counts[status] = counts.get(status, 0) + count
     imputed = sum(cell.imputed for cell in parts.values())
     made_of = "+".join(f"{name}={cell.signature.digest}" for name, cell in parts.items())
-    signature = Signature.of({"column": column.id, "aggregation": "composite", "of": made_of})
+    signature = Signature.of(
+        {
+            "column": column.id,
+            "protocol": column.protocol,
+            "aggregation": "composite",
+            "of": made_of,
+        }
+    )
     without = [name for name, cell in parts.items() if cell.value is None]
     if without or not parts:
         reason = f"no value for {', '.join(without)}" if without else "no parts"
@@ -249,5 +317,10 @@ def _signature(column: Column, aggregation: str, dimension: str, rows: Sequence[
     """Of a column over one dimension: every signature its values have, by digest."""
     of = {row.signatures[dimension].digest for row in rows if dimension in row.signatures}
     return Signature.of(
-        {"column": column.id, "aggregation": aggregation, "of": "+".join(sorted(of))}
+        {
+            "column": column.id,
+            "protocol": column.protocol,
+            "aggregation": aggregation,
+            "of": "+".join(sorted(of)),
+        }
     )

@@ -61,6 +61,15 @@ class Scorer(ABC):
             Abstained: there is no value for any field; the caller stores `Unscored`.
         """
 
+    def asked(self, service: str, repeat: int) -> Scorer:
+        """The same way of judging by another generalist, or once more; itself without one.
+
+        Args:
+            service: As `generalist.<name>`, in the place of `generalist.judge`.
+            repeat: From 0; calls of different repeats are different calls.
+        """
+        return self
+
     def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
         """How many calls one edit takes at most, by service; for estimates before a run.
 
@@ -135,7 +144,8 @@ class Dimension:
         range: Lowest and highest value, inclusive.
         higher_is_better: Direction.
         source: Paper and section, or the reference that defines it.
-        protocol: Benchmark, protocol and version, for example `core.1`.
+        protocol: Benchmark and version, and of a derived one the protocol too: `core.1`,
+            `kris.paper.1`. Its benchmark fills it in.
         how: Where the value comes from.
         needs: Inputs without which it does not apply.
         when: A further condition on the item.

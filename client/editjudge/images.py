@@ -86,6 +86,10 @@ class Mask(_Picture):
         """Bool of shape (H, W); True may change (white in the file)."""
         return self.pixels
 
+    def inverted(self) -> Mask:
+        """Where this one may not change the source."""
+        return replace(self, pixels=~self.pixels, notes=(*self.notes, "mask inverted"))
+
     def fitted(self, size: tuple[int, int]) -> Mask:
         """The mask at another size (nearest neighbour).
 

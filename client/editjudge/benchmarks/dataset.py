@@ -39,12 +39,10 @@ class Dataset(Protocol):
 
     Attributes:
         name: Of the benchmark.
-        protocol: Which rules its dimensions follow, for example `core.1`.
         path: The file or folder that holds it.
     """
 
     name: str
-    protocol: str
     path: Path
 
     @property

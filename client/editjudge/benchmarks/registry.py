@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 
 from ..dimension import Dimension
 from ..errors import ConfigError
-from .benchmark import Benchmark
+from .benchmark import Benchmark, Rules
 
 GROUP = "editjudge.dimensions"
 
@@ -22,26 +22,9 @@ GROUP = "editjudge.dimensions"
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
     """All benchmarks by name."""
-    from .core import dataset as core_data
-    from .core import dimensions as core
-    from .kris import columns as kris_columns
-    from .kris import dataset as kris_data
-    from .kris import dimensions as kris
+    from . import core, kris
 
-    found = (
-        Benchmark("core", "Generic dimensions", core_data.CoreData, core.DIMENSIONS),
-        Benchmark(
-            "kris",
-            "KRIS-Bench",
-            kris_data.KrisData,
-            kris.DIMENSIONS,
-            kris_columns.COLUMNS,
-            table="table 2",
-            protocols=("paper",),
-            later=("official",),
-            single_image=kris.LOW,
-        ),
-    )
+    found = (core.BENCHMARK, kris.BENCHMARK)
     return {one.name: one for one in found}
 
 
@@ -73,24 +56,24 @@ def dimensions() -> dict[str, Dimension]:
     return found
 
 
-def select(patterns: Iterable[str], of: Benchmark | None = None) -> tuple[Dimension, ...]:
+def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimension, ...]:
     """The dimensions that any of the patterns names.
 
     Args:
         patterns: Ids, or globs such as `core.psnr.*`; all for none.
-        of: For no pattern the dimensions of this benchmark alone; to those of `core` come the
-            ones that other packages add.
+        rules: For no pattern the dimensions of this benchmark alone, by these rules; to those of
+            `core` come the ones that other packages add.
 
     Raises:
         ConfigError: a pattern matches nothing.
     """
-    known = dimensions()
+    known = dimensions() if rules is None else rules.known(dimensions())
     patterns = tuple(patterns)
-    if of is not None and not patterns:
-        others = {d.id for one in benchmarks().values() for d in one.dimensions}
-        chosen = {d.id for d in of.dimensions}
-        if of.name == "core":
-            chosen |= known.keys() - others
+    if rules is not None and not patterns:
+        ours = {d.id for one in benchmarks().values() for d in one.dimensions}
+        chosen = {d.id for d in rules.dimensions}
+        if any(name.startswith("core.") for name in chosen):
+            chosen |= known.keys() - ours
         return tuple(d for name, d in known.items() if name in chosen)
     patterns = patterns or ("*",)
     for pattern in patterns:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..benchmarks.registry import select
+from ..benchmarks.registry import benchmark as benchmark_of
+from ..benchmarks.registry import benchmarks, select
 from ..dimension import Dimension
 from ..panel import SERVICES, model_name
 from ..panel.contracts import Tensor
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group("list")
 def command() -> None:
-    """Show the dimensions, services or prompts there are."""
+    """Show the benchmarks, switches, dimensions, services or prompts there are."""
 
 
 @command.command("dimensions")
@@ -42,6 +43,55 @@ def list_dimensions(patterns: tuple[str, ...], as_json: bool) -> None:
             f"   {'needs ' + needs if needs else ''}"
         )
         click.echo(f"    {one['asks']}\n    {one['variant']} ({one['source']})")
+
+
+@command.command("benchmarks")
+@json_option
+def list_benchmarks(as_json: bool) -> None:
+    """Every benchmark with its protocols."""
+    found = [
+        {
+            "benchmark": one.name,
+            "title": one.title,
+            "protocols": ", ".join(filter(None, one.protocols)),
+            "not_official_because": one.unreleased or None,
+            "dimensions": len(one.dimensions),
+        }
+        for one in benchmarks().values()
+    ]
+    if as_json:
+        click.echo(dumps(found))
+        return
+    for one in found:
+        protocols = one["protocols"] or "one protocol"
+        click.echo(f"{one['benchmark']:<10} {one['title']:<22} {protocols}")
+        if one["not_official_because"]:
+            click.echo(f"    no protocol official: {one['not_official_because']}")
+
+
+@command.command("switches")
+@click.argument("benchmark")
+@json_option
+def list_switches(benchmark: str, as_json: bool) -> None:
+    """What the protocols of a benchmark differ in: --with and --without change it."""
+    one = benchmark_of(benchmark)
+    found = [
+        {
+            "switch": switch.name,
+            "what": switch.what,
+            "source": switch.source,
+            "on_in": ", ".join(name for name, on in one.protocols.items() if switch.name in on),
+        }
+        for switch in one.switches
+    ]
+    if as_json:
+        click.echo(dumps(found))
+        return
+    if not found:
+        click.echo(f"{benchmark} has no switches")
+    for entry in found:
+        click.echo(f"{entry['switch']:<28} on in: {entry['on_in'] or 'none'}")
+        click.echo(f"    {entry['what']} ({entry['source']})")
 
 
 @command.command("services")

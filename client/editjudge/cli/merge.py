@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ..benchmarks.registry import dimensions
 from ..run.merge import Prefer, merge
 
 
@@ -30,7 +29,7 @@ def command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     Shards of a benchmark, for example, or models that were judged on different machines. The
     given runs stay as they are.
     """
-    merged = merge(runs, out, dimensions(), prefer)
+    merged = merge(runs, out, prefer)
     decided = f", {merged.preferred:,} of them decided by --prefer" if merged.preferred else ""
     click.echo(
         f"{out}: {merged.verdicts:,} verdicts on {merged.edits:,} edits"

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..client import with_local_stack
 from ..config import Settings, load_settings, parsed_generalist
 from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..benchmarks.benchmark import Benchmark, Rules
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,11 +40,14 @@ def endpoint_option(function: F) -> F:
 
 
 def generalist_option(function: F) -> F:
-    """`--generalist URL` and `--judge-model NAME`."""
+    """`--generalist [NAME=]URL` and `--judge-model NAME`."""
     url = click.option(
         "--generalist",
-        metavar="URL",
-        help="Multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own.",
+        "generalists",
+        multiple=True,
+        metavar="[NAME=]URL",
+        help="Multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own; NAME is "
+        "judge by default. May be given several times.",
     )
     model = click.option(
         "--judge-model", metavar="NAME", help="The model to ask for there, where it has several."
@@ -54,7 +60,7 @@ def asking_options(function: F) -> F:
     repeats = click.option(
         "--repeats",
         type=click.IntRange(1, 1000),
-        help="Replies to average where the generalist tells no probabilities.",
+        help="Ask everything so often and take the mean; the summary of a run has the spread.",
     )
     cost = click.option(
         "--max-cost",
@@ -84,6 +90,82 @@ def dimension_option(function: F) -> F:
     )(function)
 
 
+def rules_option(function: F) -> F:
+    """`--protocol NAME`, `--with SWITCH`, `--without SWITCH` and `--weights`."""
+    options = (
+        click.option("--protocol", metavar="NAME", help="paper or official; paper by default."),
+        click.option(
+            "--with",
+            "with_",
+            multiple=True,
+            metavar="SWITCH",
+            help="Turn on what makes another protocol (editjudge list switches).",
+        ),
+        click.option(
+            "--without", multiple=True, metavar="SWITCH", help="Turn off a switch of the protocol."
+        ),
+        click.option(
+            "--weights",
+            type=click.Choice(["paper", "uniform"]),
+            help="Weights of composites: uniform is --with uniform_weights.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def rules_of(
+    benchmark: Benchmark,
+    protocol: str | None,
+    with_: tuple[str, ...],
+    without: tuple[str, ...],
+    weights: str | None,
+    base: str = "",
+) -> Rules:
+    """The rules that `rules_option` asks for.
+
+    Args:
+        base: A protocol in full that is changed where no other is named.
+
+    Raises:
+        ConfigError: the benchmark has no such protocol or switch.
+    """
+    if weights == "uniform":
+        with_ = (*with_, "uniform_weights")
+    if base and protocol is None:
+        return benchmark.rules_named(base, with_, without)
+    return benchmark.rules(protocol, with_, without)
+
+
+def root_option(function: F) -> F:
+    """`--root OLD=NEW`."""
+    return click.option(
+        "--root",
+        "roots",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="Where files lie that the data names by its authors' paths; several times.",
+    )(function)
+
+
+def pairs_of(flag: str, given: tuple[str, ...]) -> dict[str, str]:
+    """What a flag with KEY=VALUE gave.
+
+    Raises:
+        ConfigError: one is not KEY=VALUE, or a key is given twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not key or not equals or not value:
+            raise ConfigError(f"{flag} {one} is not OLD=NEW")
+        if key in found:
+            raise ConfigError(f"{flag} is given twice for {key}", "give it once")
+        found[key] = value
+    return found
+
+
 def json_option(function: F) -> F:
     """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")(function)
@@ -102,7 +184,7 @@ def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Setting
 def with_generalist(
     settings: Settings,
     *,
-    generalist: str | None = None,
+    generalists: tuple[str, ...] = (),
     judge_model: str | None = None,
     repeats: int | None = None,
     max_cost: float | None = None,
@@ -116,8 +198,11 @@ def with_generalist(
         ConfigError: an address cannot be used, or a flag has no generalist to act on.
     """
     judges = dict(settings.generalists)
-    if generalist is not None:
-        judges["judge"] = parsed_generalist(generalist)
+    for one in generalists:
+        name, equals, url = one.partition("=")
+        if not (equals and name.isidentifier()):
+            name, url = "judge", one
+        judges[name] = parsed_generalist(url)
     changed = _given(model=judge_model, repeats=repeats)
     if changed and "judge" not in judges:
         flag = "--judge-model" if judge_model else "--repeats"

@@ -16,6 +16,10 @@ from .options import (
     endpoint_option,
     generalist_option,
     json_option,
+    pairs_of,
+    root_option,
+    rules_of,
+    rules_option,
     services_at_hand,
     settings_of,
     with_generalist,
@@ -32,7 +36,8 @@ _RESUME = "the same command goes on where this ended"
     type=click.Path(path_type=Path),
     help="The benchmark's data: items.jsonl of core (docs/runs.md), a folder (docs/benchmarks.md).",
 )
-@click.option("--protocol", help="Whose rules, for example paper; the usual ones by default.")
+@root_option
+@rules_option
 @click.option(
     "--outputs",
     "outputs",
@@ -45,6 +50,13 @@ _RESUME = "the same command goes on where this ended"
     "--out", required=True, type=click.Path(path_type=Path), help="Folder of the run; kept."
 )
 @dimension_option
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    metavar="TASK",
+    help="Only items of this task, or of all that a glob names; may be given several times.",
+)
 @click.option("--limit", type=click.IntRange(1), help="Only the first items.")
 @click.option(
     "--retry",
@@ -61,44 +73,83 @@ _RESUME = "the same command goes on where this ended"
 @endpoint_option
 @generalist_option
 @asking_options
+@click.option(
+    "--judge",
+    "judges",
+    multiple=True,
+    metavar="NAME",
+    help="A generalist that judges, by its name; several judge side by side. judge by default.",
+)
 @config_option
 @json_option
 def command(
     benchmark: str,
     data: Path,
+    roots: tuple[str, ...],
     protocol: str | None,
+    with_: tuple[str, ...],
+    without: tuple[str, ...],
+    weights: str | None,
     outputs: tuple[str, ...],
     out: Path,
     patterns: tuple[str, ...],
+    tasks: tuple[str, ...],
     limit: int | None,
     retry: str | None,
     dry_run: bool,
     fail_on_error: float | None,
     endpoints: tuple[str, ...],
+    judges: tuple[str, ...],
+    repeats: int | None,
     config: Path | None,
     as_json: bool,
     **asking: Any,
 ) -> int:
     """Judge the outputs of models to a data set's items; resumed by the same command.
 
-    BENCHMARK is core for data of one's own, or kris.
+    BENCHMARK is core for data of one's own, or one of those that editjudge list benchmarks shows.
 
     Exit code 3 when verdicts failed or the run ended early (--fail-on-error, --max-cost).
     """
     from ..benchmarks.registry import benchmark as benchmark_of
-    from ..benchmarks.registry import dimensions, select
-    from ..run.work import Order, Survey
+    from ..benchmarks.replicas import Replicas
+    from ..run.opened import dataset_of, ordered
+    from ..run.work import Survey
 
     chosen = benchmark_of(benchmark)
-    chosen.check_protocol(protocol)
+    rules = rules_of(chosen, protocol, with_, without, weights)
     settings = with_generalist(settings_of(config, endpoints), **asking)
-    order = Order(
-        chosen.data(data), models_of(outputs), select(patterns, chosen), dimensions(), limit
+    replicas = Replicas(tuple(dict.fromkeys(judges)) or ("judge",), repeats or 1)
+    check_judges(settings, replicas.judges if judges else ())
+    order = ordered(
+        chosen,
+        rules,
+        dataset_of(chosen, data, pairs_of("--root", roots)),
+        models_of(outputs),
+        patterns,
+        limit=limit,
+        tasks=tasks,
+        replicas=replicas,
     )
     survey = Survey(order)
     if dry_run:
         return _dry_run(survey, out, settings, as_json=as_json)
     return _run(survey, out, settings, retry, fail_on_error, as_json=as_json)
+
+
+def check_judges(settings: Settings, judges: tuple[str, ...]) -> None:
+    """Refuse a judge that no generalist is configured for.
+
+    Raises:
+        ConfigError: names it, and those there are.
+    """
+    for name in judges:
+        if name not in settings.generalists:
+            has = ", ".join(settings.generalists) or "none"
+            raise ConfigError(
+                f"--judge {name}: no generalist has this name (there is {has})",
+                f"give --generalist {name}=URL",
+            )
 
 
 def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
@@ -213,7 +264,11 @@ def _told(finished: Any, table: Any, out: Path, *, as_json: bool) -> int:
         shown = {"columns": as_data(table), "not_served": dict(finished.not_served)}
         emit("finished", ended | as_event(finished.progress) | shown)
         return code
-    judged = [d for d in finished.work.order.dimensions if _asked(table, d.id)]
+    from ..benchmarks.replicas import is_replica
+
+    judged = [
+        d for d in finished.work.order.dimensions if _asked(table, d.id) and not is_replica(d.id)
+    ]
     console().print(column_table(columns(judged), table))
     for reason, names in finished.not_served.items():
         click.echo(f"not judged, {reason}: {', '.join(names)}")

@@ -70,7 +70,7 @@ def command(
     For every other dimension the reason is given. Exit code 3 when a service failed.
     """
     settings = with_generalist(settings_of(config, endpoints), **asking)
-    dimensions = select(patterns, benchmark("core"))
+    dimensions = select(patterns, benchmark("core").rules())
     edit = make_edit(
         source=sources,
         edited=edited,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import json_option
+from .options import json_option, rules_of, rules_option
 
 
 @click.command("summary")
@@ -19,13 +19,24 @@ from .options import json_option
     help="A model that takes one image only: the paper's rule holds where it gave no output to "
     "several; may be given several times.",
 )
+@rules_option
 @json_option
-def command(run: Path, single_image: tuple[str, ...], as_json: bool) -> int:
+def command(
+    run: Path,
+    single_image: tuple[str, ...],
+    protocol: str | None,
+    with_: tuple[str, ...],
+    without: tuple[str, ...],
+    weights: str | None,
+    as_json: bool,
+) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
 
     Every number has its coverage: on how many of the verdicts asked for it rests. Works beside
-    a run that goes on.
+    a run that goes on. With other rules than the run's own (--with, --without, --weights)
+    composites are made anew from the verdicts there are.
     """
+    from ..benchmarks.registry import benchmark as benchmark_of
     from ..report.result import dumps
     from ..report.table import console, results_table
     from ..run.results import as_json as as_data
@@ -33,7 +44,9 @@ def command(run: Path, single_image: tuple[str, ...], as_json: bool) -> int:
     from ..run.store import RunStore
 
     with RunStore.open(run, read_only=True) as store:
-        found = results(store, single_image)
+        benchmark = benchmark_of(store.header.benchmark)
+        rules = rules_of(benchmark, protocol, with_, without, weights, store.header.protocol)
+        found = results(store, single_image, rules)
     if as_json:
         click.echo(dumps(as_data(found)))
         return 0

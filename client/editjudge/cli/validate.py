@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from .options import config_option, dimension_option, json_option, settings_of
+from .options import (
+    config_option,
+    dimension_option,
+    json_option,
+    pairs_of,
+    root_option,
+    rules_of,
+    rules_option,
+    settings_of,
+)
 
 _SHOWN = 20
 
@@ -26,7 +35,8 @@ _SHOWN = 20
     metavar="MODEL",
     help="A model that takes one image only, and needs no output to several.",
 )
-@click.option("--protocol", help="As for run.")
+@root_option
+@rules_option
 @dimension_option
 @config_option
 @json_option
@@ -35,7 +45,11 @@ def command(
     data: Path,
     outputs: tuple[str, ...],
     single_image: tuple[str, ...],
+    roots: tuple[str, ...],
     protocol: str | None,
+    with_: tuple[str, ...],
+    without: tuple[str, ...],
+    weights: str | None,
     patterns: tuple[str, ...],
     config: Path | None,
     as_json: bool,
@@ -46,16 +60,16 @@ def command(
     be read or are not what they are named. Exit code 2 when something is wrong.
     """
     from ..benchmarks.registry import benchmark as benchmark_of
-    from ..benchmarks.registry import dimensions, select
     from ..report.result import dumps
+    from ..run.opened import dataset_of, ordered
     from ..run.validate import as_json as as_data
     from ..run.validate import validated
-    from ..run.work import Order
     from .run import models_of
 
     chosen = benchmark_of(benchmark)
-    chosen.check_protocol(protocol)
-    order = Order(chosen.data(data), models_of(outputs), select(patterns, chosen), dimensions())
+    rules = rules_of(chosen, protocol, with_, without, weights)
+    dataset = dataset_of(chosen, data, pairs_of("--root", roots))
+    order = ordered(chosen, rules, dataset, models_of(outputs), patterns)
     found = validated(order, settings_of(config), single_image)
     if as_json:
         click.echo(dumps(as_data(found)))

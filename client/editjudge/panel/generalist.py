@@ -162,11 +162,16 @@ class Generalist:
         """An image as this judge gets it."""
         return self._pictures.prepared(image)
 
-    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Answer[ChoiceDistribution]:
+    async def choose(
+        self, prompt: Prompt, choices: tuple[str, ...], *, repeat: int = 0
+    ) -> Answer[ChoiceDistribution]:
         """How the judge's answer spreads over choices.
 
         From probabilities of the first token where the server tells them; otherwise the share
         of each choice among `repeats` sampled replies.
+
+        Args:
+            repeat: Index among calls that are to differ.
 
         Raises:
             Abstained: `abstained` where more than `max_outside` of the probability fell on no
@@ -175,8 +180,8 @@ class Generalist:
         """
         choices = check_choices(choices)
         if await self.method() == "sampled":
-            return await self._sampled(prompt, choices)
-        made = await self._call(prompt, {"choices": list(choices)})
+            return await self._sampled(prompt, choices, repeat)
+        made = await self._call(prompt, {"choices": list(choices)}, repeat)
         found = ChoiceDistribution(**made[0].content)
         evidence = self._evidence([made], prompt) | {
             "method": found.method,
@@ -278,12 +283,12 @@ class Generalist:
         return _REPEATS.sub("", _METHOD.sub("", self.identity))
 
     async def _sampled(
-        self, prompt: Prompt, choices: tuple[str, ...]
+        self, prompt: Prompt, choices: tuple[str, ...], repeat: int
     ) -> Answer[ChoiceDistribution]:
         contract = Option(choices)
-        said = await asyncio.gather(
-            *(self.answer(prompt, contract, repeat=i) for i in range(self.endpoint.repeats))
-        )
+        count = self.endpoint.repeats
+        each = range(repeat * count, (repeat + 1) * count)
+        said = await asyncio.gather(*(self.answer(prompt, contract, repeat=i) for i in each))
         counts = Counter(one.value for one in said)
         shares = {choice: counts[choice] / len(said) for choice in choices}
         found = ChoiceDistribution(shares, None, "sampled", len(said))

@@ -19,7 +19,10 @@ class RunHeader(BaseModel):
 
     Attributes:
         benchmark: Its name.
-        protocol: Protocol and version, as in signatures.
+        protocol: In full, for example `kris.paper.1`.
+        roots: Where files lie that the data names by its authors' paths.
+        judges: Names of the generalists that judge.
+        repeats: How often each does.
         data: Where the benchmark's data lies.
         data_digest: Of what was read there.
         outputs: Folder of outputs by model under test.
@@ -38,6 +41,9 @@ class RunHeader(BaseModel):
     outputs: dict[str, str]
     dimensions: tuple[str, ...]
     created: str = Field(default_factory=_now)
+    roots: dict[str, str] = {}
+    judges: tuple[str, ...] = ("judge",)
+    repeats: int = 1
     editjudge: str = Field(default_factory=lambda: package_version("editjudge"))
     settings: dict[str, JsonValue] = {}
     identities: dict[str, str] = {}
@@ -48,7 +54,7 @@ class RunHeader(BaseModel):
         Raises:
             ConfigError: the other is about something else; names what.
         """
-        for name in ("benchmark", "protocol", "data_digest"):
+        for name in ("benchmark", "protocol", "data_digest", "judges", "repeats"):
             mine, other = getattr(self, name), getattr(later, name)
             if mine != other:
                 raise ConfigError(

@@ -13,9 +13,11 @@ from ..panel import Panel
 from ..signature import Signature
 from ..verdict import (
     Failed,
+    MissingOutput,
     NotApplicable,
     NotServed,
     Outcome,
+    Pending,
     Scored,
     Unscored,
     Verdict,
@@ -170,16 +172,20 @@ def _outcome(
 
     if isinstance(dimension.how, Reading):
         return of(dimension.how)
-    return _derive(dimension.how, {name: of(part) for name, part in dimension.how.of.items()})
+    return derive(dimension.how, {name: of(part) for name, part in dimension.how.of.items()})
 
 
-def _derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:
-    """The first part without a number decides; those that do not apply drop out."""
+def derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:
+    """The first part without a number decides; those that do not apply drop out.
+
+    Args:
+        parts: Outcomes by name.
+    """
     applying = {n: p for n, p in parts.items() if not isinstance(p, NotApplicable)}
     absent = [name for name in parts if name not in applying]
     if not applying or (how.complete and absent):
         return NotApplicable(reason=f"{', '.join(absent)} not applicable")
-    for kind in (NotServed, Failed, Unscored):
+    for kind in (NotServed, Failed, Unscored, MissingOutput, Pending):
         for name, part in applying.items():
             if isinstance(part, kind):
                 return _because(name, part)

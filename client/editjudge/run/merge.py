@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from ..verdict import Failed, Scored, Verdict
 from .codec import digest_to_bytes
 from .database import Database
 from .header import RunHeader
+from .opened import known_of
 from .packing import Packed, unpacked
 from .store import RunStore, StoredEdit
 
@@ -42,8 +43,8 @@ class Merged:
 def merge(
     folders: Sequence[Path],
     out: Path,
-    known: Mapping[str, Dimension],
     prefer: Prefer | None = None,
+    known: Callable[[RunHeader], Mapping[str, Dimension]] = known_of,
 ) -> Merged:
     """Write a new run with the edits, verdicts and calls of several.
 
@@ -53,9 +54,9 @@ def merge(
     Args:
         folders: Of the runs, in the order that `prefer` speaks of.
         out: Folder of the new run; it is there whole or not at all.
-        known: Dimensions by id, for their tolerances.
         prefer: Which run counts where outputs or signatures differ, or one has a number and
             the other none; None refuses that.
+        known: Dimensions by id, for their tolerances.
 
     Raises:
         ConfigError: the runs are about different things; values of one signature differ
@@ -74,7 +75,7 @@ def merge(
             ]
             header = _header(runs)
             target = open_runs.enter_context(RunStore.open(partial, header))
-            merger = _Merger(target, known, prefer)
+            merger = _Merger(target, known(header), prefer)
             with target.database.transaction():
                 for run in runs:
                     merger.add(run)

@@ -1,43 +1,109 @@
-"""A run that is there, with all that it is about."""
+"""What a run is about, from what was asked for or from the header of one that is there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import dimensions as all_dimensions
+from ..benchmarks.registry import select
+from ..benchmarks.replicas import Replicas, replicated, with_replicas
+from ..dimension import Dimension
 from ..errors import ConfigError
 from .store import RunHeader
 from .work import Order
 
 
-def dataset_of(benchmark: str, path: Path) -> Dataset:
+def dataset_of(benchmark: Benchmark, path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
     """The data of a benchmark.
 
+    Args:
+        roots: Where files lie that the data names by its authors' paths.
+
     Raises:
-        ConfigError: there is no such benchmark.
+        ConfigError: there are roots, and this data names no such files.
         InputError: there is nothing to read.
     """
-    return benchmark_of(benchmark).data(path)
+    if not benchmark.remaps:
+        if roots:
+            raise ConfigError(f"the data of {benchmark.name} has no roots", "leave --root out")
+        return benchmark.data(path)
+    return benchmark.data(path, roots=dict(roots or {}))
 
 
-def order_of(header: RunHeader) -> Order:
+def ordered(
+    benchmark: Benchmark,
+    rules: Rules,
+    dataset: Dataset,
+    outputs: Mapping[str, Path],
+    patterns: Iterable[str] = (),
+    *,
+    limit: int | None = None,
+    tasks: Iterable[str] = (),
+    replicas: Replicas | None = None,
+) -> Order:
+    """An order.
+
+    Args:
+        patterns: Ids or globs of dimensions; the benchmark's own without.
+
+    Raises:
+        ConfigError: a pattern matches nothing.
+    """
+    chosen = select(patterns, rules)
+    replicas = replicas or Replicas()
+    known = replicated(rules.known(all_dimensions()), replicas)
+    return Order(
+        dataset,
+        outputs,
+        with_replicas(chosen, known),
+        known,
+        rules.protocol,
+        limit,
+        tuple(tasks),
+        replicas,
+    )
+
+
+def known_of(header: RunHeader, rules: Rules | None = None) -> dict[str, Dimension]:
+    """All dimensions by id, as a run has them.
+
+    Args:
+        rules: Others than the run's own.
+    """
+    rules = rules or benchmark_of(header.benchmark).rules_named(header.protocol)
+    replicas = Replicas(header.judges, header.repeats)
+    return replicated(rules.known(all_dimensions()), replicas)
+
+
+def order_of(header: RunHeader, rules: Rules | None = None) -> Order:
     """What a run was asked for, as its header says.
+
+    Args:
+        rules: Others than the run's own.
 
     Raises:
         ConfigError: it has dimensions that this editjudge does not know, or its data changed.
         InputError: its data is not there any more.
     """
-    known = all_dimensions()
+    benchmark = benchmark_of(header.benchmark)
+    known = known_of(header, rules)
     if unknown := [name for name in header.dimensions if name not in known]:
         raise ConfigError(
             f"the run has dimensions that are not known here: {', '.join(unknown)}",
             "install the package that adds them",
         )
-    dataset = dataset_of(header.benchmark, Path(header.data))
+    dataset = dataset_of(benchmark, Path(header.data), header.roots)
     if dataset.digest != header.data_digest:
         raise ConfigError(f"{header.data} is not what it was when the run began", "restore it")
-    outputs = {model: Path(folder) for model, folder in header.outputs.items()}
-    dimensions = tuple(known[name] for name in header.dimensions)
-    return Order(dataset, outputs, dimensions, known)
+    return Order(
+        dataset,
+        {model: Path(folder) for model, folder in header.outputs.items()},
+        tuple(known[name] for name in header.dimensions),
+        known,
+        rules.protocol if rules else header.protocol,
+        replicas=Replicas(header.judges, header.repeats),
+    )

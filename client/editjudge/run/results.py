@@ -6,15 +6,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..benchmarks.benchmark import Benchmark
+from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.registry import benchmark as benchmark_of
-from ..column import Cell, Column, Mean, Row, tabulate
-from ..dimension import Dimension
+from ..benchmarks.replicas import is_replica
+from ..column import Cell, Column, Row, tabulate
+from ..dimension import Derived, Dimension
 from ..errors import ConfigError
 from ..item import Item
 from ..signature import Signature
 from ..verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored
+from .judge import derive
 from .opened import order_of
+from .plan import in_order
 from .store import RunStore
 from .summary import columns as means
 from .work import Order
@@ -42,7 +45,9 @@ class Results:
     cells: Mapping[str, Mapping[str, Cell]]
 
 
-def results(store: RunStore, single_image: Collection[str] = ()) -> Results:
+def results(
+    store: RunStore, single_image: Collection[str] = (), rules: Rules | None = None
+) -> Results:
     """Aggregate a run; nothing is called, and outputs are not looked at.
 
     Verdicts count that were made by the services of the last session, with today's prompts and
@@ -51,6 +56,8 @@ def results(store: RunStore, single_image: Collection[str] = ()) -> Results:
     Args:
         single_image: Models under test that take one image only: what they gave no output for
             counts as the benchmark says, marked as imputed.
+        rules: Others than the run's own: what is derived from other dimensions is derived anew,
+            and what would have to be read anew counts as `pending`.
 
     Raises:
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
@@ -64,13 +71,14 @@ def results(store: RunStore, single_image: Collection[str] = ()) -> Results:
         )
     if single_image and benchmark.single_image is None:
         raise ConfigError(f"{benchmark.name} has no rule for models that take one image only")
-    order = order_of(header)
-    table = _columns(benchmark, order)
+    rules = rules or benchmark.rules_named(header.protocol)
+    order = order_of(header, rules)
+    table = _columns(rules, order)
     rows = list(_rows(store, order, table, benchmark.single_image, frozenset(single_image)))
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     return Results(
         benchmark,
-        header.protocol,
+        rules.protocol,
         len(rows) // max(1, len(header.outputs)),
         "+".join(sorted(words)) or None,
         header.identities,
@@ -79,13 +87,13 @@ def results(store: RunStore, single_image: Collection[str] = ()) -> Results:
     )
 
 
-def _columns(benchmark: Benchmark, order: Order) -> tuple[Column, ...]:
+def _columns(rules: Rules, order: Order) -> tuple[Column, ...]:
     """The paper's, then the means of what was judged besides."""
-    known = {c.how.of for c in benchmark.columns if isinstance(c.how, Mean)}
-    others = means(d for d in order.dimensions if d.id not in known)
-    if not benchmark.columns:
+    known = {name for column in rules.columns for name in column.dimensions}
+    others = means(d for d in order.dimensions if d.id not in known and not is_replica(d.id))
+    if not rules.columns:
         return others
-    return benchmark.columns + tuple(
+    return rules.columns + tuple(
         Column(c.id, c.id, c.how, c.higher_is_better, c.source, ALSO) for c in others
     )
 
@@ -99,8 +107,8 @@ def _rows(
 ) -> Iterator[Row]:
     """Every edit that was asked for."""
     header = store.header
-    of = {column.how.of for column in table if isinstance(column.how, Mean)}
-    dimensions = tuple(one for name, one in order.known.items() if name in of)
+    of = {name for column in table for name in column.dimensions}
+    dimensions = in_order((order.known[name] for name in order.known if name in of), order.known)
     today = Order(order.dataset, order.outputs, dimensions, order.known).signatures(
         header.identities
     )
@@ -116,15 +124,25 @@ def _rows(
             found = judged.get((model, item.id), {})
             why = missing.get((model, item.id))
             rule = imputed if model in single_image and len(item.sources) > 1 else None
-            outcomes = {d.id: found.get(d.id) or _without(d, item, why, rule) for d in dimensions}
+            outcomes: dict[str, Outcome] = {}
+            for d in dimensions:
+                outcomes[d.id] = found.get(d.id) or _without(d, item, outcomes, why, rule)
             yield Row(item, model, outcomes, {name: signatures[name] for name in found})
 
 
-def _without(dimension: Dimension, item: Item, missing: str | None, rule: float | None) -> Outcome:
+def _without(
+    dimension: Dimension,
+    item: Item,
+    outcomes: Mapping[str, Outcome],
+    missing: str | None,
+    rule: float | None,
+) -> Outcome:
     """What stands where there is no verdict."""
     reason = dimension.not_applicable(item)
     if reason is not None:
         return NotApplicable(reason=reason)
+    if isinstance(dimension.how, Derived) and not dimension.readings:
+        return derive(dimension.how, {n: outcomes[str(p)] for n, p in dimension.how.of.items()})
     if missing is None:
         return Pending()
     if rule is not None:

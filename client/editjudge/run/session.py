@@ -64,11 +64,14 @@ def header_of(order: Order, settings: Settings) -> RunHeader:
     """What a run is about, as far as it is known before its first call."""
     return RunHeader(
         benchmark=order.dataset.name,
-        protocol=order.dataset.protocol,
+        protocol=order.protocol,
         data=str(order.dataset.path),
         data_digest=order.dataset.digest,
         outputs={model: str(folder.resolve()) for model, folder in order.outputs.items()},
         dimensions=tuple(d.id for d in order.dimensions),
+        roots=dict(getattr(order.dataset, "roots", {})),
+        judges=order.replicas.judges,
+        repeats=order.replicas.repeats,
         settings=asking(settings),
     )
 

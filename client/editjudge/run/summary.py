@@ -46,7 +46,7 @@ def cells(store: RunStore, work: Work, signatures: Mapping[str, str]) -> Cells:
     """
     found: dict[tuple[str, str], _Values] = {}
     # Where the run holds more than was asked for, what is counted must be looked at.
-    asked = frozenset(work.ids)
+    asked = frozenset(work.ids[index] for index in work.asked)
     for one in store.verdicts(evidence=False):
         if one.model not in work.todo or signatures.get(one.dimension) != one.signature:
             continue

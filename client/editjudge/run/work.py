@@ -11,10 +11,12 @@ import os
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.replicas import Replicas
 from ..digest import file_digest
 from ..dimension import Derived, Dimension
 from ..errors import InputError
@@ -32,14 +34,20 @@ class Order:
         outputs: Folder of outputs by model under test.
         dimensions: Those asked for.
         known: All dimensions by id, for what the asked ones derive from.
+        protocol: In full, for example `kris.paper.1`.
         limit: How many items, from the first; None for all.
+        tasks: Globs of the tasks whose items are asked for; all without.
+        replicas: Which judges, and how often each.
     """
 
     dataset: Dataset
     outputs: Mapping[str, Path]
     dimensions: tuple[Dimension, ...]
     known: Mapping[str, Dimension]
+    protocol: str = ""
     limit: int | None = None
+    tasks: tuple[str, ...] = ()
+    replicas: Replicas = field(default_factory=Replicas)
 
     def signatures(self, identities: Mapping[str, str]) -> dict[str, str]:
         """Of a value of today, by dimension."""
@@ -117,6 +125,7 @@ class Work:
 
     Attributes:
         ids: Of the items.
+        asked: The positions of those that are asked for.
         todo: By model, for each item the dimensions to judge, as bits.
         counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`
             and `missing_output`; where a dimension does not apply, nothing is counted.
@@ -129,6 +138,7 @@ class Work:
     order: Order
     bits: Mapping[str, int]
     ids: Sequence[str] = ()
+    asked: Collection[int] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
     todo: dict[str, list[int]] = field(default_factory=dict)
     counts: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
@@ -195,6 +205,7 @@ class Survey:
         self.order = order
         self._applicability = Applicability(order)
         self.ids: list[str] = []
+        self.asked: dict[int, None] = {}
         self._applies: list[int] = []
         same: dict[int, int] = {}
         of = self._applicability.of
@@ -202,8 +213,18 @@ class Survey:
             if order.limit is not None and ref.index >= order.limit:
                 continue
             self.ids.append(ref.id)
-            bits = of(ref)
+            asked = not order.tasks or _matches(order.dataset.outline(ref).task, order.tasks)
+            if asked:
+                self.asked[ref.index] = None
+            bits = of(ref) if asked else 0
             self._applies.append(same.setdefault(bits, bits))
+        if not self.asked and self.ids:
+            tasks = {order.dataset.outline(ref).task for ref in order.dataset.items()}
+            raise InputError(
+                "--task",
+                f"no item has a task like {', '.join(order.tasks)}",
+                f"there is {', '.join(sorted(filter(None, tasks))) or 'none'}",
+            )
         for model, folder in order.outputs.items():
             if not folder.is_dir():
                 raise InputError(show_path(folder), f"no such folder (outputs of {model})")
@@ -229,7 +250,7 @@ class Survey:
         """
         bits = self._applicability.bit
         signatures = self.order.signatures(identities)
-        work = Work(self.order, bits, self.ids, signatures)
+        work = Work(self.order, bits, self.ids, self.asked, signatures)
         asked = sum(bits[d.id] for d in self.order.dimensions)
         shapes = {one: self._shape(one, served) for one in set(self._applies)}
         for model, folder in self.order.outputs.items():
@@ -240,7 +261,10 @@ class Survey:
             todo: list[int] = []
             same: dict[int, int] = {}
             missing, reason = 0, ""
-            for item, applies in zip(self.ids, self._applies, strict=True):
+            for index, (item, applies) in enumerate(zip(self.ids, self._applies, strict=True)):
+                if index not in self.asked:
+                    todo.append(0)
+                    continue
                 shape = shapes[applies]
                 one = stands.pop(item)
                 path = outputs.path(item)
@@ -261,7 +285,7 @@ class Survey:
                 todo.append(same.setdefault(left, left))
                 rest = (shape.judged | shape.unserved) & asked & ~done & ~left
                 tally[done, left, rest, absent] += 1
-            if self.ids and missing == len(self.ids) and not stands.any:
+            if self.asked and missing == len(self.asked) and not stands.any:
                 raise InputError(show_path(folder), f"holds no output of {model}: {reason}")
             work.todo[model] = todo
             work.missing[model] = (missing, reason)
@@ -275,6 +299,10 @@ class Survey:
             states[dimension.id] = _state(dimension, bits[dimension.id] & applies, states, served)
         chosen = {s: sum(bits[n] for n, state in states.items() if state == s) for s in _STATES}
         return Shape(chosen["judged"], chosen["unserved"])
+
+
+def _matches(task: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(task, pattern) for pattern in patterns)
 
 
 _STATES = ("judged", "unserved", "inapplicable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers import Option, OutputContract, ScoresAnswer
@@ -39,11 +39,13 @@ class Asking(ServiceScorer):
         service: `generalist.<name>`.
         prompt: Name of the template.
         by_task: Tasks whose items are asked about with another one, as (task, template).
+        repeat: From 0, among judgements that are made several times.
     """
 
     service: str
     prompt: str
     by_task: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    repeat: int = field(default=0, kw_only=True)
 
     @property
     def template(self) -> Template:
@@ -63,6 +65,10 @@ class Asking(ServiceScorer):
             if f.name == "prompt" or f.name.endswith("_prompt")
         }
         return own | {f"task.{task}": template(name) for task, name in self.by_task}
+
+    def asked(self, service: str, repeat: int) -> Asking:
+        """Of the judge, another one's."""
+        return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
 
     def asks(self, item: Item) -> Mapping[str, int]:
         """How often it asks each template about one edit, at most; for estimates."""
@@ -109,7 +115,7 @@ class Weighted(Asking):
         """Ask once."""
         judge = panel.generalist(self.service)
         prompt = ask(template(self.prompt_of(edit.item)), edit, judge)
-        said = await judge.choose(prompt, tuple(self.weights))
+        said = await judge.choose(prompt, tuple(self.weights), repeat=self.repeat)
         return {"score": _scored(said.value.expectation(self.weights), said.evidence)}
 
 
@@ -162,12 +168,16 @@ class QuestionList(Asking):
         """Generate the questions, then ask them side by side."""
         judge = panel.generalist(self.service)
         asking = template(self.prompt_of(edit.item))
-        generated = await judge.answer(ask(asking, edit, judge), _contract(asking))
+        generated = await judge.answer(
+            ask(asking, edit, judge), _contract(asking), repeat=self.repeat
+        )
         questions: Sequence[str] = generated.value
         said = await asyncio.gather(
             *(
                 judge.choose(
-                    ask(template(self.question_prompt), edit, judge, question=one), ("Yes", "No")
+                    ask(template(self.question_prompt), edit, judge, question=one),
+                    ("Yes", "No"),
+                    repeat=self.repeat,
                 )
                 for one in questions
             )
@@ -205,8 +215,9 @@ class Rubric(Asking):
         contract = _contract(asking)
         prompt = ask(asking, edit, judge)
         repeats = judge.endpoint.repeats if judge.endpoint.temperature else 1
+        first = self.repeat * repeats
         said: list[Answer[ScoresAnswer]] = await asyncio.gather(
-            *(judge.answer(prompt, contract, repeat=i) for i in range(repeats))
+            *(judge.answer(prompt, contract, repeat=first + i) for i in range(repeats))
         )
         return {
             name: _scored(
@@ -265,7 +276,7 @@ class MultipleChoice(Asking):
         asking = template(self.prompt_of(edit.item))
         listed = ", ".join(options)
         prompt = ask(asking, edit, judge, question=question["question"], options=listed)
-        return await judge.answer(prompt, Option(options, exact=self.exact))
+        return await judge.answer(prompt, Option(options, exact=self.exact), repeat=self.repeat)
 
 
 @dataclass(frozen=True)
@@ -302,6 +313,7 @@ class FactCheck(Asking):
                 judge.choose(
                     ask(asking, edit, judge, question=question, answer=answer),
                     ("True", "False"),
+                    repeat=self.repeat,
                 )
                 for question, answer in pairs
             )
@@ -324,7 +336,9 @@ class FactCheck(Asking):
         if edit.item.questions:
             return [(q["question"], q["answer"]) for q in edit.item.questions], []
         pairs = template(self.pairs_prompt)
-        generated = await judge.answer(ask(pairs, edit, judge), _contract(pairs))
+        generated = await judge.answer(
+            ask(pairs, edit, judge), _contract(pairs), repeat=self.repeat
+        )
         return generated.value, [generated]
 
 

@@ -11,6 +11,7 @@ from editjudge.cli.merge import command
 from editjudge.dimension import Dimension
 from editjudge.errors import ConfigError
 from editjudge.panel.prompt import Prompt, Text
+from editjudge.run.header import RunHeader
 from editjudge.run.ledger import Call, Reply
 from editjudge.run.merge import Prefer, merge
 from editjudge.run.store import RunStore
@@ -20,6 +21,12 @@ from .stored import HEADER, LOST, UNREAD, header, made, put, scored
 
 ANY = next(iter(dimensions().values()))
 KNOWN = {"core.a": Dimension("core.a", "?", (0, 1), True, "", ANY.how, tolerance=0.01)}
+
+
+def known(_: RunHeader) -> dict[str, Dimension]:
+    return KNOWN
+
+
 YESTERDAY = {"core.a": "of yesterday", "core.b": "of yesterday"}
 
 
@@ -60,7 +67,7 @@ def test_shards_become_one(tmp_path: Path) -> None:
 
 def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
     first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", scored(0.505))
-    merged = merge([first, second], tmp_path / "all", KNOWN)
+    merged = merge([first, second], tmp_path / "all", known=known)
     assert (merged.edits, merged.verdicts, merged.same, merged.preferred) == (1, 1, 1, 0)
     assert shown(tmp_path / "all") == shown(first)
 
@@ -74,7 +81,7 @@ def test_values_of_one_signature_that_differ_are_told(
         one(tmp_path / "runs" / "b", scored(0.52)),
     )
     with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):
-        merge([first, second], tmp_path / "runs" / "all", KNOWN, prefer)
+        merge([first, second], tmp_path / "runs" / "all", prefer, known=known)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}
 
 
@@ -92,10 +99,10 @@ def test_what_differs_is_refused_or_decided(
 ) -> None:
     first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", later, **changed)
     with pytest.raises(ConfigError, match=told):
-        merge([first, second], tmp_path / "none", KNOWN)
+        merge([first, second], tmp_path / "none", known=known)
     assert not (tmp_path / "none").exists()
-    assert merge([first, second], tmp_path / "first", KNOWN, "first").verdicts == 1
-    assert merge([first, second], tmp_path / "last", KNOWN, "last").verdicts == 1
+    assert merge([first, second], tmp_path / "first", "first", known=known).verdicts == 1
+    assert merge([first, second], tmp_path / "last", "last", known=known).verdicts == 1
     assert shown(tmp_path / "first") == shown(first)
     assert shown(tmp_path / "last") == shown(second)
 
@@ -103,7 +110,7 @@ def test_what_differs_is_refused_or_decided(
 @pytest.mark.parametrize("backwards", [False, True])
 def test_what_failed_gives_way(tmp_path: Path, backwards: bool) -> None:
     runs = [one(tmp_path / "a", LOST, signatures=YESTERDAY), one(tmp_path / "b", scored(1))]
-    merge(runs[::-1] if backwards else runs, tmp_path / "all", KNOWN)
+    merge(runs[::-1] if backwards else runs, tmp_path / "all", known=known)
     assert shown(tmp_path / "all") == shown(tmp_path / "b")
 
 
@@ -111,9 +118,9 @@ def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
     first = made(tmp_path / "runs" / "a")
     RunStore.open(tmp_path / "runs" / "b", header(data_digest="sha256:2")).close()
     with pytest.raises(ConfigError, match="data digest sha256:1, not sha256:2"):
-        merge([first, tmp_path / "runs" / "b"], tmp_path / "runs" / "all", KNOWN)
+        merge([first, tmp_path / "runs" / "b"], tmp_path / "runs" / "all", known=known)
     with pytest.raises(ConfigError, match="holds no run"):
-        merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", KNOWN)
+        merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", known=known)
     with pytest.raises(ConfigError, match="is there already"):
-        merge([first, first], tmp_path / "runs" / "b", KNOWN)
+        merge([first, first], tmp_path / "runs" / "b", known=known)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}

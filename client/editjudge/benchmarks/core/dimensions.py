@@ -13,8 +13,6 @@ from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
 from ...scorers.specialists import Quality, TextContent
 
-PROTOCOL = "core.1"
-
 _AGAINST: dict[tuple[Reference, Region], str] = {
     ("source", "whole"): "How little of the source was changed?",
     ("source", "outside"): "How well is the source kept outside the mask?",
@@ -91,7 +89,6 @@ def _pixel(metric: str, reference: Reference, region: Region) -> Dimension:
         range=bounds,
         higher_is_better=higher,
         source=source,
-        protocol=PROTOCOL,
         how=Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
         needs=_needs(reference, region),
         variant=variant,
@@ -108,7 +105,6 @@ def _seen(service: str, reference: Reference, region: Region) -> Dimension:
         range=bounds,
         higher_is_better=higher,
         source=source,
-        protocol=PROTOCOL,
         how=Reading(scorer(service, reference), region),
         needs=_needs(reference, region),
         variant=variant,
@@ -124,7 +120,6 @@ def _alone(service: str) -> Dimension:
         range=(0.0, 1.0),
         higher_is_better=True,
         source=source,
-        protocol=PROTOCOL,
         how=Reading(Quality(service), "score"),
         variant=variant,
         tolerance=1e-6 if service == "quality.piqe" else 1e-2,
@@ -138,7 +133,6 @@ def _text(name: str, service: str, reader: str) -> Dimension:
         range=(0.0, 1.0),
         higher_is_better=True,
         source=f"I2I-Bench, section 3.2 (reader: {reader})",
-        protocol=PROTOCOL,
         how=Reading(TextContent(service), "accuracy"),
         needs=frozenset({"target_text"}),
         variant=f"levenshtein.nfkc.{service.partition('.')[2]}",
@@ -153,7 +147,6 @@ def _asked(name: str) -> Dimension:
         range=(0.0, 1.0),
         higher_is_better=True,
         source=scorer.template.source,
-        protocol=PROTOCOL,
         how=Reading(scorer, "score"),
         variant=variant,
         # A question near the balance may tip: then one answer in five to seven changes.

@@ -16,9 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...errors import InputError
 from ...images import load_image, show_path
 from ...item import Item
-from ..core.dataset import MAX_PROBLEMS, File, Name, Text
 from ..dataset import ItemRef, OutputFolder, Outputs, placeholder
-from .dimensions import PROTOCOL
+from ..items import MAX_PROBLEMS, File, Name, Text, said
 from .taxonomy import FOLDERS, FRAMES, TEMPORAL, task_of
 
 ANNOTATION = "annotation.json"
@@ -107,7 +106,6 @@ class KrisData:
     """
 
     name = "kris"
-    protocol = PROTOCOL
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -258,7 +256,7 @@ def _annotated(folder: str, number: str, given: Any) -> _Annotated | str:
         name = _Id(id=number).id
         record = Record.model_validate(given)
     except ValidationError as error:
-        return _said(error)
+        return said(error, Record)
     frame = None
     if folder == TEMPORAL:
         frames = sorted(map(_frame, record.ori_img))
@@ -289,14 +287,3 @@ def _texts(one: _Annotated) -> dict[str, Any]:
         "task": task_of(one.folder, one.frame),
         "extra": extra,
     }
-
-
-def _said(error: ValidationError) -> str:
-    """What is wrong with a record, in one line."""
-    parts = []
-    for one in error.errors(include_url=False)[:3]:
-        what = one["msg"].removeprefix("Value error, ")
-        if one["type"] == "extra_forbidden":
-            what = f"no such field (there are {', '.join(Record.model_fields)})"
-        parts.append(f"{'.'.join(map(str, one['loc']))}: {what}")
-    return "; ".join(parts)

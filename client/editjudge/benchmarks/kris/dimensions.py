@@ -8,7 +8,6 @@ from ...item import Item
 from ...scorers.generalist import JUDGE, Rubric
 from .taxonomy import TEMPORAL_TASKS, TESTS_KNOWLEDGE, reasoning_dimension
 
-PROTOCOL = "kris.paper.1"
 LOW, HIGH = 1.0, 5.0
 
 CONSISTENCY = Rubric(
@@ -66,7 +65,6 @@ def _dimension(name: str, asks: str, how: Reading | Derived, source: str) -> Dim
         range=(LOW, HIGH),
         higher_is_better=True,
         source=f"KRIS-Bench, section 3.4 and {source}",
-        protocol=PROTOCOL,
         how=how,
         when=_tests_knowledge if name == "knowledge_plausibility" else _of_kris,
         variant="rubric.1to5",

@@ -1,0 +1,260 @@
+"""Data of one's own: `items.jsonl`, one item per line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..digest import file_digest
+from ..errors import InputError, TextError
+from ..images import Mask, load_image, load_mask, show_path
+from ..item import MAX_TEXT_CHARACTERS, Item, check_text
+from .dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask
+
+MAX_PROBLEMS = 20
+"""How many lines that cannot be used are listed."""
+_MAX_ID = 255
+
+
+def _printable(text: str) -> str:
+    try:
+        check_text("", text)
+    except TextError as error:
+        raise ValueError(error.reason) from None
+    return text
+
+
+def _a_name(text: str) -> str:
+    if len(text) > _MAX_ID or not text.isprintable():
+        raise ValueError(f"an id has 1 to {_MAX_ID} printable characters")
+    if any(part in {"", ".", ".."} for part in text.split("/")) or "\\" in text:
+        raise ValueError("an id names a file: no empty part, no '.', '..' or backslash")
+    return text
+
+
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
+File = Annotated[str, Field(min_length=1)]
+
+
+class Line(BaseModel):
+    """One line of `items.jsonl`.
+
+    Attributes:
+        id: Unique in the file; outputs are `<folder>/<id>.png` and the like.
+        instruction: What the editing model was told.
+        source: The image before the edit, relative to the file's folder.
+        sources: Several of them, instead of `source`.
+        mask: Where the edit may change the source.
+        mask_shows: What is white in the mask: what is `edited`, or what is to be `kept`.
+        target: The ground-truth result.
+        target_text: Text that the result must show.
+        hint: World knowledge for the judge.
+        task: Type of the edit, for dimensions and prompts that ask for it.
+        questions: Questions that come with the item.
+        extra: Anything else; kept for dimensions of your own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    id: Name
+    instruction: Text
+    source: File | None = None
+    sources: tuple[File, ...] = ()
+    mask: File | None = None
+    mask_shows: Literal["edited", "kept"] = "edited"
+    target: File | None = None
+    target_text: Text | None = None
+    hint: Text | None = None
+    task: str = ""
+    questions: tuple[dict[str, Any], ...] = ()
+    extra: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _with_a_source(self) -> Line:
+        if (self.source is None) == (not self.sources):
+            raise ValueError("give either `source` or `sources`")
+        return self
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """The item's fields but for its images; a benchmark's own go to `extra`."""
+        return {
+            "instruction": self.instruction,
+            "target_text": self.target_text,
+            "hint": self.hint,
+            "task": self.task,
+            "questions": self.questions,
+            "extra": self.extra or {},
+        }
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The sources, one or several."""
+        return self.sources if self.source is None else (self.source,)
+
+
+class ItemsFile:
+    """Items in `items.jsonl`; a benchmark says what a line holds beyond the usual.
+
+    Attributes:
+        name: Of the benchmark.
+        line: What a line is.
+
+    Args:
+        path: `items.jsonl`; UTF-8, one JSON object per line, empty lines do not count.
+    """
+
+    name: str
+    line: type[Line] = Line
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._folder = str(self.path.parent)
+        if not path.is_file():
+            raise InputError(show_path(path), "no such file", "give --data items.jsonl")
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the file; its images are not in it."""
+        return file_digest(self.path)
+
+    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
+        """The items; what `checked` would refuse may raise here."""
+        for index, _, line in self._lines():
+            if only is None or index in only:
+                yield self._ref(index, line)
+
+    def checked(self) -> Iterator[ItemRef]:
+        """The items, while every line is looked at: its fields, its id, its files.
+
+        Raises:
+            InputError: after the last item, with all lines that cannot be used, up to
+                `MAX_PROBLEMS`.
+        """
+        problems: list[str] = []
+        count = 0
+        seen: dict[str, int] = {}
+        exists = lru_cache(4096)(os.path.isfile)
+        for index, number, line in self._lines():
+            try:
+                ref = self._ref(index, line)
+                problem = self._missing(ref.data, exists)
+                if not problem and ref.id in seen:
+                    problem = f"the id {ref.id!r} is that of line {seen[ref.id]} already"
+                seen.setdefault(ref.id, number)
+            except ValidationError as error:
+                problem = said(error, self.line)
+            if not problem:
+                yield ref
+                continue
+            count += 1
+            if count <= MAX_PROBLEMS:
+                problems.append(f"line {number}: {problem}")
+        name = show_path(self.path)
+        if count:
+            more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
+            lines = "\n  ".join([*problems, *more])
+            raise InputError(
+                name, f"{count:,} line{'' if count == 1 else 's'} cannot be used:\n  {lines}"
+            )
+        if not seen:
+            raise InputError(name, "no items", "write one JSON object per line")
+
+    def shape(self, ref: ItemRef) -> tuple[bool | int, ...]:
+        """How many sources, and which of the others."""
+        line: Line = ref.data
+        return (
+            1 if line.source is not None else len(line.sources),
+            line.mask is not None,
+            line.target is not None,
+            bool(line.target_text),
+            bool(line.hint),
+            bool(line.questions),
+        )
+
+    def outline(self, ref: ItemRef) -> Item:
+        """Texts as they are, images as placeholders."""
+        line: Line = ref.data
+        image = placeholder()
+        return Item(
+            id=line.id,
+            sources=(image,) * len(line.images),
+            mask=placeholder_mask() if line.mask else None,
+            target=image if line.target else None,
+            **line.texts,
+        )
+
+    def load(self, ref: ItemRef) -> Item:
+        """The item with its images."""
+        line: Line = ref.data
+        item = Item(
+            id=line.id,
+            sources=tuple(load_image(self._at(path)) for path in line.images),
+            mask=self._mask(line),
+            target=load_image(self._at(line.target)) if line.target else None,
+            **line.texts,
+        )
+        for reference in (item.source, item.target):
+            if item.mask is not None and reference is not None:
+                item.mask.fitted(reference.size)
+        return item
+
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+        """Sources, mask and target."""
+        return tuple(Path(self._at(path)) for path in _paths(ref.data))
+
+    def outputs(self, folder: Path) -> Outputs:
+        """`<folder>/<id>.png` and the like."""
+        return OutputFolder(folder)
+
+    def _mask(self, line: Line) -> Mask | None:
+        if line.mask is None:
+            return None
+        mask = load_mask(self._at(line.mask))
+        return mask.inverted() if line.mask_shows == "kept" else mask
+
+    def _missing(self, line: Line, exists: Any) -> str:
+        absent = [path for path in _paths(line) if not exists(self._at(path))]
+        return f"no such file: {', '.join(absent)}" if absent else ""
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        index = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if line.strip():
+                    yield index, number, line
+                    index += 1
+
+    def _ref(self, index: int, line: bytes) -> ItemRef:
+        read = self.line.model_validate_json(line)
+        return ItemRef(read.id, index, read)
+
+    def _at(self, path: str) -> str:
+        return os.path.join(self._folder, path)  # noqa: PTH118 - many times faster than Path
+
+
+def _paths(line: Line) -> tuple[str, ...]:
+    return (*line.images, *filter(None, (line.mask, line.target)))
+
+
+def said(error: ValidationError, model: type[BaseModel]) -> str:
+    """What is wrong with an object, in one line.
+
+    Args:
+        model: What it was to be.
+    """
+    parts = []
+    for one in error.errors(include_url=False)[:3]:
+        where = ".".join(str(part) for part in one["loc"])
+        what = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":
+            what = f"no such field (there are {', '.join(model.model_fields)})"
+        parts.append(f"{where}: {what}" if where else what)
+    return "; ".join(parts)
