@@ -25,7 +25,12 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-unit contract integration e2e: $(VENV)/.dev
+# A file's tests share what they start, so files are spread over the cores; the servers of the
+# integration tests are shared by all of them.
+unit contract e2e: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/$@ -q -n auto --maxprocesses 4 --dist loadfile
+
+integration: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/$@ -q
 
 browser: $(VENV)/.dev

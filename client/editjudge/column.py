@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from .fusion import Values
@@ -118,10 +119,13 @@ class InstanceWeighted:
         of: Column ids.
         by: For each of them the column whose edits are its weight, by default itself. Of a
             column that is made of several metrics, every edit counts once for each metric.
+        present: Only the edits that have a value count, and columns without any drop out; all
+            stay in the coverage.
     """
 
     of: tuple[str, ...]
     by: tuple[str, ...] = ()
+    present: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,30 +189,58 @@ def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[s
     Raises:
         KeyError: a composite names a column that does not stand before it.
     """
-    table: dict[str, dict[str, Cell]] = {row.model: {} for row in rows}
+    columns = tuple(columns)
+    pool = _Pool(rows)
+    table: dict[str, dict[str, Cell]] = {model: {} for model in pool.models}
     for column in columns:
         for model, cells in table.items():
-            cells[column.id] = _cell(column, model, rows, cells)
+            cells[column.id] = _cell(column, model, pool, cells)
     return table
 
 
-def _cell(column: Column, model: str, rows: Sequence[Row], cells: Mapping[str, Cell]) -> Cell:
-    mine = [row for row in rows if row.model == model]
+class _Pool:
+    """The rows of a run, sorted once for all columns."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.models: dict[str, list[Row]] = {}
+        for row in rows:
+            self.models.setdefault(row.model, []).append(row)
+        self._chosen: dict[tuple[str, int], list[Row]] = {}
+        self._values: dict[str, list[float]] = {}
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        """All of them, model by model."""
+        return chain.from_iterable(self.models.values())
+
+    def where(self, model: str, condition: Callable[[Item], bool]) -> Sequence[Row]:
+        """A model's rows whose item meets a condition; each condition looks at them once."""
+        # By identity: a callable need not have a hash, and the columns keep it alive.
+        key = model, id(condition)
+        if key not in self._chosen:
+            self._chosen[key] = [row for row in self.models[model] if condition(row.item)]
+        return self._chosen[key]
+
+    def values(self, dimension: str) -> Sequence[float]:
+        """What all models scored on a dimension."""
+        if dimension not in self._values:
+            self._values[dimension] = _values(self.rows, dimension)
+        return self._values[dimension]
+
+
+def _cell(column: Column, model: str, pool: _Pool, cells: Mapping[str, Cell]) -> Cell:
     match column.how:
         case Mean() as how:
-            return _mean(column, how, [row for row in mine if how.where(row.item)])
+            return _mean(column, how, pool.where(model, how.where))
         case Paired() as how:
-            return _paired(column, how, mine)
+            return _paired(column, how, pool.models[model])
         case Composite() as how:
             parts = {name: cells[part] for name, part in how.of.items()}
             return _composite(column, how.fn, parts)
         case InstanceWeighted() as how:
-            parts = {part: cells[part] for part in how.of if cells[part].asked}
-            pairs = zip(how.of, how.by or how.of, strict=True)
-            asked = {part: cells[weight].asked for part, weight in pairs if part in parts}
-            return _composite(column, lambda values: _weighted_mean(values, asked), parts)
+            return _instance_weighted(column, how, cells)
         case Pooled() as how:
-            return _pooled(column, how, mine, rows)
+            return _pooled(column, how, pool.models[model], pool)
 
 
 def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
@@ -267,7 +299,29 @@ def _paired(column: Column, how: Paired, rows: Sequence[Row]) -> Cell:
     return Cell(value, counts, 0, reason, _signature(column, f"paired({how.of})", how.of, rows))
 
 
-def _composite(column: Column, fn: Callable[[Values], float], parts: Mapping[str, Cell]) -> Cell:
+def _instance_weighted(column: Column, how: InstanceWeighted, cells: Mapping[str, Cell]) -> Cell:
+    parts = {part: cells[part] for part in how.of if cells[part].asked}
+    pairs = zip(how.of, how.by or how.of, strict=True)
+    by = {part: cells[weight] for part, weight in pairs if part in parts}
+    weights = {part: cell.scored if how.present else cell.asked for part, cell in by.items()}
+    left_out = frozenset(
+        part for part, cell in parts.items() if cell.value is None or not weights[part]
+    )
+    return _composite(
+        column,
+        lambda values: _weighted_mean(values, weights),
+        parts,
+        left_out if how.present and len(left_out) < len(parts) else frozenset(),
+    )
+
+
+def _composite(
+    column: Column,
+    fn: Callable[[Values], float],
+    parts: Mapping[str, Cell],
+    left_out: Collection[str] = (),
+) -> Cell:
+    """A function of the parts; those left out count in the coverage alone."""
     counts: dict[str, int] = {}
     for cell in parts.values():
         for status, count in cell.counts.items():
@@ -282,20 +336,21 @@ def _composite(column: Column, fn: Callable[[Values], float], parts: Mapping[str
             "of": made_of,
         }
     )
-    without = [name for name, cell in parts.items() if cell.value is None]
+    used = {name: cell for name, cell in parts.items() if name not in left_out}
+    without = [name for name, cell in used.items() if cell.value is None]
     if without or not parts:
         reason = f"no value for {', '.join(without)}" if without else "no parts"
         return Cell(None, counts, imputed, reason, signature)
-    value = fn({name: cell.value for name, cell in parts.items() if cell.value is not None})
+    value = fn({name: cell.value for name, cell in used.items() if cell.value is not None})
     return Cell(value, counts, imputed, "", signature)
 
 
-def _pooled(column: Column, how: Pooled, mine: Sequence[Row], rows: Sequence[Row]) -> Cell:
+def _pooled(column: Column, how: Pooled, mine: Sequence[Row], pool: _Pool) -> Cell:
     plain = _mean(column, Mean(how.of), mine)
-    models = sorted({row.model for row in rows})
-    signature = _signature(column, f"pooled({how.of})", how.of, rows) | {"pool": "+".join(models)}
+    signature = _signature(column, f"pooled({how.of})", how.of, pool.rows)
+    signature |= {"pool": "+".join(sorted(pool.models))}
     try:
-        transform = how.fit(_values(rows, how.of))
+        transform = how.fit(pool.values(how.of))
     except ValueError as error:
         return Cell(None, plain.counts, plain.imputed, str(error), signature)
     values = [transform(value) for value in _values(mine, how.of)]
@@ -303,7 +358,7 @@ def _pooled(column: Column, how: Pooled, mine: Sequence[Row], rows: Sequence[Row
     return Cell(value, plain.counts, plain.imputed, plain.reason, signature)
 
 
-def _values(rows: Sequence[Row], dimension: str) -> list[float]:
+def _values(rows: Iterable[Row], dimension: str) -> list[float]:
     outcomes = (row.outcomes[dimension] for row in rows)
     return [outcome.value for outcome in outcomes if isinstance(outcome, Scored)]
 
@@ -313,14 +368,16 @@ def _weighted_mean(values: Values, weights: Mapping[str, int]) -> float:
     return math.fsum(value * weights[name] for name, value in values.items()) / total
 
 
-def _signature(column: Column, aggregation: str, dimension: str, rows: Sequence[Row]) -> Signature:
+def _signature(column: Column, aggregation: str, dimension: str, rows: Iterable[Row]) -> Signature:
     """Of a column over one dimension: every signature its values have, by digest."""
-    of = {row.signatures[dimension].digest for row in rows if dimension in row.signatures}
+    found = (row.signatures.get(dimension) for row in rows)
+    # A run has few signatures and many rows that share them: a digest for each would be slow.
+    apart = {id(one): one for one in found if one is not None}
     return Signature.of(
         {
             "column": column.id,
             "protocol": column.protocol,
             "aggregation": aggregation,
-            "of": "+".join(sorted(of)),
+            "of": "+".join(sorted({one.digest for one in apart.values()})),
         }
     )

@@ -198,7 +198,8 @@ class Dimension:
             if not getattr(item, need):
                 if need == "source" and item.sources:
                     return "needs exactly one source image"
-                return f"needs a {need.replace('_', ' ')}"
+                words = need.replace("_", " ")
+                return f"needs {words}" if need == "questions" else f"needs a {words}"
         return self.when(item)
 
     def signature(self, services: Mapping[str, str]) -> Signature:

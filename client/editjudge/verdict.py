@@ -1,9 +1,9 @@
 """What became of judging one edit on one dimension.
 
-Three verdicts are stored: `Scored`, `Unscored`, `Failed`. Four more outcomes are
-reported but never stored, because a later run can change them: `NotApplicable`,
-`NotServed`, `MissingOutput`, `Pending`. Only `Scored` carries a number, so nothing else can
-enter a mean by accident.
+Four verdicts are stored: `Scored`, `Unscored`, `Failed`, and `NotApplicable` where a judge found
+it out. Three more outcomes are reported but never stored, because a later run can change them:
+`NotServed`, `MissingOutput`, `Pending`. So is a `NotApplicable` that the item shows by itself.
+Only `Scored` carries a number, so nothing else can enter a mean by accident.
 """
 
 from __future__ import annotations
@@ -71,10 +71,16 @@ class Failed(_Outcome):
 
 
 class NotApplicable(_Outcome):
-    """The dimension does not ask anything about this edit; composites renormalise."""
+    """The dimension does not ask anything about this edit; composites renormalise.
+
+    Most often the item alone shows it, before any call. A scorer may return it too, where its
+    judge finds nothing to ask about (I2I-Bench: no subject is to be preserved); it then has
+    evidence. Either way it is left out of means and out of their coverage.
+    """
 
     status: Literal["not_applicable"] = "not_applicable"
     reason: str
+    evidence: Evidence = {}
 
 
 class NotServed(_Outcome):
@@ -98,7 +104,9 @@ class Pending(_Outcome):
     reason: str = "not judged yet"
 
 
-Verdict: TypeAlias = Annotated[Scored | Unscored | Failed, Field(discriminator="status")]
+Verdict: TypeAlias = Annotated[
+    Scored | Unscored | Failed | NotApplicable, Field(discriminator="status")
+]
 Skip: TypeAlias = NotApplicable | NotServed | MissingOutput
 Outcome: TypeAlias = (
     Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput | Pending

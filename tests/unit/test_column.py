@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from editjudge.column import Cell, Column, Composite, InstanceWeighted, Mean, Row, tabulate
+from editjudge.column import (
+    Cell,
+    Column,
+    Composite,
+    InstanceWeighted,
+    Mean,
+    Paired,
+    Pooled,
+    Row,
+    tabulate,
+)
+from editjudge.fusion import min_max
+from editjudge.item import Item
 from editjudge.signature import Signature
 from editjudge.verdict import (
     Failed,
@@ -75,12 +89,159 @@ def test_no_number_has_a_reason(outcomes: list[Outcome], reason: str) -> None:
     assert table["m"]["c"].reason == reason
 
 
-def test_weights_and_subsets() -> None:
+def test_subsets() -> None:
     of = rows([Scored(value=1), Scored(value=5)])
-    heavy = Column("c", "C", Mean("d", weight=lambda i: 3.0 if i.id == "1" else 1.0), True)
-    assert cell(heavy, of=of).value == 4
     first = Column("c", "C", Mean("d", where=lambda i: i.id == "0"), True)
     assert cell(first, of=of).value == 1
+    assert cell(MEAN, first, of=of).asked == 1
+
+
+AREA = Column("c", "C", Mean("d", weighted_by="area"), True)
+
+
+def weighed(*pairs: tuple[Outcome, Outcome]) -> list[Row]:
+    return [
+        Row(edit(item_id=str(i)).item, "m", {"d": value, "area": area})
+        for i, (value, area) in enumerate(pairs)
+    ]
+
+
+def test_values_are_weighted_by_another_dimension() -> None:
+    of = weighed((Scored(value=1), Scored(value=1)), (Scored(value=5), Scored(value=3)))
+    got = cell(AREA, of=of)
+    assert (got.value, got.scored, got.asked) == (4, 2, 2)
+    assert "mean(d by area)" in str(got.signature)
+    assert AREA.dimensions == ("d", "area")
+    assert MEAN.dimensions == ("d",)
+
+
+def test_a_value_without_its_weight_counts_as_the_weights_outcome() -> None:
+    got = cell(
+        AREA,
+        of=weighed(
+            (Scored(value=2), Scored(value=1)),
+            (Scored(value=9), Failed(error="?")),
+            (Unscored(kind="refused", reason="?"), Scored(value=1)),
+            (NotApplicable(reason="?"), Scored(value=1)),
+        ),
+    )
+    assert got.value == 2
+    assert got.counts == {"scored": 1, "failed": 1, "unscored": 1}
+
+
+def test_weights_of_nothing_give_no_number() -> None:
+    got = cell(AREA, of=weighed((Scored(value=2), Scored(value=0))))
+    assert (got.value, got.reason) == (None, "nothing scored")
+
+
+def test_an_imputed_value_needs_its_weight_too() -> None:
+    column = Column("c", "C", Mean("d", weighted_by="area", missing_output=0.0), True)
+    missing = MissingOutput(reason="?")
+    got = cell(column, of=weighed((missing, Scored(value=1)), (missing, missing)))
+    assert (got.value, got.imputed) == (0, 1)
+    assert got.counts == {"scored": 1, "missing_output": 1}
+
+
+def sides(*given: tuple[str, str, Outcome]) -> list[Row]:
+    return [Row(edit(pair, item_id=side).item, "m", {"d": value}) for pair, side, value in given]
+
+
+DROP = Column("c", "C", Paired("d", lambda i: (i.task, "+" if i.id == "+" else "-")), False)
+
+
+def test_the_mean_difference_of_pairs() -> None:
+    of = sides(
+        ("a", "+", Scored(value=5)),
+        ("b", "-", Scored(value=1)),
+        ("a", "-", Scored(value=2)),
+        ("b", "+", Scored(value=2)),
+        ("alone", "+", Scored(value=100)),
+    )
+    got = cell(DROP, of=of)
+    assert (got.value, got.scored, got.asked) == (2, 2, 2)
+    assert "paired(d)" in str(got.signature)
+    assert DROP.dimensions == ("d",)
+
+
+def test_a_pair_counts_as_what_is_missing_of_it() -> None:
+    refused = Unscored(kind="refused", reason="?")
+    of = sides(
+        ("a", "+", Scored(value=5)),
+        ("a", "-", refused),
+        ("b", "+", MissingOutput(reason="?")),
+        ("b", "-", Scored(value=5)),
+        ("c", "+", NotApplicable(reason="?")),
+        ("c", "-", Scored(value=5)),
+    )
+    got = cell(DROP, of=of)
+    assert (got.value, got.reason) == (None, "nothing scored")
+    assert got.counts == {"unscored": 1, "missing_output": 1}
+    assert cell(DROP, of=sides(("a", "+", Scored(value=1)))).reason == "no pairs"
+
+
+def test_items_outside_every_pair_are_left_out() -> None:
+    column = Column("c", "C", Paired("d", lambda i: None), False)
+    assert cell(column, of=rows([Scored(value=1)])).reason == "no pairs"
+
+
+POOLED = Column("c", "C", Pooled(min_max, "d"), True)
+
+
+def test_a_pooled_column_is_fitted_once_to_all_models() -> None:
+    fitted: list[list[float]] = []
+
+    def fit(values: Sequence[float]) -> Callable[[float], float]:
+        fitted.append(list(values))
+        return min_max(values)
+
+    of = [replace(row, model=m) for m in "ab" for row in rows([Scored(value=1), Scored(value=5)])]
+    of += [replace(of[0], model="c", outcomes={"d": Scored(value=9)})]
+    got = tabulate([Column("c", "C", Pooled(fit, "d"), True)], of)
+    assert {model: row["c"].value for model, row in got.items()} == {"a": 0.25, "b": 0.25, "c": 1}
+    assert fitted[0] == [1, 5, 1, 5, 9]
+    assert "pool:a+b+c" in str(got["a"]["c"].signature)
+
+
+def test_a_pool_without_a_scale_has_a_reason() -> None:
+    got = cell(POOLED, of=rows([Scored(value=1)]))
+    assert got.value is None
+    assert "at least two different values" in got.reason
+
+
+@pytest.mark.parametrize(
+    "how",
+    [Mean("d"), Paired("d", lambda i: None), Pooled(min_max, "d"), InstanceWeighted(())],
+)
+def test_the_protocol_is_in_every_signature(how: Any) -> None:
+    of = rows([Scored(value=1), Scored(value=2)])
+    paper, official = (
+        cell(Column("c", "C", how, True, protocol=name), of=of).signature
+        for name in ("x.paper.1", "x.official.1")
+    )
+    assert "protocol:x.paper.1" in str(paper)
+    assert paper != official
+
+
+def test_models_and_conditions_do_not_mix() -> None:
+    """The same condition is looked at once for each model, and not once for all."""
+    a, b = rows([Scored(value=1), Scored(value=2)], "t"), rows([Scored(value=4)], "u")
+    looked: list[str] = []
+
+    def of_task_t(item: Item) -> bool:
+        looked.append(item.id)
+        return item.task == "t"
+
+    columns = [Column(name, name, Mean("d", of_task_t), True) for name in ("x", "y")]
+    other = Column("z", "Z", Mean("d", lambda i: i.task == "u"), True)
+    mixed = [a[0], *(replace(row, model="n") for row in (*a, *b)), a[1]]
+    got = tabulate((one for one in [*columns, other]), mixed)
+    values = {(m, c): one.value for m, row in got.items() for c, one in row.items()}
+    assert values == {
+        ("m", "x"): 1.5, ("m", "y"): 1.5, ("m", "z"): None,
+        ("n", "x"): 1.5, ("n", "y"): 1.5, ("n", "z"): 4,
+    }  # fmt: skip
+    assert list(got) == ["m", "n"]
+    assert len(looked) == len(mixed)
 
 
 def test_instance_weighted_columns() -> None:

@@ -12,7 +12,9 @@ from ..errors import ConfigError
 from .dataset import Dataset
 
 PAPER, OFFICIAL = "paper", "official"
-_PROTOCOL = re.compile(r"(?P<name>\w+)\.(?P<protocol>\w+)\.\d+(?P<changes>(?:[+-]\w+)*)")
+_PROTOCOL = re.compile(
+    r"(?P<name>\w+)(\.(?P<protocol>\w+))?\.(?P<version>\d+)(?P<changes>(?:[+-]\w+)*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,13 @@ class Parts:
         dimensions: Its own, parts before what is derived from them.
         columns: The paper's table, parts before composites; empty where the means of the
             dimensions are the table.
+        single_image: What every metric counts as, on the metric's own scale, where an item has
+            several sources and the model under test takes one; None where there is no such rule.
     """
 
     dimensions: tuple[Dimension, ...]
     columns: tuple[Column, ...] = ()
+    single_image: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,14 @@ class Rules:
     Attributes:
         protocol: In full, for example `kris.official.1-first_digit`: what signatures name.
         on: The switches that are on.
+        single_image: As in `Parts`.
     """
 
     protocol: str
     on: frozenset[str]
     dimensions: tuple[Dimension, ...]
     columns: tuple[Column, ...] = ()
+    single_image: float | None = None
 
     def known(self, others: Mapping[str, Dimension]) -> dict[str, Dimension]:
         """All dimensions by id, those of this benchmark by these rules."""
@@ -80,9 +87,7 @@ class Benchmark:
         protocols: The switches that are on, by protocol, the usual one first.
         unreleased: Why there is no protocol `official`, where there is none.
         originals: The authors' prompts (`prompts import`) that `official` needs.
-        single_image: What every metric counts as, on the metric's own scale, where an item has
-            several sources and the model under test takes one; None where the paper has no
-            such rule.
+        decimals: To which the paper prints its table.
         remaps: Its data names files by the authors' paths, which `--root OLD=NEW` maps.
     """
 
@@ -96,7 +101,7 @@ class Benchmark:
     protocols: Mapping[str, frozenset[str]] = field(default_factory=lambda: {"": frozenset()})
     unreleased: str = ""
     originals: str = ""
-    single_image: float | None = None
+    decimals: int = 2
     remaps: bool = False
 
     @property
@@ -143,8 +148,14 @@ class Benchmark:
             ConfigError: there are none such here.
         """
         found = _PROTOCOL.fullmatch(protocol)
-        if found is None:  # of a benchmark with one protocol, which has no short name
-            return self.rules(None, with_, without)
+        if found is None:
+            raise ConfigError(f"{protocol!r} is no protocol of {self.name}")
+        if int(found["version"]) != self.version:
+            raise ConfigError(
+                f"the run is by version {found['version']} of our reading of {self.name}, which is"
+                f" {self.version} now",
+                "run it again in another folder; replies are in its ledger",
+            )
         changes = re.findall(r"([+-])(\w+)", found["changes"])
         on = {switch for sign, switch in changes if sign == "+"}
         off = {switch for sign, switch in changes if sign == "-"}
@@ -168,6 +179,7 @@ class Benchmark:
                 for d in parts.dimensions
             ),
             tuple(replace(column, protocol=protocol) for column in parts.columns),
+            parts.single_image,
         )
 
     def _protocol(self, protocol: str | None) -> str:

@@ -56,6 +56,12 @@ class Dataset(Protocol):
             InputError: after the last item, with everything that is wrong.
         """
 
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the data and need not be mended, one line each.
+
+        How it differs from its release, and what is odd in the release itself.
+        """
+
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
         """The items in their order; images are not read.
 

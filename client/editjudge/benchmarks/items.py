@@ -123,6 +123,10 @@ class ItemsFile:
         """Of the file; its images are not in it."""
         return file_digest(self.path)
 
+    def notes(self) -> tuple[str, ...]:
+        """None: such data is one's own."""
+        return ()
+
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
         """The items; what `checked` would refuse may raise here."""
         for index, _, line in self._lines():

@@ -72,7 +72,7 @@ def replicated(known: Mapping[str, Dimension], replicas: Replicas) -> dict[str, 
             made = replace(one, id=replica.of(name), how=_how(one.how, replica, judged))
             found[made.id] = made
         parts = [replica.of(name) for replica in each]
-        found[name] = replace(one, how=derived(_mean, *parts), variant=f"{one.variant}.mean")
+        found[name] = replace(one, how=derived(mean, *parts), variant=f"{one.variant}.mean")
     return found
 
 
@@ -109,5 +109,8 @@ def _reading(one: Reading, replica: Replica) -> Reading:
     return replace(one, scorer=one.scorer.asked(f"{_ROLE}.{replica.judge}", replica.repeat - 1))
 
 
-def _mean(values: Values) -> float:
-    return math.fsum(values.values()) / len(values)
+def mean(values: Values) -> float:
+    """Of several judges' values, or of a judge's repeats; at least one."""
+    found = math.fsum(values.values()) / len(values)
+    # Rounding must not carry the mean outside its parts, and so outside the dimension's range.
+    return min(max(found, min(values.values())), max(values.values()))

@@ -60,7 +60,8 @@ def asking_options(function: F) -> F:
     repeats = click.option(
         "--repeats",
         type=click.IntRange(1, 1000),
-        help="Ask everything so often and take the mean; the summary of a run has the spread.",
+        help="How often each judge is asked. A run keeps every repeat, and its summary has their "
+        "mean and spread; score takes the mean of so many replies where these are sampled.",
     )
     cost = click.option(
         "--max-cost",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .options import json_option, rules_of, rules_option
+
+if TYPE_CHECKING:
+    from ..benchmarks.replicas import Replicas
 
 
 @click.command("summary")
@@ -37,8 +41,9 @@ def command(
     composites are made anew from the verdicts there are.
     """
     from ..benchmarks.registry import benchmark as benchmark_of
+    from ..report.columns import agreement_tables, results_table
     from ..report.result import dumps
-    from ..report.table import console, results_table
+    from ..report.table import console
     from ..run.results import as_json as as_data
     from ..run.results import results
     from ..run.store import RunStore
@@ -56,7 +61,23 @@ def command(
     click.echo(", ".join(filter(None, about)))
     for role, identity in found.identities.items():
         click.echo(f"{role}: {identity}")
-    console().print(results_table(found.columns, found.cells))
+    if found.beside.replicas.each:
+        click.echo(_judges(found.beside.replicas))
+    screen = console()
+    screen.print(
+        results_table(found.columns, found.cells, found.beside, screen.width, benchmark.decimals)
+    )
     if any(cell.imputed for row in found.cells.values() for cell in row.values()):
-        click.echo("* imputed: the model takes no multi-image input")
+        click.echo("* imputed: a rule of the benchmark put in what no judge said")
+    if found.beside.agreement:
+        screen.print(agreement_tables(found.beside.agreement))
     return 0
+
+
+def _judges(replicas: Replicas) -> str:
+    """Whose the numbers are."""
+    names = ", ".join(replicas.judges)
+    text = f"judged by {names}" if len(replicas.judges) == 1 else f"means of the judges {names}"
+    if replicas.repeats > 1:
+        text += f", {replicas.repeats} repeats each; ± is the standard deviation over repeats"
+    return text

@@ -86,7 +86,7 @@ def _show(found: Any) -> None:
     for one in found.problems:
         shown[one.where, one.kind] += 1
         if shown[one.where, one.kind] <= _SHOWN:
-            kind = f"{one.kind}, as published" if one.note else one.kind
+            kind = f"{one.kind}, only noted" if one.note else one.kind
             click.echo(f"{one.where}: {kind}: {one.what}")
     for (where, kind), count in shown.items():
         if count > _SHOWN:

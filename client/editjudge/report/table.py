@@ -25,10 +25,14 @@ _SKIPPED = (NotApplicable, NotServed, MissingOutput)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
 
 
+WIDTH = 200
+"""Wide enough to keep rows whole, where there is no terminal."""
+
+
 def console() -> Console:
-    """Standard output; wide enough to keep rows whole where it is no terminal."""
+    """Standard output."""
     plain = Console()
-    return plain if plain.is_terminal else Console(width=200)
+    return plain if plain.is_terminal else Console(width=WIDTH)
 
 
 def arrow(higher_is_better: bool) -> str:
@@ -132,33 +136,13 @@ def column_table(
     return table
 
 
-def cell_text(cell: Cell) -> str:
-    """A mean with its coverage: how many of the edits asked about have a number."""
+def cell_text(cell: Cell, deviation: float | None = None) -> str:
+    """A mean with its coverage: how many of the edits asked about have a number.
+
+    Args:
+        deviation: Its standard deviation, where it is known.
+    """
     if cell.value is None:
         return f"- ({cell.reason})"
-    return f"{cell.value:.4g} ({cell.scored}/{cell.asked})"
-
-
-def results_table(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> Table:
-    """A benchmark's table: as `column_table`, or with a row per column where these have groups."""
-    columns = tuple(columns)
-    if not any(column.group for column in columns):
-        return column_table(columns, cells)
-    table = Table()
-    table.add_column("", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
-    for model in cells:
-        table.add_column(model, justify="right", no_wrap=True)
-    above = ""
-    for column in columns:
-        found = [row[column.id] for row in cells.values()]
-        group, above = column.group if column.group != above else "", column.group
-        title = f"{column.title} {arrow(column.higher_is_better)}"
-        table.add_row(group, title, *map(_covered, found), end_section=column.title == "Average")
-    return table
-
-
-def _covered(cell: Cell) -> str:
-    """To two decimals, as papers print; a star where a rule put numbers in."""
-    value = "-" if cell.value is None else f"{cell.value:.2f}{'*' if cell.imputed else ''}"
-    return f"{value} ({cell.scored}/{cell.asked})"
+    spread = "" if deviation is None else f" ± {deviation:.2g}"
+    return f"{cell.value:.4g}{spread} ({cell.scored}/{cell.asked})"

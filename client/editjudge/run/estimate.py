@@ -71,7 +71,7 @@ def estimate(work: Work, settings: Settings) -> Estimate:
         if looked_at:
             sizes += sum(size for size, _ in files.values())
         for model, bits in models.items():
-            scorers = _scorers(work.named(bits), work.order.known)
+            scorers = _scorers(work.named(bits), work.order.known, item)
             for scorer, fields in scorers.items():
                 found.calls.update(scorer.calls(item, fields))
             if looked_at:
@@ -121,12 +121,15 @@ def as_json(found: Estimate) -> dict[str, Any]:
 
 
 def _scorers(
-    dimensions: tuple[Dimension, ...], known: Mapping[str, Dimension]
+    dimensions: tuple[Dimension, ...], known: Mapping[str, Dimension], item: Item
 ) -> dict[Scorer, frozenset[str]]:
+    """The ways of judging an edit, each with its fields; parts that do not apply have none."""
     from .plan import in_order
 
     found: dict[Scorer, frozenset[str]] = {}
     for dimension in in_order(dimensions, known):
+        if dimension.not_applicable(item) is not None:
+            continue
         for reading in dimension.readings:
             found[reading.scorer] = found.get(reading.scorer, frozenset()) | {reading.field}
     return found

@@ -56,6 +56,8 @@ class RunHeader(BaseModel):
         """
         for name in ("benchmark", "protocol", "data_digest", "judges", "repeats"):
             mine, other = getattr(self, name), getattr(later, name)
+            if isinstance(mine, tuple):
+                mine, other = ", ".join(mine), ", ".join(other)
             if mine != other:
                 raise ConfigError(
                     f"{where} has {name.replace('_', ' ')} {mine}, not {other}",

@@ -51,9 +51,11 @@ def ordered(
         patterns: Ids or globs of dimensions; the benchmark's own without.
 
     Raises:
-        ConfigError: a pattern matches nothing.
+        ConfigError: a pattern matches nothing, or prompts that are asked are not imported.
     """
     chosen = select(patterns, rules)
+    for one in chosen:
+        _ = one.words  # ends here where the authors' prompts that it asks are not imported
     replicas = replicas or Replicas()
     known = replicated(rules.known(all_dimensions()), replicas)
     return Order(
@@ -91,7 +93,10 @@ def order_of(header: RunHeader, rules: Rules | None = None) -> Order:
     """
     benchmark = benchmark_of(header.benchmark)
     known = known_of(header, rules)
-    if unknown := [name for name in header.dimensions if name not in known]:
+    # What the run's own rules have and these do without is left out.
+    own = {d.id for d in benchmark.rules_named(header.protocol).dimensions} if rules else set()
+    names = [n for n in header.dimensions if n in known or n.partition("@")[0] not in own]
+    if unknown := [name for name in names if name not in known]:
         raise ConfigError(
             f"the run has dimensions that are not known here: {', '.join(unknown)}",
             "install the package that adds them",
@@ -102,7 +107,7 @@ def order_of(header: RunHeader, rules: Rules | None = None) -> Order:
     return Order(
         dataset,
         {model: Path(folder) for model, folder in header.outputs.items()},
-        tuple(known[name] for name in header.dimensions),
+        tuple(known[name] for name in names),
         known,
         rules.protocol if rules else header.protocol,
         replicas=Replicas(header.judges, header.repeats),

@@ -18,7 +18,7 @@ from .database import Database
 from .ledger import said_by
 
 # Numbers that are in files: they stay.
-STATUSES = {"scored": 1, "unscored": 2, "failed": 3}
+STATUSES = {"scored": 1, "unscored": 2, "failed": 3, "not_applicable": 4}
 KINDS = {"abstained": 1, "unparsable": 2, "refused": 3, "degenerate": 4}
 _IMPUTED = 1  # the kind of a scored verdict that a rule put in
 
@@ -91,7 +91,7 @@ def unpacked(database: Database, row: Packed, *, evidence: bool = True) -> Verdi
     fields: dict[str, Any] = {"status": _STATUS[row.status]}
     scored = row.status == STATUSES["scored"]
     if scored:
-        fields |= {"value": row.value, "imputed": row.kind == _IMPUTED}
+        fields |= {"value": row.value, "imputed": row.kind == _IMPUTED, "evidence": {}}
     elif row.kind is not None:
         fields["kind"] = _KIND[row.kind]
     if row.detail is not None and (evidence or not scored):

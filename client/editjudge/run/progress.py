@@ -77,6 +77,7 @@ class Progress:
         for name, counts in standing.items():
             lines[name].scored += counts.get("scored", 0)
             lines[name].unscored += counts.get("unscored", 0)
+            lines[name].total -= counts.get("not_applicable", 0)
         missing = sum(number for number, _ in work.missing.values())
         served = {name: line for name, line in lines.items() if line.total}
         return cls(served, edits=work.edits, missing=missing)

@@ -18,6 +18,8 @@ from ..verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored
 from .judge import derive
 from .opened import order_of
 from .plan import in_order
+from .spread import Beside, beside
+from .spread import as_json as beside_as_json
 from .store import RunStore
 from .summary import columns as means
 from .work import Order
@@ -34,6 +36,7 @@ class Results:
         items: How many the data has.
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
         identities: Of the services whose verdicts these are.
+        beside: What each judge and each repeat says, where there are several.
     """
 
     benchmark: Benchmark
@@ -43,6 +46,7 @@ class Results:
     identities: Mapping[str, str]
     columns: tuple[Column, ...]
     cells: Mapping[str, Mapping[str, Cell]]
+    beside: Beside
 
 
 def results(
@@ -69,12 +73,16 @@ def results(
         raise ConfigError(
             f"the run has no model {unknown[0]!r}", f"it has {', '.join(header.outputs)}"
         )
-    if single_image and benchmark.single_image is None:
-        raise ConfigError(f"{benchmark.name} has no rule for models that take one image only")
     rules = rules or benchmark.rules_named(header.protocol)
+    if single_image and rules.single_image is None:
+        raise ConfigError(
+            f"{rules.protocol} has no rule for models that take one image only",
+            "leave --single-image out",
+        )
     order = order_of(header, rules)
     table = _columns(rules, order)
-    rows = list(_rows(store, order, table, benchmark.single_image, frozenset(single_image)))
+    rows = list(_rows(store, order, table, rules.single_image, frozenset(single_image)))
+    cells = tabulate(table, rows)
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     return Results(
         benchmark,
@@ -83,7 +91,8 @@ def results(
         "+".join(sorted(words)) or None,
         header.identities,
         table,
-        tabulate(table, rows),
+        cells,
+        beside(table, cells, rows, order.replicas, order.known, {d.id for d in order.dimensions}),
     )
 
 
@@ -176,4 +185,5 @@ def as_json(found: Results) -> dict[str, Any]:
             for column in found.columns
         ],
         "models": cells_as_json({model: dict(row) for model, row in found.cells.items()}),
+        **beside_as_json(found.beside),
     }

@@ -26,7 +26,16 @@ from ..errors import (
 from ..images import Image, load_image
 from ..item import Edit, Item
 from ..panel import Panel
-from ..verdict import Failed, MissingOutput, Outcome, Scored, Unscored, Verdict, failed
+from ..verdict import (
+    Failed,
+    MissingOutput,
+    NotApplicable,
+    Outcome,
+    Scored,
+    Unscored,
+    Verdict,
+    failed,
+)
 from .judge import Judgement, judge
 from .progress import Progress
 from .work import UNREADABLE, Order, Work
@@ -255,7 +264,7 @@ class Scheduler:
         verdicts = {
             name: without_session(one)
             for name, one in outcomes.items()
-            if isinstance(one, Scored | Unscored | Failed)
+            if isinstance(one, Scored | Unscored | Failed | NotApplicable)
         }
         if verdicts or any(isinstance(one, MissingOutput) for one in outcomes.values()):
             digest = image.digest if image else None

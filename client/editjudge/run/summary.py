@@ -12,7 +12,7 @@ from typing import Any
 from ..column import Cell, Column, Mean
 from ..dimension import Dimension
 from ..signature import Signature
-from ..verdict import Scored
+from ..verdict import NotApplicable, Scored
 from .store import RunStore
 from .work import Work
 
@@ -24,6 +24,7 @@ class _Values:
     numbers: array[float] = field(default_factory=lambda: array("d"))
     counts: Counter[str] = field(default_factory=Counter)
     imputed: int = 0
+    inapplicable: int = 0
 
 
 def columns(dimensions: Iterable[Dimension]) -> tuple[Column, ...]:
@@ -53,6 +54,9 @@ def cells(store: RunStore, work: Work, signatures: Mapping[str, str]) -> Cells:
         if one.item not in asked:
             continue
         values = found.setdefault((one.model, one.dimension), _Values())
+        if isinstance(one.verdict, NotApplicable):
+            values.inapplicable += 1
+            continue
         values.counts[one.verdict.status] += 1
         if isinstance(one.verdict, Scored):
             values.numbers.append(one.verdict.value)
@@ -72,7 +76,7 @@ def _cell(
     for status in ("missing_output", "not_served"):
         if planned.get(status):
             counts[status] = planned[status]
-    asked = sum(planned.values())
+    asked = sum(planned.values()) - values.inapplicable
     if (pending := asked - sum(counts.values())) > 0:
         counts["pending"] = pending
     mean = math.fsum(values.numbers) / len(values.numbers) if values.numbers else None

@@ -16,7 +16,7 @@ from ..images import load_image, show_path
 from .estimate import Estimate, estimate
 from .work import Order, Survey
 
-Kind: TypeAlias = Literal["data", "missing", "extra", "unreadable", "misnamed", "folder"]
+Kind: TypeAlias = Literal["data", "release", "missing", "extra", "unreadable", "misnamed", "folder"]
 _MISNAMED = "named ."
 
 
@@ -25,8 +25,9 @@ class Problem:
     """One thing that is wrong.
 
     Attributes:
-        kind: `data` (fields, ids, files of the benchmark), `missing` and `extra` outputs,
-            `unreadable` and `misnamed` images, `folder` (there is none).
+        kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
+            notes of the data, see `Dataset.notes`), `missing` and `extra` outputs, `unreadable`
+            and `misnamed` images, `folder` (there is none).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -69,6 +70,7 @@ def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -
     found = Validation()
     refs = list(_checked(order.dataset, found))
     found.items = len(refs)
+    found.problems += [Problem("release", "data", one, note=True) for one in order.dataset.notes()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in order.dataset.pictures(ref))
         for problem in filter(None, pool.map(_of_data, pictures)):

@@ -66,10 +66,28 @@ def test_items_are_read_with_all_their_fields(folder: Path) -> None:
     assert [path.name for path in data.pictures(second)] == ["source.png", "mask.png", "target.png"]
 
 
+def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
+    left = np.zeros((8, 6), np.uint8)
+    left[:, :2] = 255
+    Pil.fromarray(left).save(folder / "left.png")
+    data = written(
+        folder,
+        line(mask="left.png", mask_shows="kept"),
+        line(id="2", mask="left.png", mask_shows="edited"),
+    )
+    kept, edited = (data.load(ref).mask for ref in data.checked())
+    assert kept is not None
+    assert edited is not None
+    assert np.array_equal(kept.selected, ~edited.selected)
+    assert edited.selected[:, :2].all()
+    assert kept.notes == ("mask inverted",)
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
         ("{", "EOF"),
+        (line(mask="mask.png", mask_shows="black"), "mask_shows: Input should be"),
         ("[1]", "an object"),
         (line(id=""), "at least 1 character"),
         (line(id="../x"), "an id names a file"),

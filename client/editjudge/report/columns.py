@@ -1,0 +1,189 @@
+"""A run's table for a terminal: its columns, what each judge says, how far judges agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
+
+from ..agreement import Figure
+from ..column import Cell, Column
+from ..run.spread import Agreement, Beside, Spread
+from .table import WIDTH, arrow, cell_text
+
+_Grid: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
+"""By model and judge (none for all judges together), the text of each column."""
+
+_FIGURES = {
+    "agreement": "equal",
+    "kappa": "kappa",
+    "spearman": "Spearman",
+    "mean_absolute_difference": "difference",
+    "equal": "always equal",
+    "standard_deviation": "deviation",
+}
+_SHARES = {"agreement", "equal"}
+_BETWEEN_CELLS = 3
+
+
+def results_table(
+    columns: Iterable[Column],
+    cells: Mapping[str, Mapping[str, Cell]],
+    beside: Beside | None = None,
+    width: int = WIDTH,
+    decimals: int = 2,
+) -> RenderableType:
+    """A benchmark's table, each number with its spread and its coverage.
+
+    A row per model; where columns have groups, or that is too wide, a row per column, in as many
+    tables as the models need. Where several judged, each has a row below the one of all. Grouped
+    columns that ask nothing of any model are left out.
+
+    Args:
+        width: In characters.
+        decimals: Of grouped columns, as the paper prints them.
+    """
+    columns, beside = tuple(columns), beside or Beside()
+    grouped = any(column.group for column in columns)
+    if grouped:
+        columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
+    shown = partial(_rounded, decimals=decimals) if grouped else cell_text
+    grid = _grid(columns, cells, beside, shown)
+    if not grouped:
+        table = _by_model(columns, grid)
+        wide = Console(width=10_000)
+        if Measurement.get(wide, wide.options, table).maximum <= width:
+            return table
+    return _by_column(columns, grid, width)
+
+
+def _grid(
+    columns: Sequence[Column],
+    cells: Mapping[str, Mapping[str, Cell]],
+    beside: Beside,
+    shown: Callable[[Cell, float | None], str],
+) -> _Grid:
+    found: dict[tuple[str, str], list[str]] = {}
+    for model, row in cells.items():
+        spreads = beside.ensemble.get(model, {})
+        together = [spreads.get(column.id) or Spread(row[column.id]) for column in columns]
+        found[model, ""] = [shown(one.cell, one.deviation) for one in together]
+        # A single judge is the ensemble.
+        for judge in beside.judges if len(beside.judges) > 1 else ():
+            alone = (beside.judges[judge][model].get(column.id) for column in columns)
+            found[model, judge] = [shown(a.cell, a.deviation) if a else "" for a in alone]
+    return found
+
+
+def _rounded(cell: Cell, deviation: float | None, *, decimals: int) -> str:
+    """As papers print; a star where a rule put numbers in."""
+    star = "*" if cell.imputed else ""
+    value = "-" if cell.value is None else f"{cell.value:.{decimals}f}{star}"
+    spread = "" if deviation is None else f" ± {deviation:.{decimals}f}"
+    return f"{value}{spread} ({cell.scored}/{cell.asked})"
+
+
+def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
+    table = _headed(["model"], [_titled(column) for column in columns])
+    for (model, judge), texts in grid.items():
+        table.add_row(_label(model, judge), *texts, style="dim" if judge else "")
+    return table
+
+
+def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
+    """The groups of columns, or nothing where they have none, then their titles, then models."""
+    judges = list(dict.fromkeys(judge for _, judge in grid))
+    titles = [_label(_titled(column), judge) for column in columns for judge in judges]
+    groups = [column.group for column in columns]
+    grouped = any(groups)
+    names = ["", "metric"] if grouped else ["metric"]
+    taken = sum(max(map(len, texts)) + _BETWEEN_CELLS for texts in (titles, groups) if any(texts))
+    tables = []
+    for models in _that_fit(grid, width - taken - 1):
+        table = _headed(names, models)
+        for i, column in enumerate(columns):
+            first = i == 0 or groups[i] != groups[i - 1]
+            for judge in judges:
+                texts = [grid[model, judge][i] for model in models]
+                if not any(texts):
+                    continue
+                label = _label(_titled(column), judge)
+                group = [column.group if first and not judge else ""] if grouped else []
+                table.add_row(*group, label, *texts, style="dim" if judge else "")
+            if column.title == "Average":
+                table.add_section()
+        tables.append(table)
+    return Group(*tables)
+
+
+def _that_fit(grid: _Grid, width: int) -> Iterator[list[str]]:
+    """The models, as many at once as there is room for; at least one."""
+    wanted: dict[str, int] = {}
+    for (model, _), texts in grid.items():
+        longest = max(map(len, (model, *texts))) + _BETWEEN_CELLS
+        wanted[model] = max(wanted.get(model, 0), longest)
+    some: list[str] = []
+    for model, size in wanted.items():
+        if some and sum(wanted[one] for one in some) + size > width:
+            yield some
+            some = []
+        some.append(model)
+    if some:
+        yield some
+
+
+def agreement_tables(found: Iterable[Agreement]) -> Group:
+    """How far each two judges agree, and each with its own repeats; reasons stand below."""
+    found = tuple(found)
+    kinds = {
+        "Two judges, over the edits of all models that both gave a number": 2,
+        "One judge, over its repeats": 1,
+    }
+    parts = ((title, [one for one in found if len(one.judges) == n]) for title, n in kinds.items())
+    return Group(*(_agreement_table(title, some) for title, some in parts if some))
+
+
+def _agreement_table(title: str, found: Sequence[Agreement]) -> Table:
+    names = [name for name in _FIGURES if any(name in one.figures for one in found)]
+    why = dict.fromkeys(f.reason for one in found for f in one.figures.values() if f.reason)
+    marks = {reason: "*" * number for number, reason in enumerate(why, 1)}
+    table = _headed(["dimension", "judged by"], ["edits", *(_FIGURES[name] for name in names)])
+    above = ""
+    for one in found:
+        dimension, above = one.dimension if one.dimension != above else "", one.dimension
+        texts = (_figure(name, one.figures.get(name), marks) for name in names)
+        table.add_row(dimension, ", ".join(one.judges), f"{one.edits:,}", *texts)
+    table.title, table.title_justify = title, "left"
+    table.caption = "\n".join(f"{mark} {reason}" for reason, mark in marks.items()) or None
+    table.caption_justify = "left"
+    return table
+
+
+def _figure(name: str, figure: Figure | None, marks: Mapping[str, str]) -> str:
+    if figure is None:
+        return ""
+    if figure.value is None:
+        return f"-{marks[figure.reason]}"
+    return f"{figure.value:.1%}" if name in _SHARES else f"{figure.value:.3f}"
+
+
+def _headed(names: Iterable[str], titles: Iterable[str]) -> Table:
+    """A table of numbers, its first columns for names."""
+    table = Table()
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for title in titles:
+        table.add_column(title, justify="right")
+    return table
+
+
+def _titled(column: Column) -> str:
+    return f"{column.title} {arrow(column.higher_is_better)}"
+
+
+def _label(text: str, judge: str) -> str:
+    return f"  {judge}" if judge else text

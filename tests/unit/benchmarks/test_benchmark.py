@@ -1,0 +1,167 @@
+"""Protocols and switches: which rules a benchmark is judged by, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editjudge.benchmarks.benchmark import Benchmark, Parts, Switch, one_protocol
+from editjudge.benchmarks.core import BENCHMARK as CORE
+from editjudge.column import Column, Mean
+from editjudge.dimension import Dimension, Reading, derived
+from editjudge.errors import ConfigError
+
+from ..scripted import Scripted
+
+NAMES = ("first_digit", "no_gate", "uniform_weights")
+ALL = frozenset(NAMES)
+OFFICIAL = frozenset({"first_digit", "no_gate"})
+
+
+def parts(on: frozenset[str]) -> Parts:
+    """A reading that one switch changes, and what derives from it."""
+    reading = Reading(Scripted(key="digit" if "first_digit" in on else "json"), "value")
+    dimensions = (
+        Dimension("b.read", "?", (0, 1), True, "-", reading),
+        Dimension("b.made", "?", (0, 1), True, "-", derived(max, "b.read")),
+    )
+    return Parts(dimensions, (Column("b.column", "B", Mean("b.made"), True),))
+
+
+def made(**changed: Any) -> Benchmark:
+    fields: Mapping[str, Any] = {
+        "switches": tuple(Switch(name, "?", "-") for name in NAMES),
+        "protocols": {"paper": frozenset(), "official": OFFICIAL},
+        **changed,
+    }
+    return Benchmark("b", "B", lambda path: None, parts, version=2, **fields)  # type: ignore[arg-type,return-value]
+
+
+BENCHMARK = made()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "with_", "without", "name", "on"),
+    [
+        (None, (), (), "b.paper.2", set()),
+        ("paper", ("no_gate",), (), "b.paper.2+no_gate", {"no_gate"}),
+        ("official", (), (), "b.official.2", OFFICIAL),
+        ("official", (), ("first_digit",), "b.official.2-first_digit", {"no_gate"}),
+        (
+            "official",
+            ("uniform_weights",),
+            ("no_gate",),
+            "b.official.2+uniform_weights-no_gate",
+            {"first_digit", "uniform_weights"},
+        ),
+        # What changes nothing is not in the name.
+        ("official", ("no_gate",), (), "b.official.2", OFFICIAL),
+        ("paper", (), ("no_gate",), "b.paper.2", set()),
+        ("paper", ("no_gate", "first_digit"), (), "b.paper.2+first_digit+no_gate", OFFICIAL),
+    ],
+)
+def test_a_protocol_is_named_by_what_differs(
+    protocol: str | None, with_: tuple[str, ...], without: tuple[str, ...], name: str, on: set[str]
+) -> None:
+    rules = BENCHMARK.rules(protocol, with_, without)
+    assert (rules.protocol, rules.on) == (name, on)
+
+
+@given(st.sampled_from([None, "paper", "official"]), st.frozensets(st.sampled_from(NAMES)))
+def test_a_name_gives_its_rules_back(protocol: str | None, on: frozenset[str]) -> None:
+    rules = BENCHMARK.rules(protocol, on, ALL - on)
+    assert rules.on == on
+    assert BENCHMARK.rules_named(rules.protocol) == rules
+
+
+@given(
+    st.frozensets(st.sampled_from(NAMES)),
+    st.frozensets(st.sampled_from(NAMES)),
+    st.frozensets(st.sampled_from(NAMES)),
+)
+def test_changes_to_a_named_protocol_come_last(
+    on: frozenset[str], with_: frozenset[str], without: frozenset[str]
+) -> None:
+    run = BENCHMARK.rules("official", on, ALL - on).protocol
+    changed = BENCHMARK.rules_named(run, with_, without - with_)
+    assert changed.on == (on | with_) - (without - with_)
+    assert changed.protocol.startswith("b.official.2")
+
+
+def test_only_what_depends_on_the_rules_names_them() -> None:
+    paper, official = BENCHMARK.rules(), BENCHMARK.rules("official")
+    assert [d.protocol for d in paper.dimensions] == ["b.2", "b.paper.2"]
+    assert [d.protocol for d in official.dimensions] == ["b.2", "b.official.2"]
+    assert paper.columns[0].protocol == "b.paper.2"
+    signatures = {str(rules.dimensions[0].signature({})) for rules in (paper, official)}
+    assert len(signatures) == 2, "the switch is in the scorer's parameters"
+    same = BENCHMARK.rules("paper", ["uniform_weights"]).dimensions[0].signature({})
+    assert same == paper.dimensions[0].signature({}), "read alike, so not read again"
+
+
+def test_known_are_its_own_by_these_rules_and_all_others() -> None:
+    stale, other = (
+        Dimension(name, "?", (0, 1), True, "-", Reading(Scripted(), "value"))
+        for name in ("b.gone", "bb.other")
+    )
+    known = BENCHMARK.rules().known({d.id: d for d in (stale, other)})
+    assert list(known) == ["b.read", "b.made", "bb.other"]
+    assert BENCHMARK.dimensions == BENCHMARK.rules("paper").dimensions
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "asked", "said"),
+    [
+        (BENCHMARK, {"protocol": "papper"}, "b has no protocol 'papper'; there is paper, official"),
+        (BENCHMARK, {"protocol": ""}, "b has no protocol ''; there is paper, official"),
+        (
+            BENCHMARK,
+            {"with_": ["gate"]},
+            "b has no switch 'gate'; it has first_digit, no_gate, uniform_weights",
+        ),
+        (BENCHMARK, {"without": ["gate"]}, "b has no switch 'gate'"),
+        (BENCHMARK, {"with_": ["no_gate"], "without": ["no_gate"]}, "both asked for and left out"),
+        (
+            made(protocols={"paper": frozenset()}, unreleased="its authors released no code"),
+            {"protocol": "official"},
+            "b has no protocol official: its authors released no code; use paper",
+        ),
+        (CORE, {"protocol": "paper"}, "core has one protocol only; leave --protocol out"),
+        (CORE, {"with_": ["x"]}, "core has no switch 'x'; it has none"),
+    ],
+)
+def test_what_is_not_there_is_refused(benchmark: Benchmark, asked: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        benchmark.rules(**asked)
+    assert said in str(refused.value)
+
+
+def test_a_name_of_elsewhere_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no protocol 'theirs'"):
+        BENCHMARK.rules_named("b.theirs.2")
+    with pytest.raises(ConfigError, match="no switch 'gone'"):
+        BENCHMARK.rules_named("b.paper.2+gone")
+    with pytest.raises(ConfigError, match="'b' is no protocol of b"):
+        BENCHMARK.rules_named("b")
+
+
+def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
+    dimension = Dimension("c.x", "?", (0, 1), True, "-", Reading(Scripted(), "value"))
+    only = Benchmark("c", "C", lambda path: None, one_protocol(dimension))  # type: ignore[arg-type,return-value]
+    rules = only.rules()
+    assert rules.protocol == "c.1"
+    assert rules.on == frozenset()
+    assert only.rules_named("c.1") == rules
+    assert rules.columns == ()
+
+
+def test_one_protocol_may_have_switches_too() -> None:
+    only = made(protocols={"": frozenset()})
+    rules = only.rules(with_=["no_gate"])
+    assert rules.protocol == "b.2+no_gate"
+    assert only.rules_named(rules.protocol) == rules
+    assert only.rules_named("b.2+no_gate", without=["no_gate"]) == only.rules()

@@ -1,0 +1,226 @@
+"""What each judge and each repeat says, from made-up outcomes, and how it is shown."""
+
+from __future__ import annotations
+
+import io
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from editjudge.benchmarks.replicas import Replicas, replicated
+from editjudge.column import (
+    Column,
+    Composite,
+    InstanceWeighted,
+    Mean,
+    Paired,
+    Pooled,
+    Row,
+    tabulate,
+)
+from editjudge.dimension import Dimension, Reading
+from editjudge.fusion import min_max, product
+from editjudge.report.columns import agreement_tables, results_table
+from editjudge.run.judge import derive
+from editjudge.run.spread import Beside, as_json, beside
+from editjudge.scorers.generalist import FiveLevel
+from editjudge.verdict import Failed, NotApplicable, Outcome, Scored, Unscored
+
+from ..scripted import Scripted, edit
+
+TWO = Replicas(("one", "two"), 2)
+KNOWN = {
+    name: Dimension(name, "?", (0, 9), True, "-", how)
+    for name, how in {
+        "x.judged": Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score"),
+        "x.area": Reading(Scripted(key="area"), "value"),
+    }.items()
+}
+LOST = Failed(error="lost")
+
+
+def column(name: str, how: Any, title: str = "", group: str = "") -> Column:
+    return Column(f"x.{name}", title or name, how, True, group=group)
+
+
+MEAN = column("mean", Mean("x.judged"))
+PLAIN = column("plain", Mean("x.area"))
+WEIGHTED = column("weighted", Mean("x.judged", weighted_by="x.area"))
+PAIRED = column("paired", Paired("x.judged", lambda i: (i.task, "+" if i.id < "5" else "-")))
+POOLED = column("pooled", Pooled(min_max, "x.judged"))
+BOTH = column("both", Composite(product, {"a": "x.mean", "b": "x.plain"}))
+TOTAL = column("total", InstanceWeighted(("x.mean", "x.weighted")))
+COLUMNS = (PLAIN, MEAN, WEIGHTED, PAIRED, POOLED, BOTH, TOTAL)
+
+
+def made(
+    said: Mapping[str, Sequence[Sequence[float | Outcome]]],
+    replicas: Replicas = TWO,
+    columns: Sequence[Column] = (PLAIN, MEAN),
+    models: str = "m",
+) -> tuple[Beside, dict[str, Any]]:
+    """From each judge's repeats: the values of all edits; the edits go round the models."""
+    known = replicated(KNOWN, replicas)
+    parts = [(r, said[r.judge][r.repeat - 1]) for r in replicas.each]
+    rows = []
+    for i in range(len(parts[0][1])):
+        outcomes: dict[str, Outcome] = {"x.area": Scored(value=i + 1)}
+        for replica, values in parts:
+            one = values[i]
+            found = Scored(value=one) if isinstance(one, int | float) else one
+            outcomes[replica.of("x.judged")] = found
+        how: Any = known["x.judged"].how
+        outcomes["x.judged"] = derive(how, {name: outcomes[name] for name in how.of})
+        item = edit(task="ab"[i % 2], item_id=str(i)).item
+        rows.append(Row(item, models[i % len(models)], outcomes))
+    cells = tabulate(columns, rows)
+    return beside(columns, cells, rows, replicas, known, known), cells
+
+
+def values(found: Beside, name: str, judge: str = "", model: str = "m") -> tuple[Any, ...]:
+    spread = (found.judges[judge] if judge else found.ensemble)[model][name]
+    return (spread.cell.value, *spread.repeats)
+
+
+SAID = {"one": ((1, 2, 3, 4), (1, 4, 3, 0)), "two": ((2, 2, 5, 9), (4, 4, 5, 9))}
+
+
+def test_columns_are_made_anew_for_each_repeat() -> None:
+    found, cells = made(SAID, columns=COLUMNS)
+    assert values(found, "x.mean", "one") == (2.25, 2.5, 2)
+    assert values(found, "x.mean", "two") == (5, 4.5, 5.5)
+    assert values(found, "x.mean") == (3.625, 3.5, 3.75)
+    assert cells["m"]["x.mean"].value == 3.625
+    # Weights 1 to 4.
+    assert values(found, "x.weighted", "one")[1:] == (3, (1 + 8 + 9) / 10)
+    assert values(found, "x.both", "one")[1:] == (2.5 * 2.5, 2 * 2.5)
+    assert values(found, "x.total", "one")[1:] == ((2.5 + 3) / 2, (2 + 1.8) / 2)
+    assert "x.plain" not in found.ensemble["m"], "no judge has a part in it"
+    assert set(found.ensemble["m"]) == {c.id for c in COLUMNS} - {"x.plain"}
+    assert found.judges["one"]["m"]["x.mean"].deviation == pytest.approx(statistics.stdev([2.5, 2]))
+
+
+def test_pairs_are_those_of_one_repeat() -> None:
+    said = {"one": ((1, 2, 3, 4, 5, 6, 7, 8),)}
+    how = Paired("x.judged", lambda i: (str(int(i.id) % 4), "+" if int(i.id) < 4 else "-"))
+    found, cells = made(said, Replicas(("one",), 1), [column("p", how)])
+    assert found == Beside(Replicas(("one",), 1)), "one judge, once, stands in the table"
+    assert cells["m"]["x.p"].value == -4
+    twice = {"one": (said["one"][0], (1, 2, 3, 4, 1, 2, 3, 4))}
+    found, _ = made(twice, Replicas(("one",), 2), [column("p", how)])
+    assert values(found, "x.p", "one") == (-2, -4, 0)
+
+
+def test_a_pool_is_that_of_one_repeat() -> None:
+    said = {"one": ((0, 9, 3, 6), (0, 6, 6, 6))}
+    found, _ = made(said, Replicas(("one",), 2), [POOLED], models="mn")
+    # m has the edits 0 and 2: (0 + 3/9) / 2, then (0 + 6/6) / 2; together 0 and 4.5 of 7.5.
+    assert values(found, "x.pooled", "one") == pytest.approx((0.3, 1 / 6, 0.5))
+    constant = {"one": ((0, 9), (3, 3))}
+    found, _ = made(constant, Replicas(("one",), 2), [POOLED])
+    spread = found.judges["one"]["m"]["x.pooled"]
+    assert spread.repeats[1] is None
+    assert spread.deviation is None
+
+
+LEVEL = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+REFUSED = Unscored(kind="refused", reason="no")
+ROUND = st.lists(LEVEL | st.sampled_from([LOST, REFUSED]), min_size=5, max_size=5)
+ALL = st.fixed_dictionaries({name: st.tuples(ROUND, ROUND) for name in ("one", "two")})
+
+
+@given(ALL)
+def test_a_mean_is_the_mean_of_its_repeats_and_covers_no_more_than_them(said: Any) -> None:
+    found, cells = made(said)
+    for judge in ("", "one", "two"):
+        value, *repeats = values(found, "x.mean", judge)
+        if value is None:
+            assert repeats == [None, None]
+        else:
+            assert value == pytest.approx(statistics.fmean(repeats))
+    together = cells["m"]["x.mean"]
+    assert found.ensemble["m"]["x.mean"].cell is together
+    for judge in ("one", "two"):
+        assert found.judges[judge]["m"]["x.mean"].cell.scored >= together.scored
+        assert found.judges[judge]["m"]["x.mean"].cell.asked == 5
+    if together.scored == 5:
+        alone = [values(found, "x.mean", judge)[0] for judge in ("one", "two")]
+        assert together.value == pytest.approx(statistics.fmean(alone))
+    pair = next(one for one in found.agreement if len(one.judges) == 2)
+    assert pair.edits == together.scored
+    for one in found.agreement:
+        assert all((f.value is None) == bool(f.reason) for f in one.figures.values())
+    as_json(found)
+
+
+def test_what_a_rule_put_in_was_said_by_nobody() -> None:
+    rule = Scored(value=1, imputed=True)
+    found, cells = made({"one": ((3, rule),), "two": ((5, rule),)}, Replicas(("one", "two")))
+    assert cells["m"]["x.mean"].scored == 2
+    assert [one.edits for one in found.agreement] == [1]
+
+
+def test_where_one_judge_finds_nothing_to_ask_the_other_counts() -> None:
+    nothing = NotApplicable(reason="no subject")
+    found, cells = made({"one": ((3, nothing),), "two": ((5, 8),)}, Replicas(("one", "two")))
+    assert cells["m"]["x.mean"].value == 6
+    assert found.judges["one"]["m"]["x.mean"].cell.asked == 1
+    assert [one.edits for one in found.agreement] == [1]
+
+
+def shown(table: Any, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(table)
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [100, 200])
+@pytest.mark.parametrize("group", ["", "A group of columns"])
+@pytest.mark.parametrize("models", ["m", "mnopqrstu"])
+def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) -> None:
+    columns = [
+        column(f"c{i}", Mean("x.judged"), f"instruction following {i}", group) for i in range(7)
+    ]
+    said = {judge: tuple(tuple(v) * 9 for v in repeats) for judge, repeats in SAID.items()}
+    found, cells = made(said, columns=columns, models=models)
+    lines = shown(results_table(columns, cells, found, width), width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "…" not in text
+    each = len(said["one"][0]) // len(models)
+    assert text.count(f" ({each}/{each})") == 7 * 3 * len(models)
+    assert text.count("±") == 7 * 3 * len(models)
+
+
+def test_the_rows_of_one_judge_follow_the_one_of_all() -> None:
+    found, cells = made(SAID)
+    rows = [line.split("│")[1:-1] for line in shown(results_table([MEAN], cells, found), 200)]
+    assert [[cell.rstrip() for cell in row] for row in rows if row] == [
+        [" m", " 3.625 ± 0.18 (4/4)"],
+        ["   one", "  2.25 ± 0.35 (4/4)"],
+        ["   two", "     5 ± 0.71 (4/4)"],
+    ]
+
+
+def test_one_judge_is_the_ensemble() -> None:
+    found, cells = made({"one": SAID["one"]}, Replicas(("one",), 2))
+    text = "\n".join(shown(results_table([PLAIN, MEAN], cells, found), 200))
+    assert "2.25 ± 0.35 (4/4)" in text
+    assert "2.5 (4/4)" in text
+    assert "  one" not in text
+
+
+def test_agreement_is_shown_with_reasons_for_what_is_not_defined() -> None:
+    found, _ = made({"one": ((4, 4), (4, 4)), "two": ((1, 2), (2, 2))})
+    lines = shown(agreement_tables(found.agreement), 100)
+    text = "\n".join(lines)
+    assert max(map(len, lines)) <= 100
+    assert "│ -* " in text or " -* │" in text
+    assert "* a judge gives every edit the same value" in text
+    assert "one, two" in text
+    assert "50.0%" in text
