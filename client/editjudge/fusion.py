@@ -103,3 +103,23 @@ def min_max(values: Sequence[float], *, invert: bool = False) -> Callable[[float
         return 1 - share if invert else share
 
     return scale
+
+
+_CONTENT_BANDS = ((1.0, 1.0), (0.8, 0.8), (0.6, 0.5))  # from this content on, this factor
+
+
+def styled_text(values: Values) -> float:
+    """The style of lettering, gated by how right its content is (I2I-Bench, eq. 5).
+
+    `(style - 1) / 4` times 1 where the content is right to the letter, 0.8 from 0.8 on, 0.5 from
+    0.6 on, and 0.1 below.
+
+    Args:
+        values: `style` in 1..5 and `content` in 0..1.
+
+    Returns:
+        0 to 1, never falling with either part.
+    """
+    content = values["content"]
+    factor = next((factor for least, factor in _CONTENT_BANDS if content >= least), 0.1)
+    return (values["style"] - 1) / 4 * factor

@@ -18,6 +18,7 @@ from editjudge.errors import EditjudgeError
 
 from ..contract.scripted_openai import ScriptedOpenAi, reply
 from ..unit.benchmarks.kris.made import picture, released
+from ..unit.benchmarks.kris.originals import imported
 from .conftest import Ran
 from .test_run import command
 
@@ -210,12 +211,70 @@ def test_without_the_rule_a_missing_output_is_missing(kris: Kris) -> None:
     assert "no model 'theirs'" in unknown.err
 
 
-def test_the_other_protocol_is_not_there(kris: Kris) -> None:
-    done = command("run", *kris.arguments("ours"), "--out", kris.out, "--protocol", "official")
+@pytest.mark.parametrize("verb_name", ["run", "validate"])
+def test_official_needs_the_authors_prompts(kris: Kris, verb_name: str) -> None:
+    picture(kris.results / "ours" / "multi-instruction_execution" / "1.png")
+    out = ["--out", kris.out] if verb_name == "run" else []
+    done = command(verb_name, *kris.arguments("ours"), *out, "--protocol", "official")
     assert done.code == 2
-    assert "'official' of kris is not there yet" in done.err
+    assert "the authors' prompts of kris are not imported" in done.err
+    assert "editjudge prompts import kris --from PATH" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not kris.out.exists()
+    shown = command("list", "dimensions", "kris.*")
+    assert (shown.code, shown.out.count("kris.")) == (0, 5)
+    switches = command("list", "switches", "kris")
+    assert switches.code == 0
+    assert switches.out.count("on in: official") == 8
+
+
+class Loose(Judge):
+    """Says a number and no more; never what it was asked for."""
+
+    def said(self) -> dict[str, Any]:
+        self.texts = [*getattr(self, "texts", []), json.dumps(self.requests[-1]["messages"])]
+        return reply("1. Looked at everything.\n2. All in all it is worth 4/5.")
+
+
+async def test_the_official_protocol(
+    kris: Kris, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(monkeypatch, tmp_path)
+    server = Loose()
+    async with server.serving() as url:
+        run = [*kris.arguments("ours"), "--out", kris.out, "--generalist", url]
+        run += ["--protocol", "official"]
+        done = await asyncio.to_thread(verb, "run", *run)
+    assert done.code == 0, done.err
+    # 10 edits, three calls each: what cannot be read is not asked for again. The judge is told
+    # so little that calls about one picture are one call, whatever was to be done to it.
+    assert len(server.texts) <= 3 * 10
+    assert not any("do biology" in text for text in server.texts)
+    assert any("Rate by prompt_dual_evaluation.txt" in text for text in server.texts)
+    assert not any("prompt_abnormal" in text for text in server.texts)
+    table = verb("summary", kris.out, "--json").json
+    assert (table["protocol"], table["prompts"]) == ("kris.official.1", "original")
+    ours = cells(Ran(0, json.dumps(table), ""), "ours")
+    natural = "kris.natural_science"
+    assert ours[f"{natural}.visual_quality"] == (75, 4, 4)
+    # The joint call has no such fallback, so nothing is known of these two.
+    assert ours[f"{natural}.instruction_following"] == (None, 0, 4)
+    assert ours[f"{natural}.knowledge_plausibility"] == (None, 0, 4)
+    assert ours["kris.temporal_prediction"] == (75, 6, 6)
+    assert ours["kris.task.count_change"] == (75, 3, 3)
+    # Without an output to instruction decomposition the average is that of logical reasoning.
+    assert ours["kris.procedural_knowledge"] == (75, 2, 7)
+    assert ours["kris.task.biology"] == (None, 0, 4)
+    shown = verb("summary", kris.out)
+    assert "kris.official.1, 11 items, prompts: original" in shown.out
+    assert "By task" in shown.out
+    # Other rules over the same verdicts: what would have to be asked anew is pending.
+    gated = verb("summary", kris.out, "--without", "knowledge_ungated", "--json").json
+    assert gated["protocol"] == "kris.official.1-knowledge_ungated"
+    refused = verb("summary", kris.out, "--single-image", "ours")
+    assert (refused.code, "has no rule for models that take one" in refused.err) == (2, True)
+    own = verb("summary", kris.out, "--without", "original_prompts", "--json")
+    assert own.json["models"]["ours"][f"{natural}.visual_quality"]["counts"] == {"pending": 4}
 
 
 def test_a_dry_run_counts_three_calls_an_edit(kris: Kris) -> None:
@@ -232,6 +291,8 @@ def test_all_is_well(kris: Kris) -> None:
     assert done.code == 0, done.out
     assert done.json["outputs"] == {"ours": 11, "single": 9}
     assert done.json["calls"] == {"generalist.judge": 3 * 20}
+    assert done.json["counts"] == {"release": len(ITEMS) + 2}, "other counts are only noted"
+    assert "11 items in all, 1,267 were released" in verb("validate", *given).out
     assert verb("validate", *kris.arguments("single")).code == 2
 
 
@@ -247,11 +308,16 @@ def test_validate_finds_everything(kris: Kris) -> None:
     assert done.code == 2
     found = {(p["kind"], p["where"], p["what"].partition(":")[0].rpartition("/ours/")[2]): p["note"]
              for p in done.json["problems"]}  # fmt: skip
-    assert done.json["counts"] == {"missing": 2, "extra": 1, "unreadable": 1, "misnamed": 2}
+    of_release = [p for p in done.json["problems"] if p["kind"] == "release"]
+    assert len(of_release) == len(ITEMS) + 2
+    assert all(p["note"] for p in of_release)
+    counts = {"missing": 2, "extra": 1, "unreadable": 1, "misnamed": 2}
+    assert done.json["counts"] == counts | {"release": len(of_release)}
     assert ("missing", "ours", "multi-instruction_execution/1") in found
     assert ("missing", "ours", "biology/3") in found, "two files are nobody's output"
     assert ("extra", "ours", "biology/99.png") in found
-    assert sorted(found.values()) == [False] * 5 + [True], "released data is taken as it is"
+    own = [note for (kind, *_), note in found.items() if kind != "release"]
+    assert sorted(own) == [False] * 5 + [True], "released data is taken as it is"
     assert done.json["calls"] == {"generalist.judge": 3 * 9}
     for_people = verb("validate", *kris.arguments("ours"))
     assert for_people.code == 2

@@ -259,7 +259,7 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
 
     panel = Panel(reply)
     known = dimensions()
-    asked = [d for d in benchmark("core").dimensions if d.roles == (JUDGE,)]
+    asked = [d for d in benchmark("core").dimensions if d.roles == (JUDGE,) and not d.needs]
     assert len(asked) == 5
     judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
     values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Scored)}
@@ -270,6 +270,39 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
     assert len(panel.transport.asked) == 3 + 2 + len(QUESTIONS)
     for name in values:
         assert "choices=logprobs" in str(judged.signatures[name])
+
+
+CHOICE = {"question": "Which colour?", "options": ["Red", "Blue"], "answer": "Red"}
+FACT = {"question": "Is it red?", "answer": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("questions", "values"),
+    [
+        ((CHOICE, {**CHOICE, "answer": "Blue"}), {"core.multiple_choice": 0.5}),
+        ((FACT, {**FACT, "question": "Is it blue?"}), {"core.fact_check": 0.0}),
+        ((FACT,), {"core.fact_check": 1.0}),
+        ((CHOICE, FACT), {}),
+        (({"question": "Is it red?"},), {}),
+        ((), {}),
+    ],
+)
+async def test_questions_that_come_with_an_item(
+    edit: Edit, questions: tuple[dict[str, Any], ...], values: dict[str, float]
+) -> None:
+    def reply(prompt: Prompt) -> Any:
+        text = seen(prompt)
+        if "Which colour?" in text:
+            return "Red"
+        return {"True": 0.9, "False": 0.1} if "Is it red?" in text else {"True": 0.2, "False": 0.8}
+
+    asked = [d for d in benchmark("core").dimensions if "questions" in d.needs]
+    one = replace(edit, item=replace(edit.item, questions=questions))
+    judged = await judge_edit(one, asked, dimensions(), Panel(reply))  # type: ignore[arg-type]
+    scored = {name: v.value for name, v in judged.outcomes.items() if isinstance(v, Scored)}
+    assert scored == values
+    others = {v.reason for v in judged.outcomes.values() if not isinstance(v, Scored)}
+    assert all(reason.startswith("needs questions") for reason in others)
 
 
 async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:

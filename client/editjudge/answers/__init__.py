@@ -8,11 +8,19 @@ decoding and the parser, so that the three cannot drift apart. A reply that brea
 from __future__ import annotations
 
 from .contract import OutputContract, Unparsable
+from .multiple_choice import ChoiceQuestion, MultipleChoiceQuestion
 from .options import Option, YesNoAnswer
 from .questions import QuestionAnswer, QuestionAnswers, Questions
 from .scores import ScoreField, Scores, ScoresAnswer
+from .segmentation import Command, Commands
+from .targets import TargetPhrases, Targets
+from .verbatim import Verbatim
 
 __all__ = [
+    "ChoiceQuestion",
+    "Command",
+    "Commands",
+    "MultipleChoiceQuestion",
     "Option",
     "OutputContract",
     "QuestionAnswer",
@@ -21,6 +29,9 @@ __all__ = [
     "ScoreField",
     "Scores",
     "ScoresAnswer",
+    "TargetPhrases",
+    "Targets",
     "Unparsable",
+    "Verbatim",
     "YesNoAnswer",
 ]

@@ -62,19 +62,15 @@ class Option(OutputContract[str]):
     options differ in nothing else. Text before or after an option is not cut away: `A car, not
     a bus` names two.
 
-    Source: GIE-Bench, section 3.5: the judge picks one of up to five answers. The released
-    evaluation compares by equality of strings, which `exact` does; it compares with the
-    expected answer, not with the options, which hold that answer in all but 21 records.
+    Source: GIE-Bench, section 3.5: the judge picks one of up to five answers.
 
     Attributes:
         options: Letters or whole texts; they may come from data.
-        exact: Equality of strings, space around the reply apart.
     """
 
     name: ClassVar[str] = "option"
 
     options: tuple[str, ...]
-    exact: bool = False
 
     def __post_init__(self) -> None:
         if len(self.options) < 2 or len(set(self.options)) < len(self.options):
@@ -91,25 +87,16 @@ class Option(OutputContract[str]):
         )
 
     @property
-    def schema(self) -> Mapping[str, Any] | None:
-        """One of the options as a JSON string; None for `exact`.
+    def schema(self) -> Mapping[str, Any]:
+        """One of the options as a JSON string.
 
         Some servers take objects only as the outermost value: they are asked without it.
         """
-        return None if self.exact else {"type": "string", "enum": list(self.options)}
+        return {"type": "string", "enum": list(self.options)}
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """The option chosen, as given; see `OutputContract.parse`."""
-        if not self.exact:
-            return _chosen(self.options, reply, cut=cut)
-        text = reply.strip()
-        if cut:
-            raise Unparsable("cut at the token limit")
-        if text not in self.options:
-            raise Unparsable(
-                f"{shown(text)} is none of the options" if text else "the reply is empty"
-            )
-        return text
+        return _chosen(self.options, reply, cut=cut)
 
 
 @dataclass(frozen=True)

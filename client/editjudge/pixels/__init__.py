@@ -5,6 +5,7 @@ where pixels count; None is the whole image, and so is a region that is True eve
 """
 
 from .alignment import Aligned, AlignmentFailed, align
+from .blackout import ssim_blacked_out
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
 from .regions import Degenerate, Region, RGBImage
 from .ssim import ssim
@@ -22,4 +23,5 @@ __all__ = [
     "psnr",
     "psnr_from_mse",
     "ssim",
+    "ssim_blacked_out",
 ]

@@ -24,7 +24,17 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..answers import OutputContract, QuestionAnswers, Questions, ScoreField, Scores
+from ..answers import (
+    Commands,
+    MultipleChoiceQuestion,
+    OutputContract,
+    QuestionAnswers,
+    Questions,
+    ScoreField,
+    Scores,
+    Targets,
+    Verbatim,
+)
 from ..digest import content_digest
 from ..errors import ConfigError
 from ..panel.prompt import Part, Prompt, Text
@@ -40,9 +50,13 @@ def _scores(fields: list[dict[str, Any]], **more: Any) -> Scores:
 
 
 _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
+    "commands": Commands,
     "questions": Questions,
     "question_answers": QuestionAnswers,
     "scores": _scores,
+    "multiple_choice": MultipleChoiceQuestion,
+    "targets": Targets,
+    "verbatim": Verbatim,
 }
 
 

@@ -1,7 +1,8 @@
 """The authors' own prompts: found in their released files by digest, kept by the user.
 
 They are not ours to ship. Whoever has the authors' release imports them from it; a text that
-differs in one byte is another prompt, and not taken.
+differs in one byte is another prompt, and not taken. An `OriginalPrompt` says how one of them
+is asked: nothing of ours is added to it.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ import ast
 import hashlib
 import json
 import os
+import string
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
 
+from ..answers import Scores
+from ..digest import content_digest
 from ..errors import ConfigError
+from ..panel.prompt import Part, Prompt, Text
+from . import Template, Value, _add
 
 _SUFFIXES = frozenset({".py", ".json", ".jsonl", ".txt", ".md", ".toml", ".yaml", ".yml", ""})
 _LARGEST = 4 * 1024 * 1024
@@ -52,6 +58,124 @@ class Originals:
         return all(
             (path := self.folder / name).is_file() and _digest(path.read_bytes()) == digest
             for name, digest in self.texts.items()
+        )
+
+    def text(self, name: str) -> str:
+        """One of them.
+
+        Args:
+            name: Of its file.
+
+        Raises:
+            ConfigError: it was not imported, or is not as it was published.
+        """
+        found = _kept(self.folder / name, self.texts[name])
+        if found is None:
+            raise ConfigError(
+                f"the authors' prompts of {self.name} are not imported",
+                f"editjudge prompts import {self.name} --from PATH, with a copy of {self.source}",
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What stands before each image, as the authors wrote it.
+
+    Attributes:
+        source: Of a source; `{n}` is its number.
+        edited: Of the edited image.
+        target: Of the ground truth.
+        given: Of a frame that the editor was given; `{n}` is its place in time.
+        made: Of the frame that it made.
+    """
+
+    source: str = ""
+    edited: str = ""
+    target: str = ""
+    given: str = ""
+    made: str = ""
+
+
+@dataclass(frozen=True)
+class OriginalTemplate(Template):
+    """One of the authors' prompts, which says itself how the answer must look.
+
+    Attributes:
+        labels: Of its images.
+    """
+
+    labels: Labels = Labels()
+
+    @property
+    def answer(self) -> str:
+        """Nothing is added to the authors' words."""
+        return ""
+
+    @property
+    def digest(self) -> str:
+        """As of any template; labels shape the question too."""
+        return content_digest(f"{super().digest} {self.labels}".encode())
+
+    def prompt(self, values: Mapping[str, Value]) -> Prompt:
+        """The prompt for one edit: their text, then each image after its label."""
+        parts: list[Part] = []
+        for literal, name, _, _ in string.Formatter().parse(self.user):
+            _add(parts, literal)
+            value = values[name] if name else ()
+            if isinstance(value, str):
+                parts.append(Text(value, data=True))
+                continue
+            for one in value:
+                _add(parts, one.label)
+                parts.append(one.picture)
+        return Prompt(self.system, tuple(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalPrompt:
+    """How one of the authors' texts is asked.
+
+    Attributes:
+        name: As templates are called, `<release>/<name>`.
+        release: Which authors' prompts it is of.
+        file: The name that its text is kept under.
+        asks: The question in one line.
+        source: Paper and figure.
+        images: Our fields for the images after the text, in order.
+        labels: Of these images.
+        contract: The form that the text asks for; what reads a reply strictly.
+        fields: Ours by the names of its own fields in braces; None where the released code
+            sends the text as it stands, with doubled braces.
+    """
+
+    name: str
+    release: str
+    file: str
+    asks: str
+    source: str
+    images: tuple[str, ...]
+    labels: Labels
+    contract: Scores
+    fields: tuple[tuple[str, str], ...] | None = ()
+
+    @property
+    def template(self) -> OriginalTemplate:
+        """As a template.
+
+        Raises:
+            ConfigError: the text was not imported.
+        """
+        return _template(self, originals()[self.release].text(self.file))
+
+    def with_our_fields(self, text: str) -> str:
+        """The text in the form of our templates, before its images."""
+        if self.fields is None:
+            return _escaped(text)
+        ours = dict(self.fields)
+        return "".join(
+            _escaped(literal) + ("" if name is None else f"{{{ours[name]}}}")
+            for literal, name, _, _ in string.Formatter().parse(text)
         )
 
 
@@ -104,6 +228,32 @@ def import_originals(name: str, source: Path) -> dict[str, Path]:
             f"{wanted.folder} cannot be written: {error.strerror}", "set EDITJUDGE_PROMPTS_DIR"
         ) from error
     return {file: path for file, (path, _) in found.items()}
+
+
+@lru_cache(256)
+def _template(one: OriginalPrompt, text: str) -> OriginalTemplate:
+    return OriginalTemplate(
+        name=one.name,
+        asks=one.asks,
+        source=one.source,
+        system="",
+        user=one.with_our_fields(text) + "".join(f"{{{images}}}" for images in one.images),
+        contract=one.contract,
+        origin="original",
+        labels=one.labels,
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _kept(path: Path, digest: str) -> str | None:
+    """An imported text; None where it is not there, or not as it was published."""
+    if not path.is_file():
+        return None
+    data = path.read_bytes()
+    return data.decode("utf-8") if _digest(data) == digest else None
 
 
 def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:

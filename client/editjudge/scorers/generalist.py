@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..answers import Option, OutputContract, ScoresAnswer
+from ..answers import Option, OutputContract, ScoresAnswer, Verbatim
 from ..dimension import ServiceScorer
-from ..errors import Abstained
 from ..item import Edit, Item
 from ..panel.generalist import Answer, Generalist
 from ..prompts import Template, template
@@ -230,53 +230,105 @@ class Rubric(Asking):
 
 @dataclass(frozen=True)
 class MultipleChoice(Asking):
-    """Whether the judge picks the right option (GIE-Bench, section 3.4).
+    """Whether the judge picks the right option (GIE-Bench, section 3.5).
 
     Field `correct`, the share of the item's questions that are answered as the item says: 0
-    or 1 for one question. The options stand in the item's order.
+    or 1 for one question, higher is better. The options stand in the item's order.
+
+    A question whose right answer is no option cannot be won. It counts as wrong, is not asked,
+    and its evidence says so; the number is marked as imputed.
 
     Attributes:
-        exact: The reply must equal the option to the letter, as in the released code;
-            otherwise case, quotes and a final full stop do not matter.
+        comparing: Template for questions that compare with the source, which say so
+            (`compares`); none for the same as the others.
+        exact: As the released code has it: every question is asked, the reply is taken to the
+            letter and is right where it equals the answer that is `expected`; any other is wrong.
+            Otherwise case, quotes and a final full stop do not matter, and a reply that is no
+            option is unparsable.
+        in_line: The options stand in one line, commas between them, as in the released code;
+            some hold commas themselves, so otherwise each has a line of its own.
     """
 
     name: ClassVar[str] = "multiple_choice"
     exact: bool = False
+    comparing: str = ""
+    in_line: bool = False
+
+    @property
+    def templates(self) -> Mapping[str, Template]:
+        """With the one for questions that compare."""
+        more = {"comparing": template(self.comparing)} if self.comparing else {}
+        return {**super().templates, **more}
 
     def asks(self, item: Item) -> Mapping[str, int]:
-        """Each of the item's questions."""
-        return {self.prompt_of(item): len(item.questions)}
+        """Each of the item's questions that is asked."""
+        return Counter(self._template(item, one) for one in item.questions if self._is_asked(one))
+
+    def spec(self) -> Mapping[str, object]:
+        """The parameters, and how a reply is read."""
+        contract = Verbatim if self.exact else Option
+        return {**super().spec(), "reads": f"{contract.name}.{contract.parser}"}
+
+    @staticmethod
+    def can_be_won(question: Mapping[str, Any], *, exact: bool) -> bool:
+        """Whether a judge that replies with an option can be right.
+
+        Args:
+            question: Has `options` and `answer`, and `expected` where that was written otherwise.
+            exact: The reply must equal what is expected, to the letter.
+        """
+        due = question.get("expected", question["answer"]) if exact else question["answer"]
+        return due in question["options"]
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask each of the item's questions."""
         judge = panel.generalist(self.service)
-        said = await asyncio.gather(
-            *(self._ask(edit, judge, question) for question in edit.item.questions)
-        )
-        right = [
-            one.value == question["answer"]
-            for one, question in zip(said, edit.item.questions, strict=True)
+        questions = edit.item.questions
+        asked = [one for one in questions if self._is_asked(one)]
+        said = await asyncio.gather(*(self._ask(edit, judge, one) for one in asked))
+        replies = iter(said)
+        answers = [
+            self._answered(one, next(replies) if self._is_asked(one) else None) for one in questions
         ]
         evidence = {
-            "answers": [
-                {"question": q["question"], "answer": one.value, "due": q["answer"]}
-                for q, one in zip(edit.item.questions, said, strict=True)
-            ],
-            "judge": said[0].evidence["judge"],
+            "answers": answers,
+            **({"judge": said[0].evidence["judge"]} if said else {}),
             **merged(said),
         }
-        return {"correct": _scored(sum(right) / len(right), evidence)}
+        share = sum(one["right"] for one in answers) / len(answers)
+        imputed = len(asked) < len(questions)
+        verdict = _scored(share, evidence)
+        return {"correct": verdict.model_copy(update={"imputed": imputed})}
+
+    def _is_asked(self, question: Mapping[str, Any]) -> bool:
+        return self.exact or self.can_be_won(question, exact=False)
+
+    def _template(self, item: Item, question: Mapping[str, Any]) -> str:
+        compares = self.comparing and question.get("compares", False)
+        return self.comparing if compares else self.prompt_of(item)
 
     async def _ask(self, edit: Edit, judge: Generalist, question: Mapping[str, Any]) -> Answer[str]:
         options = tuple(question["options"])
-        if question["answer"] not in options:
-            raise Abstained("degenerate", f"the right answer is none of the options: {options}")
-        asking = template(self.prompt_of(edit.item))
-        listed = ", ".join(options)
+        asking = template(self._template(edit.item, question))
+        listed = (", " if self.in_line else "\n").join(options)
         prompt = ask(asking, edit, judge, question=question["question"], options=listed)
-        return await judge.answer(prompt, Option(options, exact=self.exact), repeat=self.repeat)
+        reads = Verbatim() if self.exact else Option(options)
+        return await judge.answer(prompt, reads, repeat=self.repeat)
+
+    def _answered(self, question: Mapping[str, Any], said: Answer[str] | None) -> dict[str, Any]:
+        due = question["answer"]
+        if self.exact:
+            due = question.get("expected", due)
+        found = {
+            "question": question["question"],
+            "due": due,
+            "can_be_won": self.can_be_won(question, exact=self.exact),
+        }
+        if said is None:
+            return {**found, "right": False}
+        return {**found, "answer": said.value, "right": said.value == due}
 
 
 @dataclass(frozen=True)

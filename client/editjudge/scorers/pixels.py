@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image as Pil
 
 from ..dimension import Scorer
 from ..images import RGB, Image
 from ..item import Edit
-from ..pixels import Degenerate, align, mse, psnr_from_mse, ssim
+from ..pixels import Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
 from ..verdict import Evidence, Scored, Unscored, Verdict
-from .regions import Reference, fitted, selected
+from .regions import Reference, fitted, selected, squashed
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -36,6 +37,7 @@ class PixelComparison(Scorer):
     Attributes:
         reference: What to compare with.
         aligned: Align first (GIE-Bench, section 3.5).
+        plausible: Refuse an alignment that cannot be right; the released code takes any.
     """
 
     name: ClassVar[str] = "pixels"
@@ -43,6 +45,7 @@ class PixelComparison(Scorer):
 
     reference: Reference
     aligned: bool = False
+    plausible: bool = True
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
@@ -66,7 +69,7 @@ class PixelComparison(Scorer):
 
     def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
         if self.aligned:
-            found = align(output.rgb, reference.rgb)
+            found = align(output.rgb, reference.rgb, require_plausible=self.plausible)
             return found.image, {
                 "matches": found.matches,
                 "inliers": found.inliers,
@@ -75,6 +78,49 @@ class PixelComparison(Scorer):
                 "translation": [round(float(v), 2) for v in found.translation],
             }
         return fitted(output, reference)
+
+
+@dataclass(frozen=True)
+class BlackedOutSsim(Scorer):
+    """SSIM of two grey squares of which a region is left and the rest is black.
+
+    As GIE-Bench's released code has it (`pixels.ssim_blacked_out`): both images squashed to
+    `side` (Lanczos), grey, black outside the region. Fields are the regions `inside` and
+    `outside`; -1..1, higher is closer. An empty region leaves two black squares and the value 1,
+    marked as imputed.
+
+    Attributes:
+        reference: What to compare with.
+        side: Of the squares, pixels.
+    """
+
+    name: ClassVar[str] = "blacked_out_ssim"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "opencv-python-headless")
+
+    reference: Reference
+    side: int = 224
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Compare in a worker thread."""
+        return await asyncio.to_thread(self.compare, edit, wanted)
+
+    def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+        """The same, at once."""
+        one, other = (
+            np.asarray(Pil.fromarray(squashed(image, self.side)).convert("L"))
+            for image in (getattr(edit.item, self.reference), edit.output)
+        )
+        found: dict[str, Verdict] = {}
+        for name in wanted:
+            region = selected(edit, name, (self.side, self.side))
+            if region is None:
+                raise ValueError(f"{self.name} has no field {name}")
+            share = round(float(region.mean()), 6)
+            value = ssim_blacked_out(one, other, region)
+            found[name] = Scored(value=value, evidence={"region_share": share}, imputed=share == 0)
+        return found
 
 
 def _verdict(

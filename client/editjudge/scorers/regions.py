@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..errors import Abstained
+from ..errors import Abstained, ImageError
 from ..images import RGB, Image
 from ..item import Edit
 from ..verdict import Evidence
@@ -32,13 +32,23 @@ def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_
     return inside if region == "inside" else ~inside
 
 
+def is_empty(edit: Edit, region: str, size: tuple[int, int]) -> bool:
+    """Whether a region has no pixel at a given size."""
+    found = selected(edit, region, size)
+    return found is not None and not found.any()
+
+
 def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
     """A region as a service takes it: `{"MASK": PNG}`, nothing for the whole image.
 
     Raises:
-        Abstained: `degenerate`, when the region has no pixel.
+        Abstained: `degenerate`, when the region has no pixel, or the mask cannot be laid over an
+            image of this aspect ratio.
     """
-    mask = selected(edit, region, size)
+    try:
+        mask = selected(edit, region, size)
+    except ImageError as error:
+        raise Abstained("degenerate", str(error)) from error
     if mask is None:
         return {}
     if not mask.any():
@@ -46,6 +56,12 @@ def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, 
     buffer = io.BytesIO()
     Pil.fromarray(mask).save(buffer, "PNG")
     return {"MASK": buffer.getvalue()}
+
+
+def squashed(image: Image, side: int) -> RGB:
+    """An image as a square, whatever its aspect ratio (Lanczos)."""
+    resized = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
+    return np.asarray(resized)
 
 
 def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:

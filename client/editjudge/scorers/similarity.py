@@ -15,7 +15,7 @@ from ..errors import Abstained
 from ..images import Image, load_image
 from ..item import Edit, Item
 from ..verdict import Evidence, Scored, Verdict, unscored
-from .regions import Reference, encoded_region, fitted
+from .regions import Reference, encoded_region, fitted, is_empty, squashed
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -38,11 +38,17 @@ class FeatureSimilarity(ServiceScorer):
     Attributes:
         service: Of the roles `features` or `clip`.
         rule: How a region is taken.
+        side: Where a region is taken, both images and the mask are first squashed to a square of
+            this side, Lanczos and nearest: patches that a mask of this side touches are then
+            told exactly. 0 sends the images as they are.
+        empty: What an empty region counts as, marked as imputed; None is `degenerate`.
     """
 
     name: ClassVar[str] = "feature_similarity"
     reference: Reference
     rule: FeatureRule = "pool"
+    side: int = 0
+    empty: float | None = None
 
     def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
         """Two for each region."""
@@ -56,18 +62,26 @@ class FeatureSimilarity(ServiceScorer):
         async def embedding(
             image: Image, region: str
         ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-            mask = await asyncio.to_thread(encoded_region, edit, region, image.size)
-            inputs = {"IMAGE": image.encoded, **mask}
+            inputs = await asyncio.to_thread(self._inputs, edit, image, region)
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
         async def cosine(region: str) -> Verdict:
-            reference = getattr(edit.item, self.reference)
+            reference: Image = getattr(edit.item, self.reference)
+            if self.empty is not None and await asyncio.to_thread(
+                is_empty, edit, region, reference.size
+            ):
+                return Scored(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
             pair = (embedding(reference, region), embedding(edit.output, region))
             one, other = await asyncio.gather(*pair)
-            return Scored(value=_cosine(one, other))
+            return Scored(value=cosine_of(one, other))
 
         return await _by_region(wanted, cosine)
+
+    def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
+        if self.side and region != "whole":
+            image = load_image(squashed(image, self.side), image.name)
+        return {"IMAGE": image.encoded, **encoded_region(edit, region, image.size)}
 
 
 @dataclass(frozen=True)
@@ -129,7 +143,7 @@ async def _by_region(
     return dict(zip(regions, await asyncio.gather(*map(one, regions)), strict=True))
 
 
-def _cosine(one: Vector, other: Vector) -> float:
+def cosine_of(one: Vector, other: Vector) -> float:
     """Cosine of two vectors, in [-1, 1].
 
     Raises:

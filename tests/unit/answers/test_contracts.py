@@ -12,13 +12,17 @@ from dataclasses import replace
 import pytest
 
 from editjudge.answers import (
+    Commands,
+    MultipleChoiceQuestion,
     Option,
     OutputContract,
     QuestionAnswers,
     Questions,
     ScoreField,
     Scores,
+    Targets,
     Unparsable,
+    Verbatim,
     YesNoAnswer,
 )
 
@@ -30,7 +34,10 @@ ALL: list[OutputContract[object]] = [
     Questions(),
     QuestionAnswers(),
     Option(("A car", "A bus")),
-    Option(("A car", "A bus"), exact=True),
+    Verbatim(),
+    MultipleChoiceQuestion(),
+    Targets(),
+    Commands(),
     YesNoAnswer(),
     YesNoAnswer("True", "False"),
 ]
@@ -70,7 +77,6 @@ def test_options_from_data_stay_out_of_the_template() -> None:
     option = Option(("<|im_end|>", "fine"))
     assert "im_end" not in option.instruction
     assert option.schema == {"type": "string", "enum": ["<|im_end|>", "fine"]}
-    assert replace(option, exact=True).schema is None
 
 
 @pytest.mark.parametrize(

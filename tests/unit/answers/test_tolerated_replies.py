@@ -166,10 +166,6 @@ def test_options_that_differ_in_case_only_are_told_apart_when_copied() -> None:
     assert [options.parse(o) for o in ("OPEN", "Open", "Open.")] == ["OPEN", "Open", "Open."]
 
 
-def test_an_exact_option() -> None:
-    assert Option(("Two", "Three"), exact=True).parse(" Two\n") == "Two"
-
-
 @pytest.mark.parametrize(
     ("reply", "yes"),
     [("Yes", True), ("no", False), ("YES.", True), ('"No"', False), ("“No.”", False)],

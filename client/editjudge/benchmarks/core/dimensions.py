@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 from ...dimension import Dimension, Reading
-from ...item import Need
+from ...item import Item, Need
 from ...pixels import PSNR_CAP
-from ...scorers.generalist import JUDGE, Asking, FiveLevel, QuestionList
+from ...scorers.generalist import (
+    JUDGE,
+    Asking,
+    FactCheck,
+    FiveLevel,
+    MultipleChoice,
+    QuestionList,
+)
 from ...scorers.pixels import PixelComparison
 from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
@@ -74,6 +82,32 @@ _ASKS = {
     "physical_plausibility": "Does the edited scene obey physics?",
     "composition_and_interaction": "Do the new and the old elements go together?",
 }
+
+
+# Of the questions that come with an item: by its name, what a question has, what reads the
+# answers, and whether one question has such a form.
+_QUESTIONED: dict[str, tuple[str, str, Asking, str]] = {
+    "multiple_choice": (
+        "Is each of the item's multiple-choice questions answered as it should be?",
+        "options",
+        MultipleChoice(JUDGE, "gie/choice"),
+        "GIE-Bench, section 3.5",
+    ),
+    "fact_check": (
+        "Does every question about the result have the answer that it should? (one strike)",
+        "no options",
+        FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"),
+        "Omni IIE Bench, section 5.1",
+    ),
+}
+
+
+def _questions(form: str, item: Item) -> str | None:
+    for one in item.questions:
+        known = all(isinstance(one.get(name), str) for name in ("question", "answer"))
+        if not known or ("options" in one) != (form == "options"):
+            return f"needs questions with their answers and {form}"
+    return None
 
 
 def _needs(reference: Reference, region: Region) -> frozenset[Need]:
@@ -154,6 +188,23 @@ def _asked(name: str) -> Dimension:
     )
 
 
+def _questioned(name: str) -> Dimension:
+    asks, form, scorer, source = _QUESTIONED[name]
+    return Dimension(
+        id=f"core.{name}",
+        asks=asks,
+        range=(0.0, 1.0),
+        higher_is_better=True,
+        source=source,
+        how=Reading(scorer, "correct"),
+        needs=frozenset({"questions"}),
+        when=partial(_questions, form),
+        variant=f"{name}.share" if form == "options" else f"{name}.strike1",
+        # One answer that tips.
+        tolerance=1.0,
+    )
+
+
 DIMENSIONS: tuple[Dimension, ...] = (
     *(_pixel(metric, *against) for metric, against in product(_METRICS, _AGAINST)),
     *(_seen(service, *against) for service, against in product(_SEEN, _AGAINST)),
@@ -161,4 +212,5 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),
     *map(_alone, _QUALITY),
     *map(_asked, _ASKED),
+    *map(_questioned, _QUESTIONED),
 )

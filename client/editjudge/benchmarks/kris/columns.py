@@ -1,14 +1,14 @@
-"""Table 2 of the paper: metrics by reasoning dimension, and their averages."""
+"""Table 2 of the paper, metrics by reasoning dimension and their averages; then by task."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
 
-from ...column import Column, Composite, InstanceWeighted, Mean
+from ...column import Aggregation, Column, Composite, InstanceWeighted, Mean
 from ...fusion import Values
 from ...item import Item
-from .taxonomy import TAXONOMY, TESTS_KNOWLEDGE, reasoning_dimension
+from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE, reasoning_dimension
 
 METRICS = {
     "visual_consistency": "VC",
@@ -40,10 +40,19 @@ def _metrics(dimension: str) -> tuple[str, ...]:
     )
 
 
-def _of_dimension(dimension: str) -> tuple[Column, ...]:
+def _ids(dimension: str) -> dict[str, str]:
+    """The columns of a reasoning dimension's metrics."""
+    return {name: f"kris.{dimension}.{name}" for name in _metrics(dimension)}
+
+
+def _of_dimension(dimension: str, on: frozenset[str]) -> tuple[Column, ...]:
     """A reasoning dimension: its metrics, and their mean."""
     where = partial(_in, dimension)
-    parts = {name: f"kris.{dimension}.{name}" for name in _metrics(dimension)}
+    how: Aggregation = Composite(_mean, _ids(dimension))
+    if {"pooled_metrics", "missing_skipped"} <= on:
+        # While every item has all of its metrics, values and metrics weigh the same.
+        how = InstanceWeighted(tuple(_ids(dimension).values()), present=True)
+    group = _words(dimension)
     return (
         *(
             Column(
@@ -52,33 +61,60 @@ def _of_dimension(dimension: str) -> tuple[Column, ...]:
                 Mean(f"kris.{name}", where, affine=TO_PERCENT),
                 True,
                 _SOURCE,
-                _words(dimension),
+                group,
             )
-            for name, column in parts.items()
+            for name, column in _ids(dimension).items()
         ),
-        Column(
-            f"kris.{dimension}", "Avg", Composite(_mean, parts), True, _SOURCE, _words(dimension)
-        ),
+        Column(f"kris.{dimension}", "Avg", how, True, _SOURCE, group),
     )
 
 
-def _average(name: str, dimensions: tuple[str, ...]) -> Column:
-    """Over reasoning dimensions, each weighted by its items and not by its metrics."""
-    how = InstanceWeighted(
-        tuple(f"kris.{dimension}" for dimension in dimensions),
-        by=tuple(f"kris.{dimension}.visual_consistency" for dimension in dimensions),
-    )
+def _average(name: str, dimensions: tuple[str, ...], on: frozenset[str]) -> Column:
+    """Over reasoning dimensions, each weighted by its items; pooled by its metrics' values."""
+    present = "missing_skipped" in on
+    if "pooled_metrics" in on:
+        of = tuple(c for d in dimensions for c in _ids(d).values())
+        how = InstanceWeighted(of, present=present)
+    else:
+        how = InstanceWeighted(
+            tuple(f"kris.{dimension}" for dimension in dimensions),
+            by=tuple(f"kris.{dimension}.visual_consistency" for dimension in dimensions),
+            present=present,
+        )
     return Column(f"kris.{name}", "Average", how, True, _SOURCE, _words(name))
 
 
-COLUMNS: tuple[Column, ...] = (
-    *(
+def _is(task: str, item: Item) -> bool:
+    return item.task == task
+
+
+BY_TASK: tuple[Column, ...] = tuple(
+    Column(
+        f"kris.task.{task}",
+        _words(task),
+        Mean("kris.average", partial(_is, task), affine=TO_PERCENT),
+        True,
+        "KRIS-Bench, figure 4",
+        "By task",
+    )
+    for task in REASONING_DIMENSIONS
+)
+"""The mean of each of the 22 tasks, over all metrics of an edit."""
+
+
+def columns(on: frozenset[str]) -> tuple[Column, ...]:
+    """The paper's table, then `BY_TASK`.
+
+    Args:
+        on: Switches (`official.SWITCHES`).
+    """
+    every = tuple(d for dimensions in TAXONOMY.values() for d in dimensions)
+    table = (
         column
         for name, dimensions in TAXONOMY.items()
         for column in (
-            *(one for dimension in dimensions for one in _of_dimension(dimension)),
-            _average(name, tuple(dimensions)),
+            *(one for dimension in dimensions for one in _of_dimension(dimension, on)),
+            _average(name, tuple(dimensions), on),
         )
-    ),
-    _average("overall", tuple(d for dimensions in TAXONOMY.values() for d in dimensions)),
-)
+    )
+    return (*table, _average("overall", every, on), *BY_TASK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -179,6 +180,21 @@ class KrisData:
             )
         if not self._read.items:
             raise InputError(show_path(self.path), "no items")
+
+    def notes(self) -> tuple[str, ...]:
+        """Folders whose number of items is not that of the release; there are later revisions."""
+        there = Counter(one.folder for one in self._read.items)
+        notes = [
+            f"{folder}: {there[folder]:,} items, {released:,} were released"
+            for folder, released in FOLDERS.items()
+            if there[folder] and there[folder] != released
+        ]
+        if absent := [folder for folder in FOLDERS if not there[folder]]:
+            notes.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
+        if notes:
+            released = sum(FOLDERS.values())
+            notes.append(f"{len(self._read.items):,} items in all, {released:,} were released")
+        return tuple(notes)
 
     def shape(self, ref: ItemRef) -> tuple[int, bool, bool]:
         """How many sources, and whether there are a ground truth and an explanation."""

@@ -1,51 +1,82 @@
-"""The four metrics of KRIS-Bench (section 3.4), by the protocol of the paper."""
+"""The four metrics of KRIS-Bench (section 3.4), by the paper and as released."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 from ...dimension import Derived, Dimension, Reading, derived
-from ...fusion import gated
+from ...fusion import Values, gated
 from ...item import Item
 from ...scorers.generalist import JUDGE, Rubric
-from .taxonomy import TEMPORAL_TASKS, TESTS_KNOWLEDGE, reasoning_dimension
+from ...scorers.original import ReleasedRubric
+from .official import PROMPTS, SEVERAL, THEIRS, readers
+from .taxonomy import (
+    KNOWLEDGE_TASKS,
+    MULTI_ELEMENT,
+    TEMPORAL_TASKS,
+    TESTS_KNOWLEDGE,
+    reasoning_dimension,
+)
 
 LOW, HIGH = 1.0, 5.0
 
-CONSISTENCY = Rubric(
-    JUDGE,
+# By metric: the prompt of tasks that have none of their own, and those of the others.
+CONSISTENCY = (
     "kris/consistency",
-    by_task=(
-        *((task, "kris/consistency_temporal") for task in TEMPORAL_TASKS),
-        ("multi-element_composition", "kris/consistency_multi_element"),
-    ),
+    {
+        **dict.fromkeys(TEMPORAL_TASKS, "kris/consistency_temporal"),
+        MULTI_ELEMENT: "kris/consistency_multi_element",
+    },
 )
-QUALITY = Rubric(JUDGE, "kris/quality")
+QUALITY: tuple[str, Mapping[str, str]] = ("kris/quality", {})
 # Where knowledge is judged, one call gives both scores: apart, they contradict each other
 # (appendix F).
-INSTRUCTION = Rubric(
-    JUDGE,
+INSTRUCTION = (
     "kris/instruction",
-    by_task=(
-        ("anomaly_correction", "kris/instruction_anomaly"),
-        ("viewpoint_change", "kris/instruction_viewpoint"),
-        *((task, "kris/instruction_temporal") for task in TEMPORAL_TASKS),
-        ("multi-element_composition", "kris/instruction_multi_element"),
-        *(
-            (task, "kris/instruction_and_knowledge")
-            for task in (
-                "humanities",
-                "practical_knowledge",
-                "biology",
-                "chemistry",
-                "geography",
-                "mathematics",
-                "medicine",
-                "physics",
-                "abstract_reasoning",
-                "rule-based_reasoning",
-            )
-        ),
-    ),
+    {
+        "anomaly_correction": "kris/instruction_anomaly",
+        "viewpoint_change": "kris/instruction_viewpoint",
+        **dict.fromkeys(TEMPORAL_TASKS, "kris/instruction_temporal"),
+        MULTI_ELEMENT: "kris/instruction_multi_element",
+        **dict.fromkeys(KNOWLEDGE_TASKS, "kris/instruction_and_knowledge"),
+    },
 )
+
+
+def _consistency(on: frozenset[str]) -> Rubric:
+    return _rubric(on, *CONSISTENCY, readers("consistency_score"))
+
+
+def _quality(on: frozenset[str]) -> Rubric:
+    prompt, tasks = QUALITY
+    if "original_prompts" in on:  # the same words, the image under another label
+        tasks = dict.fromkeys(SEVERAL, "kris/quality_alone")
+    return _rubric(on - {"empty_instruction"}, prompt, tasks, readers("quality_score"))
+
+
+def _instruction(on: frozenset[str]) -> Rubric:
+    prompt, tasks = INSTRUCTION
+    if "anomaly_by_common_prompt" in on:
+        tasks = {task: name for task, name in tasks.items() if task != "anomaly_correction"}
+    return _rubric(on, prompt, tasks, readers("instruction_score", joint=True))
+
+
+def _rubric(on: frozenset[str], prompt: str, tasks: Mapping[str, str], read_by: Any) -> Rubric:
+    """A metric's rubric: the paper's own where no switch changes it, whatever the protocol."""
+    changes: dict[str, Any] = {}
+    if "original_prompts" in on:
+        prompt, tasks = THEIRS[prompt], {task: THEIRS[name] for task, name in tasks.items()}
+        changes["originals"] = PROMPTS
+    if "first_digit" in on:
+        changes["readers"] = read_by
+    if "empty_instruction" in on:
+        changes["untold"] = True
+    if "temporal_jpeg" in on:
+        changes["jpeg"] = TEMPORAL_TASKS
+    how = ReleasedRubric if changes else Rubric
+    return how(JUDGE, prompt, by_task=tuple(tasks.items()), **changes)
 
 
 def _of_kris(item: Item) -> str | None:
@@ -73,33 +104,55 @@ def _dimension(name: str, asks: str, how: Reading | Derived, source: str) -> Dim
     )
 
 
-DIMENSIONS: tuple[Dimension, ...] = (
-    _dimension(
-        "visual_consistency",
-        "Is everything kept that the instruction does not touch?",
-        Reading(CONSISTENCY, "consistency_score"),
-        "figures 28, 33 and 34",
-    ),
-    _dimension(
-        "visual_quality",
-        "Is the edited image, seen alone, natural and free of artefacts?",
-        Reading(QUALITY, "quality_score"),
-        "figure 29",
-    ),
-    _dimension(
-        "instruction_following",
-        "Is the instruction carried out?",
-        Reading(INSTRUCTION, "instruction_score"),
-        "figures 30, 31 and 33 to 36",
-    ),
-    _dimension(
-        "knowledge_plausibility",
-        "Does the result agree with what is known of the world?",
-        derived(
-            gated("knowledge_score", by="kris.instruction_following", above=2.0, otherwise=LOW),
-            "kris.instruction_following",
-            of={"knowledge_score": Reading(INSTRUCTION, "knowledge_score")},
+def _mean(values: Values) -> float:
+    return math.fsum(values.values()) / len(values)
+
+
+def _plausibility(on: frozenset[str], judged: Reading) -> Reading | Derived:
+    if "knowledge_ungated" in on:
+        return judged
+    instruction = "kris.instruction_following"
+    gate = gated("knowledge_score", by=instruction, above=2.0, otherwise=LOW)
+    return derived(gate, instruction, of={"knowledge_score": judged})
+
+
+def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
+    """The metrics, then their average; nothing is loaded.
+
+    Args:
+        on: Switches (`official.SWITCHES`).
+    """
+    instruction = _instruction(on)
+    metrics = (
+        _dimension(
+            "visual_consistency",
+            "Is everything kept that the instruction does not touch?",
+            Reading(_consistency(on), "consistency_score"),
+            "figures 28, 33 and 34",
         ),
-        "figure 32",
-    ),
-)
+        _dimension(
+            "visual_quality",
+            "Is the edited image, seen alone, natural and free of artefacts?",
+            Reading(_quality(on), "quality_score"),
+            "figure 29",
+        ),
+        _dimension(
+            "instruction_following",
+            "Is the instruction carried out?",
+            Reading(instruction, "instruction_score"),
+            "figures 30, 31 and 33 to 36",
+        ),
+        _dimension(
+            "knowledge_plausibility",
+            "Does the result agree with what is known of the world?",
+            _plausibility(on, Reading(instruction, "knowledge_score")),
+            "figure 32",
+        ),
+    )
+    average = _dimension(
+        "average",
+        "How good is the edit, all its metrics taken together?",
+        derived(_mean, *(one.id for one in metrics)),
+        "figure 3",
+    )
+    return (*metrics, average)

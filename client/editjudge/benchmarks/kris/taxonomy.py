@@ -41,6 +41,14 @@ TAXONOMY: Mapping[str, Mapping[str, Mapping[str, int]]] = {
 TESTS_KNOWLEDGE = ("social_science", "natural_science", "logical_reasoning")
 """The reasoning dimensions whose edits must agree with what is known (section 3.4)."""
 
+KNOWLEDGE_TASKS = tuple(
+    folder
+    for dimensions in TAXONOMY.values()
+    for dimension, folders in dimensions.items()
+    if dimension in TESTS_KNOWLEDGE
+    for folder in folders
+)
+MULTI_ELEMENT = "multi-element_composition"
 TEMPORAL = "temporal_prediction"
 FRAMES = 4
 # The folder is three tasks, by the frame that is to be predicted.

@@ -19,7 +19,7 @@ from editjudge.benchmarks.kris.taxonomy import (
 )
 from editjudge.errors import InputError
 
-from .made import flat, picture, released
+from .made import flat, picture, record, released
 
 
 def amended(path: Path, folder: str, number: str, **fields: Any) -> None:
@@ -142,6 +142,36 @@ def test_what_is_no_annotation_at_all(tmp_path: Path, text: str) -> None:
     (path / "biology" / "annotation.json").write_text(text)
     with pytest.raises(InputError, match="annotation.json"):
         list(KrisData(path).checked())
+
+
+def test_other_counts_than_the_release_are_noted(tmp_path: Path) -> None:
+    some = {name.replace("-", "__"): count for name, count in FOLDERS.items() if count == 50}
+    few = KrisData(released(tmp_path / "a", **{**some, "medicine": 49, "mathematics": 51}))
+    others = [name for name, count in FOLDERS.items() if count != 50]
+    assert few.notes() == (
+        "mathematics: 51 items, 50 were released",
+        "medicine: 49 items, 50 were released",
+        f"no items of 11 folders: {', '.join(others)}",
+        "450 items in all, 1,267 were released",
+    )
+    listed = KrisData(flat(tmp_path / "a"))
+    assert listed.notes() == few.notes()
+    assert sum(1 for _ in listed.checked()) == 450
+
+
+def test_the_release_has_no_notes(tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text(
+        json.dumps(
+            [
+                {"id": n, "type": folder, **record(folder, str(n))}
+                for folder, count in FOLDERS.items()
+                for n in range(1, count + 1)
+            ]
+        )
+    )
+    data = KrisData(tmp_path / "list.json")
+    assert data.notes() == ()
+    assert sum(1 for _ in data.items()) == 1267
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.benchmarks.kris.columns import COLUMNS, METRICS
+from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
 from editjudge.benchmarks.kris.dataset import KrisData
-from editjudge.benchmarks.kris.dimensions import DIMENSIONS, INSTRUCTION
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
 from editjudge.benchmarks.registry import benchmark, dimensions, select
 from editjudge.column import Cell, Row, tabulate
+from editjudge.dimension import Derived
 from editjudge.errors import ConfigError
 from editjudge.images import load_image
 from editjudge.item import Edit, Item
-from editjudge.run.judge import judge
+from editjudge.run.judge import derive, judge
 from editjudge.scorers.generalist import Rubric
 from editjudge.verdict import (
     Failed,
@@ -39,7 +39,10 @@ from ...test_generalist_scorers import Panel
 from .made import released
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
-IDS = [d.id for d in DIMENSIONS]
+RULES = benchmark("kris").rules()
+DIMENSIONS, COLUMNS = RULES.dimensions, RULES.columns
+IDS = [f"kris.{name}" for name in METRICS]
+AVERAGE = "kris.average"
 KNOWLEDGE = "kris.knowledge_plausibility"
 
 
@@ -74,6 +77,7 @@ async def test_every_task_takes_three_calls(items: Mapping[str, Item]) -> None:
         assert len(texts) == 3
         got = values(outcomes)
         assert got[:3] == [4, 4, 4]
+        assert getattr(outcomes[AVERAGE], "value", None) == 4
         if got[3] is not None:
             with_knowledge.add(folder)
         else:
@@ -93,6 +97,7 @@ async def test_what_is_not_followed_is_not_plausible(
     said = {"instruction_score": followed, "knowledge_score": known}
     outcomes, _ = await judged(items["biology"], lambda prompt: reply(prompt, **said))
     assert values(outcomes) == [4, 4, followed, expected]
+    assert outcomes[AVERAGE].value == (4 + 4 + followed + expected) / 4  # type: ignore[union-attr]
     parts = outcomes[KNOWLEDGE].evidence["parts"]  # type: ignore[union-attr]
     assert parts == {"kris.instruction_following": followed, "knowledge_score": known}
 
@@ -103,7 +108,7 @@ async def test_an_unparsable_reply_is_no_number(items: Mapping[str, Item]) -> No
 
     outcomes, _ = await judged(items["physics"], partly)
     assert values(outcomes) == [4, 4, None, None]
-    for name in IDS[2:]:
+    for name in (*IDS[2:], AVERAGE):
         assert isinstance(outcomes[name], Unscored)
     outcomes, _ = await judged(items["physics"], lambda prompt: reply(prompt, knowledge_score=6))
     assert values(outcomes) == [4, 4, None, None]
@@ -133,7 +138,7 @@ def test_prompts_by_task(items: Mapping[str, Item], folder: str) -> None:
     names = [s.prompt_of(items[folder]) for s in scorers if isinstance(s, Rubric)]
     consistency, instruction = PROMPTS[folder]
     assert names == [f"kris/{consistency}", "kris/quality", f"kris/{instruction}"]
-    assert INSTRUCTION.asks(items[folder]) == {f"kris/{instruction}": 1}
+    assert scorers[-1].asks(items[folder]) == {f"kris/{instruction}": 1}  # type: ignore[attr-defined]
 
 
 async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
@@ -177,23 +182,22 @@ def test_signatures_name_every_prompt() -> None:
     signature = str(DIMENSIONS[2].signature({}))
     for name in ("instruction", "instruction_and_knowledge", "instruction_viewpoint"):
         assert f"kris/{name}(own,sha256:" in signature
-    assert "protocol:kris.paper.1" in signature
+    assert "protocol:kris.1|" in signature, "a reading is the same by every protocol that reads so"
+    assert "protocol:kris.paper.1|" in str(DIMENSIONS[3].signature({}))
     assert "by_task" not in str(dimensions()["core.instruction_following"].signature({}))
 
 
-def test_only_the_papers_protocol_is_there() -> None:
+def test_the_papers_protocol_is_the_usual_one() -> None:
     kris = benchmark("kris")
-    kris.check_protocol(None)
-    kris.check_protocol("paper")
-    with pytest.raises(ConfigError, match="'official' of kris is not there yet"):
-        kris.check_protocol("official")
-    with pytest.raises(ConfigError, match="no protocol 'x'"):
-        kris.check_protocol("x")
+    assert kris.rules().protocol == kris.rules("paper").protocol == "kris.paper.1"
+    assert kris.rules("official").protocol == "kris.official.1"
+    with pytest.raises(ConfigError, match=r"no protocol 'x'.*paper, official"):
+        kris.rules("x")
     with pytest.raises(ConfigError, match="leave --protocol out"):
-        benchmark("core").check_protocol("paper")
-    assert select([], kris) == DIMENSIONS
-    assert not {d.id for d in select([], benchmark("core"))} & set(IDS)
-    with pytest.raises(ConfigError, match="there is core, kris"):
+        benchmark("core").rules("paper")
+    assert [d.id for d in select([], RULES)] == [*IDS, AVERAGE]
+    assert not {d.id for d in select([], benchmark("core").rules())} & set(IDS)
+    with pytest.raises(ConfigError, match=r"there is core, .*kris"):
         benchmark("krs")
 
 
@@ -231,14 +235,21 @@ def row_of(item: Item, printed: Mapping[str, str]) -> Row:
         outcomes[f"kris.{name}"] = (
             Scored(value=float(value) / 25 + 1) if value else NotApplicable(reason="no")
         )
-    return Row(item, "m", outcomes)
+    return Row(item, "m", outcomes | {AVERAGE: average(outcomes)})
+
+
+def average(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """Of an edit's metrics, as the dimension has it."""
+    (dimension,) = (d for d in DIMENSIONS if d.id == AVERAGE)
+    assert isinstance(dimension.how, Derived)
+    return derive(dimension.how, {name: outcomes[name] for name in dimension.parts})
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> None:
     printed = {column(row): row[model] for row in PRINTED}
     cells = tabulate(COLUMNS, [row_of(item, printed) for item in release])["m"]
-    assert {c.id for c in COLUMNS} == set(printed)
+    assert {c.id for c in COLUMNS} - {c.id for c in BY_TASK} == set(printed)
     wrong = {
         name: value
         for name, value in printed.items()
@@ -251,6 +262,11 @@ def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> No
     assert cells["kris.natural_science.knowledge_plausibility"].asked == 393
     assert cells["kris.natural_science"].asked == 4 * 393
     assert cells["kris.overall"].coverage == 1
+    # All edits of a reasoning dimension have its means here, so its tasks have its average.
+    for task, dimension in REASONING_DIMENSIONS.items():
+        of_task = cells[f"kris.task.{task}"]
+        assert of_task.value == pytest.approx(cells[f"kris.{dimension}"].value, abs=1e-9)
+        assert of_task.asked == sum(item.task == task for item in release)
 
 
 def test_a_failure_is_never_a_number(release: list[Item]) -> None:
@@ -265,7 +281,7 @@ def test_a_failure_is_never_a_number(release: list[Item]) -> None:
     def row(item: Item, outcome: Outcome) -> Row:
         knows: Outcome = NotApplicable(reason="no") if item.task == "count_change" else outcome
         outcomes = dict.fromkeys(IDS[:3], outcome) | {KNOWLEDGE: knows}
-        return Row(item, "m", outcomes)
+        return Row(item, "m", outcomes | {AVERAGE: average(outcomes)})
 
     rows = [
         row(item, instead[n] if n < len(instead) else Scored(value=3))
@@ -277,6 +293,8 @@ def test_a_failure_is_never_a_number(release: list[Item]) -> None:
     assert followed.counts == {
         "scored": 46, "unscored": 1, "failed": 1, "missing_output": 1, "pending": 1,
     }  # fmt: skip
+    assert cells["kris.task.count_change"].counts == followed.counts
+    assert cells["kris.task.biology"].coverage == 1
     nothing = tabulate(COLUMNS, [row(item, instead[0]) for item in some])["m"]
     for name in ("attribute_perception", "factual_knowledge", "natural_science", "overall"):
         assert nothing[f"kris.{name}"].value is None

@@ -1,0 +1,123 @@
+"""Scores as the scripts released with KRIS-Bench find them in a reply."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from .contract import OutputContract, shown
+
+_FLAGS = re.IGNORECASE | re.DOTALL
+_ANYWHERE = {
+    "n/5": re.compile(r"([1-5])\s*/\s*5", _FLAGS),
+    "n out of 5": re.compile(r"([1-5])\s+out\s+of\s+5", _FLAGS),
+    "first digit": re.compile(r"\b([1-5])\b", _FLAGS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundScores:
+    """What was found in a reply.
+
+    Attributes:
+        scores: By key; those that were found, each on the scale.
+        how: By key, which step found it: `json`, `prefix`, `n/5`, `n out of 5`, `first digit`.
+        without: Why there is no score, by key.
+    """
+
+    scores: dict[str, float]
+    how: dict[str, str]
+    without: dict[str, str]
+
+
+@dataclass(frozen=True)
+class FirstDigit(OutputContract[FoundScores]):
+    """The released way to read scores, defects included; for protocols that follow it.
+
+    The first `{…}` without inner braces that holds the first key is read as JSON, its values
+    through `int()`, so that 4.9 becomes 4. Where it is none, each key is looked for as text, then
+    `n/5`, then `n out of 5`, then the first standalone digit from 1 to 5 anywhere: the number of
+    a list may become the score. No reply is refused, so none is asked for again; what has no score
+    says why, key by key.
+
+    One thing is not followed: a number in JSON that is not on the scale, which the released code
+    takes as it is, is no score here.
+
+    Source: KRIS-Bench, `metrics_common.py` and the four other `metrics_*.py`.
+
+    Attributes:
+        keys: Of the scores; the first one tells the JSON object.
+        colon: After a key in text: `required`, or `optional`; None where keys are not looked for
+            in text.
+        anywhere: Whether `n/5` and what follows are looked for.
+        null_ends: Whether `null` in the JSON object means that there is no score; otherwise it
+            is looked for in the text.
+        low: The lowest score.
+        high: The highest score.
+    """
+
+    name: ClassVar[str] = "first_digit"
+
+    keys: tuple[str, ...]
+    colon: Literal["required", "optional"] | None = None
+    anywhere: bool = True
+    null_ends: bool = False
+    low: int = 1
+    high: int = 5
+
+    @property
+    def instruction(self) -> str:
+        """None: it reads what other words ask for."""
+        return ""
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """None: the released code constrains no reply."""
+        return None
+
+    def parse(self, reply: str, *, cut: bool = False) -> FoundScores:
+        """Read what can be read; nothing is raised."""
+        told = self._in_json(reply)
+        found = FoundScores({}, {}, {})
+        for key in self.keys:
+            value, how = self._of(key, told, reply)
+            if value is None:
+                found.without[key] = f"the released reader finds no {key}"
+            elif not self.low <= value <= self.high:
+                found.without[key] = (
+                    f"the released reader takes {shown(value)} for {key}, which is not on the"
+                    f" scale of {self.low} to {self.high}"
+                )
+            else:
+                found.scores[key], found.how[key] = float(value), how
+        return found
+
+    def _of(
+        self, key: str, told: Mapping[str, int | None] | None, reply: str
+    ) -> tuple[int | None, str]:
+        if told is not None and (told[key] is not None or self.null_ends):
+            return told[key], "json"
+        patterns = {"prefix": self._prefix(key)} if self.colon else {}
+        for how, pattern in (patterns | (_ANYWHERE if self.anywhere else {})).items():
+            if match := pattern.search(reply):
+                return int(match[1]), how
+        return None, ""
+
+    def _in_json(self, reply: str) -> dict[str, int | None] | None:
+        found = re.search(r"\{[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*\}", reply)
+        if found is None:
+            return None
+        try:
+            given = json.loads(found[0])
+            values = {key: given.get(key) for key in self.keys}
+            return {key: None if value is None else int(value) for key, value in values.items()}
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            return None
+
+    def _prefix(self, key: str) -> re.Pattern[str]:
+        colon = r"[:\uff1a]" if self.colon == "required" else r"[:\uff1a]?"
+        stem = re.escape(key.removesuffix("_score"))
+        return re.compile(rf"{stem}[_\s]*score\s*{colon}\s*([1-5])", _FLAGS)

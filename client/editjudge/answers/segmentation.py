@@ -1,0 +1,149 @@
+"""Commands to a segmenter that a judge writes: what to outline, and in which source image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from .contract import OutputContract, Unparsable, shown
+from .found import fields, match
+from .lenient import Members, Value
+
+LONGEST = 120
+"""Of a command, in characters: it names one thing."""
+_PHRASE = rf'^[^"\\\x00-\x1f]{{1,{LONGEST}}}$'
+# How the paper has a command begin. Segmenters put such words around the phrase themselves.
+_SPOKEN = re.compile(r"^(?:please\s+)?segment\s+", re.IGNORECASE)
+
+
+class Command(NamedTuple):
+    """One thing to outline.
+
+    Attributes:
+        phrase: What it is, as a noun phrase.
+        source_index: The source image that it comes from, from 0.
+    """
+
+    phrase: str
+    source_index: int
+
+
+@dataclass(frozen=True)
+class Commands(OutputContract[tuple[Command, ...]]):
+    """Things to outline, each named by a noun phrase.
+
+    Every command counts, so one that cannot be used makes the whole reply unparsable; one that
+    is given twice (case and spaces apart) counts once. `Please segment` before a phrase is
+    left out.
+
+    Source: I2I-Bench, appendix F: one command for the edited region, a list of them for the
+    subjects of one source image, objects with `source_index` (from 0) for those of several.
+    An empty list says that there is nothing to compare.
+
+    Attributes:
+        low: The fewest; 0 where an empty list is an answer.
+        high: The most; a reply that lists more is refused as a whole.
+        indexed: Whether each command says which source image it is about.
+        sources: How many source images there are, where that is known: a further one in a
+            reply is a mistake. The commands of one source image need no index.
+    """
+
+    name: ClassVar[str] = "commands"
+    key: ClassVar[str] = "commands"
+
+    low: int = 1
+    high: int = 6
+    indexed: bool = False
+    sources: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high or self.high < 1:
+            raise ValueError(f"from {self.low} to {self.high} is no count of commands")
+        if self.sources is not None and self.sources < 1:
+            raise ValueError("an edit has a source image")
+
+    @property
+    def instruction(self) -> str:
+        """The key, the count and what makes a command."""
+        what = "object" if self.indexed else "text"
+        count = f"exactly one {what}" if self.high == 1 else f"at most {self.high} {what}s"
+        index = (
+            'Each has the keys "source_index" and "phrase". "source_index" is a number that counts '
+            'the source images from 0: "Source image 1" is 0, "Source image 2" is 1. "phrase" is '
+            if self.indexed
+            else "Each is "
+        )
+        return (
+            f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a '
+            f"list of {count}. {index}a noun phrase in English that names one thing or region, no "
+            'longer than it takes to tell it from others, such as "the woman\'s face", and at most '
+            f"{LONGEST} characters. No two are the same."
+            + ("" if self.low else " Where there is nothing to name, the list is empty.")
+        )
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """A list of phrases, or of objects; that they differ is checked on reading."""
+        phrase = {"type": "string", "pattern": _PHRASE}
+        index: dict[str, Any] = {"type": "integer", "minimum": 0}
+        if self.sources is not None:
+            index["maximum"] = self.sources - 1
+        entry: dict[str, Any] = {
+            "type": "object",
+            "properties": {"source_index": index, "phrase": phrase},
+            "required": ["source_index", "phrase"],
+            "additionalProperties": False,
+        }
+        items = {
+            "type": "array",
+            "items": entry if self.indexed else phrase,
+            "minItems": self.low,
+            "maxItems": self.high,
+        }
+        return {
+            "type": "object",
+            "properties": {self.key: items},
+            "required": [self.key],
+            "additionalProperties": False,
+        }
+
+    def parse(self, reply: str, *, cut: bool = False) -> tuple[Command, ...]:
+        """Read the commands, in order; see `OutputContract.parse`."""
+        listed = fields(reply, (self.key,), cut=cut)[self.key]
+        if not isinstance(listed, list):
+            raise Unparsable(f'"{self.key}" is not a list')
+        if len(listed) > self.high:
+            # Which of them to leave out would be our choice, and the score depends on it.
+            raise Unparsable(f'"{self.key}" has {len(listed)} entries, more than {self.high}')
+        kept: dict[tuple[str, int], Command] = {}
+        for value in listed:
+            command = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
+            same = " ".join(command.phrase.casefold().split())
+            kept.setdefault((same, command.source_index), command)
+        if len(kept) < self.low:
+            raise Unparsable(f"{len(kept)} different commands, {self.low} are due")
+        return tuple(kept.values())
+
+    def _indexed(self, value: Value) -> Command:
+        if not isinstance(value, Members):
+            raise Unparsable("a command is not an object")
+        found = match(value, ("source_index", "phrase"))
+        index = found["source_index"]
+        # bool first: to Python, true is the number 1.
+        if isinstance(index, bool) or not isinstance(index, float) or not index.is_integer():
+            raise Unparsable('a "source_index" is not a whole number')
+        if index < 0 or (self.sources is not None and index >= self.sources):
+            images = f"0 to {self.sources - 1}" if self.sources else "0 and more"
+            raise Unparsable(f'"source_index" is {index:g}, there is {images}')
+        return Command(_phrase(found["phrase"]), int(index))
+
+
+def _phrase(value: Value) -> str:
+    if not isinstance(value, str):
+        raise Unparsable("a command is not text")
+    text = _SPOKEN.sub("", " ".join(value.split())).strip(" .")
+    if not any(map(str.isalnum, text)) or len(text) > LONGEST:
+        raise Unparsable(f"{shown(value)} does not name a thing in 1 to {LONGEST} characters")
+    return text

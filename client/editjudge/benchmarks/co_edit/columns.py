@@ -1,0 +1,68 @@
+"""Tables 1 and 7 of the paper, the 11 metrics, and table 13 for in-context edits.
+
+Co-EditEval is computed for each edit, and a column is the mean over edits. Groups stand as they
+are before the cap, as in table 1 (AnyEdit's identity of 7.27 beside a completeness of 2.25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ...column import Column, Mean
+from ...dimension import Dimension
+from ...item import Item
+from .dimensions import COMPLETENESS, GROUPS, IDENTITY, METRICS, QUALITY
+from .taxonomy import EDIT_TYPES, IN_CONTEXT, in_the_benchmark, is_of
+
+_OVERALL = "overall"
+# In the order of table 13; non-edited preservation does not apply there.
+_IN_CONTEXT = (_OVERALL, COMPLETENESS, QUALITY, IDENTITY)
+
+
+def make_columns(dimensions: Iterable[Dimension]) -> tuple[Column, ...]:
+    """The columns of the dimensions there are.
+
+    Args:
+        dimensions: What the switches leave.
+    """
+    there = {one.id for one in dimensions}
+    return tuple(
+        column
+        for column in (*_table_1(), *_metrics(), *_table_7(), *_table_13())
+        if column.dimensions[0] in there
+    )
+
+
+def _table_1() -> Iterable[Column]:
+    for name in (*GROUPS, _OVERALL):
+        yield _column(name, name, _short(name), in_the_benchmark, "table 1", "Co-EditEval")
+
+
+def _metrics() -> Iterable[Column]:
+    for name, metric in METRICS.items():
+        group = GROUPS[metric.group].title
+        yield _column(name, name, metric.short, in_the_benchmark, "section 3.2", group)
+
+
+def _table_7() -> Iterable[Column]:
+    for name, title in EDIT_TYPES.items():
+        where = partial(is_of, name)
+        yield _column(f"{name}.{_OVERALL}", _OVERALL, title, where, "table 7", "Overall by Type")
+
+
+def _table_13() -> Iterable[Column]:
+    where = partial(is_of, IN_CONTEXT)
+    for name in _IN_CONTEXT:
+        yield _column(f"{IN_CONTEXT}.{name}", name, _short(name), where, "table 13", "In-Context")
+
+
+def _column(
+    name: str, of: str, title: str, where: Callable[[Item], bool], source: str, group: str
+) -> Column:
+    how = Mean(f"co_edit.{of}", where)
+    return Column(f"co_edit.{name}", title, how, True, f"Co-EditBench, {source}", group)
+
+
+def _short(name: str) -> str:
+    return GROUPS[name].short if name in GROUPS else "O"

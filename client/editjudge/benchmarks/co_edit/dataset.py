@@ -1,0 +1,71 @@
+"""Items of Co-EditBench: no data is released, so they come as `items.jsonl`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, model_validator
+
+from ..items import ItemsFile, Line
+from .taxonomy import ABOUT_A_SUBJECT, IN_CONTEXT, LOCAL, SUBJECT_REGION, TYPES
+
+
+def _edit_type(text: str) -> str:
+    if text not in TYPES:
+        near = get_close_matches(text.lower().replace(" ", "_"), TYPES, n=1)
+        mend = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(TYPES)}"
+        raise ValueError(f"{text!r} is no type of edit; {mend}")
+    return text
+
+
+class CoEditLine(Line):
+    """One line of `items.jsonl`.
+
+    The mask shows the object that the edit is about, as the paper's masks do (section 3.1):
+    `mask_shows` says whether that is what is edited, or what is kept.
+
+    Attributes:
+        type: One of the 16 types, or `in_context`.
+        subject: Whether what the mask shows, or without a mask the whole image, is a subject
+            that must stay who it is; by default so for `subject_customization` and
+            `portrait_editing`.
+    """
+
+    type: Annotated[str, AfterValidator(_edit_type)]
+    subject: bool | None = None
+
+    @model_validator(mode="after")
+    def _as_its_type_needs(self) -> CoEditLine:
+        count = len(self.images)
+        if self.task:
+            raise ValueError("task: the type of the edit is called `type` here")
+        if self.type in LOCAL and self.mask is None:
+            raise ValueError(f"mask: {self.type} changes a part of the image, say which")
+        if self.type != IN_CONTEXT and count > 1:
+            raise ValueError(f"sources: {self.type} has one source, not {count}")
+        if self.has_subject and count > 1:
+            raise ValueError(f"subject: identity is compared with one source, not {count}")
+        return self
+
+    @property
+    def has_subject(self) -> bool:
+        """Whether identity is judged."""
+        return self.type in ABOUT_A_SUBJECT if self.subject is None else self.subject
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """The usual ones; the type as task, and where the subject is."""
+        found = super().texts
+        extra = {k: v for k, v in found["extra"].items() if k != SUBJECT_REGION}
+        if self.has_subject:
+            shown = "inside" if self.mask_shows == "edited" else "outside"
+            extra[SUBJECT_REGION] = shown if self.mask else "whole"
+        return found | {"task": self.type, "extra": extra}
+
+
+class CoEditData(ItemsFile):
+    """Items of one's own, each with its type of edit."""
+
+    name = "co_edit"
+    line = CoEditLine

@@ -1,0 +1,365 @@
+"""The 11 metrics of Co-EditEval, their four groups and the overall score (section 3.3).
+
+Every score is on 0 to 10. What specialists measure is a dimension of its own, below its metric,
+so that it can be brought to 0 to 10 in another way without a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from ...dimension import Derived, Dimension, Reading, When, derived
+from ...errors import ConfigError
+from ...fusion import Values, capped, product, weighted_geometric_mean
+from ...item import Item, Need
+from ...scorers.generalist import JUDGE, Rubric
+from ...scorers.similarity import FeatureRule, Lpips, LpipsRule
+from .subject import SubjectSimilarity
+from .taxonomy import keeps_a_region, keeps_a_subject, of_co_edit
+
+SPECIALISTS, REASONING = "specialists", "reasoning"
+PLAIN, UNIFORM = "plain_questions", "uniform_weights"
+SHIFTED, POOLED = "shifted_cosines", "pooled_regions"
+
+SCALE = (0.0, 10.0)
+SOURCE = "Co-EditBench, section 3.3"
+COMPLETENESS, QUALITY = "edit_completeness", "image_quality"
+KEPT, IDENTITY = "non_edited_preservation", "identity_preservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One of the four core dimensions.
+
+    Attributes:
+        title: As section 3.2 calls it.
+        short: As table 1 does.
+        weight: In the overall score (appendix C.4).
+        when: Why it does not apply to an item, or None.
+        needs: Inputs without which it does not apply.
+    """
+
+    title: str
+    short: str
+    asks: str
+    weight: float
+    when: When = of_co_edit
+    needs: frozenset[Need] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One of the 11 sub-dimensions.
+
+    Attributes:
+        short: As appendix C.4 calls it.
+        weight: In its group (appendix C.4).
+        call: The reasoning call that it is read from; empty where a specialist measures it.
+    """
+
+    short: str
+    asks: str
+    group: str
+    weight: float
+    call: str = ""
+
+    @property
+    def part(self) -> str:
+        """The switch without which it is left out."""
+        return REASONING if self.call else SPECIALISTS
+
+
+GROUPS: Mapping[str, Group] = {
+    COMPLETENESS: Group(
+        "Editing Completeness",
+        "EC",
+        "Is the edit done, exactly, within measure and plausibly?",
+        0.5,
+    ),
+    QUALITY: Group("Image Quality", "IQ", "How good is the edited image to look at?", 0.2),
+    KEPT: Group(
+        "Non-Edited Preservation",
+        "NEP",
+        "Is everything outside the edited region as it was?",
+        0.1,
+        keeps_a_region,
+        frozenset({"source", "mask"}),
+    ),
+    IDENTITY: Group(
+        "Identity Preservation",
+        "IP",
+        "Is the subject still who it was?",
+        0.2,
+        keeps_a_subject,
+        frozenset({"source"}),
+    ),
+}
+_EDITING, _LOOKS = "editing", "quality"
+METRICS: Mapping[str, Metric] = {
+    "editing_accuracy": Metric(
+        "EA",
+        "Is what was asked for done, and exactly where it was asked for?",
+        COMPLETENESS,
+        1.0,
+        _EDITING,
+    ),
+    "over_editing": Metric(
+        "OE",
+        "Is the change kept within what was asked for? (10: nothing is overdone)",
+        COMPLETENESS,
+        0.2,
+        _EDITING,
+    ),
+    "editing_plausibility": Metric(
+        "EP",
+        "Does what was edited agree with physics, common sense and logic?",
+        COMPLETENESS,
+        0.4,
+        _EDITING,
+    ),
+    "visual_naturalness": Metric(
+        "VN", "Does the image look like one that was made in one piece?", QUALITY, 0.3, _LOOKS
+    ),
+    "detail_realism": Metric(
+        "DR", "Are textures and materials believable from close up?", QUALITY, 0.3, _LOOKS
+    ),
+    "visual_artifact": Metric(
+        "VA",
+        "Is the image free of defects that nobody asked for? (10: no artifact)",
+        QUALITY,
+        0.2,
+        _LOOKS,
+    ),
+    "color_lighting_fidelity": Metric(
+        "CLF", "Do colours, light and shadows belong together?", QUALITY, 0.2, _LOOKS
+    ),
+    "non_edited_semantic_preservation": Metric(
+        "NESP", "Does what was not to be edited still show the same?", KEPT, 0.4, _EDITING
+    ),
+    "non_edited_detail_preservation": Metric(
+        "NEDP", "Does what was not to be edited still look the same in detail?", KEPT, 0.6
+    ),
+    "semantic_identity_preservation": Metric(
+        "SIP", "Is the subject still the same one, by what it is?", IDENTITY, 1.0
+    ),
+    "visual_identity_preservation": Metric(
+        "VIP", "Is the subject still the same one, by how it looks?", IDENTITY, 1.0
+    ),
+}
+
+
+def clipped(values: Values) -> float:
+    """A cosine on 0 to 10: 10 max(0, cos). The paper gives no mapping."""
+    return 10 * max(0.0, *values.values())
+
+
+def shifted(values: Values) -> float:
+    """A cosine on 0 to 10: 10 (1 + cos) / 2, the other mapping (`shifted_cosines`)."""
+    (cosine,) = values.values()
+    return 5 * (1 + cosine)
+
+
+def inverted(values: Values) -> float:
+    """A distance on 0 to 10: 10 (1 - min(1, d)). The paper gives no mapping."""
+    return 10 * (1 - min(1.0, *values.values()))
+
+
+def make_dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
+    """All dimensions, parts before what is derived from them.
+
+    Args:
+        on: The switches that are on.
+
+    Raises:
+        ConfigError: no metric is left.
+    """
+    metrics = {name: metric for name, metric in METRICS.items() if metric.part in on}
+    groups = [name for name in GROUPS if any(m.group == name for m in metrics.values())]
+    if not groups:
+        raise ConfigError(
+            f"co_edit without {SPECIALISTS} and {REASONING} has no metric", "leave one of them on"
+        )
+    return (
+        *(_measured(on) if SPECIALISTS in on else ()),
+        *(_metric(name, on) for name in metrics),
+        *(_group(name, metrics, on) for name in groups),
+        *(_capped(name) for name in groups if _caps(groups) and name != COMPLETENESS),
+        _overall(groups, on),
+    )
+
+
+def _caps(groups: list[str]) -> bool:
+    """Whether there is a group that caps the others (equation 2)."""
+    return COMPLETENESS in groups
+
+
+def _measured(on: frozenset[str]) -> tuple[Dimension, ...]:
+    """What CLIP, DINO and LPIPS say of the masked images.
+
+    The paper does not say how a region is taken. Everything else black is the plainest reading
+    of a masked image; `pooled_regions` averages features or distances over the region instead.
+    """
+    features: FeatureRule = "pool" if POOLED in on else "zero"
+    distance: LpipsRule = "weight" if POOLED in on else "zero"
+    alike = partial(
+        _dimension,
+        asks="How much is the subject of the edit like that of the source?",
+        group=IDENTITY,
+        bounds=(-1.0, 1.0),
+        tolerance=1e-4,
+        variant=f"cosine.{features}",
+    )
+    return (
+        alike(
+            "clip.subject",
+            how=Reading(SubjectSimilarity("clip.vit_b_32", "source", features), "subject"),
+        ),
+        alike(
+            "dino.subject",
+            how=Reading(SubjectSimilarity("features.dinov2", "source", features), "subject"),
+        ),
+        _dimension(
+            "lpips.kept",
+            asks="How far apart are source and edit where nothing was to be edited?",
+            group=KEPT,
+            bounds=(0.0, 10.0),
+            higher_is_better=False,
+            tolerance=1e-4,
+            variant=f"lpips.{distance}",
+            how=Reading(Lpips("lpips.vgg", "source", distance), "outside"),
+        ),
+    )
+
+
+# What each metric of a specialist is made of.
+_MEASURED_BY = {
+    "semantic_identity_preservation": "clip.subject",
+    "visual_identity_preservation": "dino.subject",
+    "non_edited_detail_preservation": "lpips.kept",
+}
+
+
+def _metric(name: str, on: frozenset[str]) -> Dimension:
+    metric = METRICS[name]
+    make = partial(_dimension, name, asks=metric.asks, group=metric.group)
+    if metric.call:
+        prompt = f"co_edit/{metric.call}{'_plain' if PLAIN in on else ''}"
+        # The judge writes whole numbers: where it wavers, the next one.
+        return make(how=Reading(Rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
+    fn, variant = _mapping(metric.group, on)
+    how = derived(fn, _id(_MEASURED_BY[name]))
+    return make(how=how, variant=f"to10.{variant}", tolerance=1e-3)
+
+
+def _mapping(group: str, on: frozenset[str]) -> tuple[Callable[[Values], float], str]:
+    if group == KEPT:
+        return inverted, "inverted"
+    return (shifted, "shifted") if SHIFTED in on else (clipped, "clipped")
+
+
+def _group(name: str, metrics: Mapping[str, Metric], on: frozenset[str]) -> Dimension:
+    """Equation 1. As table 1 has it: before the cap."""
+    parts = {_id(m): one for m, one in metrics.items() if one.group == name}
+    return _composite(
+        name,
+        asks=GROUPS[name].asks,
+        group=name,
+        weights={part: one.weight for part, one in parts.items()},
+        judged=any(one.call for one in parts.values()),
+        on=on,
+    )
+
+
+def _capped(name: str) -> Dimension:
+    """Equation 2."""
+    return _dimension(
+        f"{name}.capped",
+        asks=f"{GROUPS[name].asks} (no better than the edit is complete)",
+        group=name,
+        how=derived(
+            capped(product, by=_id(COMPLETENESS)), _id(name), _id(COMPLETENESS), complete=True
+        ),
+        variant="capped",
+        tolerance=SCALE[1],
+    )
+
+
+def _overall(groups: list[str], on: frozenset[str]) -> Dimension:
+    """Equation 3."""
+
+    def as_part(name: str) -> str:
+        return _id(name if name == COMPLETENESS or not _caps(groups) else f"{name}.capped")
+
+    whens = tuple(GROUPS[name].when for name in groups)
+    return _composite(
+        "overall",
+        asks="How good is the edit as a whole?",
+        weights={as_part(name): GROUPS[name].weight for name in groups},
+        judged=REASONING in on,
+        on=on,
+        when=partial(_none_applies, whens),
+    )
+
+
+def _none_applies(whens: tuple[When, ...], item: Item) -> str | None:
+    reasons = [when(item) for when in whens]
+    return None if None in reasons else reasons[0]
+
+
+def _composite(
+    name: str,
+    *,
+    asks: str,
+    weights: Mapping[str, float],
+    judged: bool,
+    on: frozenset[str],
+    group: str = "",
+    when: When | None = None,
+) -> Dimension:
+    uniform = UNIFORM in on
+    if uniform:
+        weights = dict.fromkeys(weights, 1.0)
+    return _dimension(
+        name,
+        asks=asks,
+        group=group,
+        how=derived(weighted_geometric_mean(weights), *weights),
+        variant="geometric.uniform" if uniform else "geometric.survey",
+        # Near 0 a geometric mean is steep: a part that wavers there carries it along.
+        tolerance=SCALE[1] if judged else 1.0,
+        when=when,
+    )
+
+
+def _dimension(
+    name: str,
+    *,
+    asks: str,
+    how: Reading | Derived,
+    variant: str,
+    tolerance: float,
+    group: str = "",
+    bounds: tuple[float, float] = SCALE,
+    higher_is_better: bool = True,
+    when: When | None = None,
+) -> Dimension:
+    """A dimension that applies where its group does."""
+    of = GROUPS.get(group)
+    return Dimension(
+        id=_id(name),
+        asks=asks,
+        range=bounds,
+        higher_is_better=higher_is_better,
+        source=SOURCE,
+        how=how,
+        needs=of.needs if of else frozenset(),
+        when=when or (of.when if of else of_co_edit),
+        variant=variant,
+        tolerance=tolerance,
+    )
+
+
+def _id(name: str) -> str:
+    return f"co_edit.{name}"

@@ -1,0 +1,80 @@
+"""Types of edits, and where in the images their subject and their background are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...item import Item
+
+EDIT_TYPES: Mapping[str, str] = {
+    "background_editing": "Background Editing",
+    "local_color_editing": "Local Color Editing",
+    "mask_based_local_editing": "Mask-Based Local Editing",
+    "material_editing": "Material Editing",
+    "motion_editing": "Motion Editing",
+    "multi_object_editing": "Multi-Object Editing",
+    "perspective_editing": "Perspective Editing",
+    "portrait_editing": "Portrait Editing",
+    "style_editing": "Style Editing",
+    "subject_add": "Subject Add",
+    "subject_customization": "Subject Customization",
+    "subject_extract": "Subject Extract",
+    "subject_remove": "Subject Remove",
+    "subject_replace": "Subject Replace",
+    "text_editing": "Text Editing",
+    "tone_editing": "Tone Editing",
+}
+"""The 16 types with their titles (table 7)."""
+
+IN_CONTEXT = "in_context"
+"""An edit without a clear boundary, such as a subject put into a new scene (appendix E.2)."""
+
+TYPES = (*EDIT_TYPES, IN_CONTEXT)
+
+# The paper has masks for all local edits (section 3.1) and does not list which these are. Of
+# these three the whole image is what is edited.
+_GLOBAL = frozenset({"perspective_editing", "style_editing", "tone_editing"})
+LOCAL = frozenset(EDIT_TYPES) - _GLOBAL
+"""Types whose edits need a mask."""
+
+ABOUT_A_SUBJECT = frozenset({"subject_customization", "portrait_editing"})
+"""Types whose subject must stay who it is, unless the item says otherwise: those that the paper
+names (section 3.3 and table 3)."""
+
+SUBJECT_REGION = "subject_region"
+"""Key of `Item.extra`: `inside` or `outside` the mask, or `whole`; absent without a subject."""
+
+
+def of_co_edit(item: Item) -> str | None:
+    """Why an item is none of Co-EditBench, or None."""
+    return None if item.task in TYPES else "not a type of Co-EditBench"
+
+
+def in_the_benchmark(item: Item) -> bool:
+    """Whether an item is of the 16 types, so that it counts in table 1."""
+    return item.task in EDIT_TYPES
+
+
+def is_of(edit_type: str, item: Item) -> bool:
+    """Whether an item is of one type."""
+    return item.task == edit_type
+
+
+def keeps_a_region(item: Item) -> str | None:
+    """Why nothing of the source is to be kept as it is, or None (appendix E.2)."""
+    if item.task == IN_CONTEXT:
+        return "an in-context edit has no boundary, so no region is kept"
+    if item.mask is None:
+        return of_co_edit(item) or "needs a mask, without one the whole image is edited"
+    return of_co_edit(item) or _one_source(item)
+
+
+def keeps_a_subject(item: Item) -> str | None:
+    """Why no subject is to stay who it is, or None (appendix B.3)."""
+    if SUBJECT_REGION not in item.extra:
+        return of_co_edit(item) or "has no subject whose identity is to be kept"
+    return of_co_edit(item) or _one_source(item)
+
+
+def _one_source(item: Item) -> str | None:
+    return None if item.source else "needs exactly one source image"

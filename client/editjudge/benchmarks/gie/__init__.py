@@ -1,0 +1,40 @@
+"""GIE-Bench: grounded evaluation of text-guided image editing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...errors import ConfigError
+from ..benchmark import OFFICIAL, PAPER, Benchmark, Parts
+from ..dataset import Dataset
+from .columns import columns
+from .dataset import GieData
+from .dimensions import SWITCHES, dimensions
+from .own import OwnItems
+
+
+def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
+    """The released data, as it is or converted, or `items.jsonl` of one's own.
+
+    Raises:
+        ConfigError: there are roots for `items.jsonl`.
+        InputError: there is nothing to read.
+    """
+    if path.suffix != ".jsonl":
+        return GieData(path, roots)
+    if roots:
+        raise ConfigError("--root is for gie_bench.json, not for items.jsonl", "leave it out")
+    return OwnItems(path)
+
+
+BENCHMARK = Benchmark(
+    "gie",
+    "GIE-Bench",
+    data,
+    lambda on: Parts(dimensions(on), columns(on)),
+    table="tables 2 and 3",
+    switches=SWITCHES,
+    protocols={PAPER: frozenset(), OFFICIAL: frozenset(one.name for one in SWITCHES)},
+    remaps=True,
+)

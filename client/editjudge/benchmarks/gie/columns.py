@@ -1,0 +1,62 @@
+"""Tables 2 and 3 of the paper, and the preservation score of its figure 4."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...column import Aggregation, Column, Mean, Pooled
+from ...fusion import min_max
+from ...item import Item
+from .dimensions import UNCALIBRATED
+from .taxonomy import TITLES
+
+TO_PERCENT = (100.0, 0.0)
+CORRECTNESS, PRESERVATION = "Functional Correctness", "Preservation"
+_TABLE_2, _TABLE_3, _FIGURE_4 = (f"GIE-Bench, {one}" for one in ("table 2", "table 3", "figure 4"))
+
+
+def _is(edit_type: str, item: Item) -> bool:
+    return item.task == edit_type
+
+
+def _correct(name: str, title: str, how: Aggregation) -> Column:
+    return Column(f"gie.{name}", title, how, True, _TABLE_2, CORRECTNESS)
+
+
+def _kept(name: str, title: str, *, higher_is_better: bool = True) -> Column:
+    """A raw mean."""
+    how = Mean(f"gie.{name}")
+    return Column(f"gie.mean.{name}", title, how, higher_is_better, _TABLE_3, PRESERVATION)
+
+
+_ANSWERED = "gie.functional_correctness"
+TABLES: tuple[Column, ...] = (
+    *(
+        _correct(name, title, Mean(_ANSWERED, partial(_is, name), affine=TO_PERCENT))
+        for name, title in TITLES.items()
+    ),
+    _correct("overall", "Overall", Mean(_ANSWERED, affine=TO_PERCENT)),
+    _correct("reachable_maximum", "Reachable maximum", Mean("gie.reachable", affine=TO_PERCENT)),
+    _kept("ssim", "SSIM"),
+    _kept("clip", "CLIP"),
+    _kept("clip_whole", "Unmasked CLIP"),
+    _kept("psnr", "PSNR"),
+    _kept("mse", "MSE", higher_is_better=False),
+)
+CALIBRATED = Column(
+    "gie.preservation",
+    "MSE inverted, 0 to 1 over this run's models",
+    Pooled(partial(min_max, invert=True), "gie.mse"),
+    True,
+    _FIGURE_4,
+    PRESERVATION,
+)
+
+
+def columns(on: frozenset[str]) -> tuple[Column, ...]:
+    """The tables.
+
+    Args:
+        on: Names of the switches that are on.
+    """
+    return TABLES if UNCALIBRATED.name in on else (*TABLES, CALIBRATED)

@@ -1,0 +1,191 @@
+"""GIE-Bench in 8 MB: the records as they are, the masks as bits.
+
+The data's licence (CC BY-NC-ND) forbids passing on what this writes: everybody converts their
+own copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...images import show_path
+from ..items import MAX_PROBLEMS
+from .released import SIDE, Packed, Released, read_released
+
+RECORDS, MASKS = "records.json", "masks.npy"
+FIELDS = (
+    "edit_instruction",
+    "evaluation_question",
+    "expected_answer",
+    "multiple_choice_options",
+    "edit_type",
+    "image",
+    "image_content_type",
+    "url",
+)
+"""What is kept of a record beside its mask."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The benchmark's data, from either form.
+
+    Attributes:
+        folder: Where `image` starts, by default.
+        records: Their `FIELDS`, as they were released; unchecked.
+        masks: Of each record; a text says what is wrong with it.
+        digest: The same for the released file and what was made of it.
+    """
+
+    folder: Path
+    records: Sequence[Any]
+    masks: Sequence[Packed | str]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What `convert` wrote.
+
+    Attributes:
+        folder: What to give as `--data`.
+        items: How many records.
+        digest: Of the data, as a run's header names it.
+        size: Bytes on disk.
+    """
+
+    folder: Path
+    items: int
+    digest: str
+    size: int
+
+
+def convert(source: Path, out: Path) -> Converted:
+    """Write GIE-Bench's data in the form that loads at once.
+
+    `out` gets `records.json` and `masks.npy`, and is then given as `--data` in the place of the
+    file. The items and their digest are the same, so runs begun with the one go on with the other.
+    Images are not copied: they are looked for where they were, beside `source`, by a path
+    relative to `out`. What was there from an earlier conversion is replaced.
+
+    Args:
+        source: `gie_bench.json` as released.
+        out: A folder; made where it is not there.
+
+    Raises:
+        InputError: `source` cannot be read, or a mask is no mask; nothing is written then.
+    """
+    found = _from_released(source)
+    if not found.records:
+        raise InputError(show_path(source), "no items", "give gie_bench.json as released")
+    wrong = [(i, mask) for i, mask in enumerate(found.masks) if isinstance(mask, str)]
+    if wrong:
+        lines = [f"{index}: object_mask: {what}" for index, what in wrong[:MAX_PROBLEMS]]
+        raise InputError(
+            show_path(source),
+            f"{len(wrong):,} of {len(found.masks):,} records have no mask:\n  "
+            + "\n  ".join(lines),
+        )
+    masks = np.stack([mask for mask in found.masks if not isinstance(mask, str)])
+    head = {
+        "format": _FORMAT,
+        "images": os.path.relpath(found.folder, out.absolute()),
+        "records": found.records,
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        # The records name the form, so they come last: a conversion that was killed is none.
+        _replace(out / MASKS, lambda path: _save(path, masks))
+        text = json.dumps(head, ensure_ascii=False, indent=1)
+        _replace(out / RECORDS, lambda path: path.write_text(text, "utf-8"))
+        size = sum((out / name).stat().st_size for name in (RECORDS, MASKS))
+    except OSError as error:
+        raise InputError(show_path(out), f"cannot be written: {error.strerror}") from error
+    return Converted(out, len(found.records), found.digest, size)
+
+
+def read(path: Path) -> Read:
+    """Read the data, whichever form it is in.
+
+    Args:
+        path: `gie_bench.json`, its folder, or a folder that `convert` wrote.
+
+    Raises:
+        InputError: there is neither.
+    """
+    path = path.absolute()
+    if path.is_dir():
+        if (path / RECORDS).is_file():
+            return _from_compact(path)
+        path /= "gie_bench.json"
+    if not path.is_file():
+        raise InputError(
+            show_path(path),
+            "no such file",
+            "give gie_bench.json, or the folder that `editjudge prepare gie` wrote",
+        )
+    return _from_released(path)
+
+
+def _from_released(path: Path) -> Read:
+    found: Released = read_released(path)
+    records = [_kept(one) for one in found.records]
+    return Read(path.absolute().parent, records, found.masks, _digest(records, found.masks))
+
+
+def _from_compact(folder: Path) -> Read:
+    try:
+        head = json.loads((folder / RECORDS).read_bytes())
+        masks: Any = np.load(folder / MASKS, allow_pickle=False)
+        records, images = head["records"], os.path.normpath(folder / head["images"])
+        wrong = _mismatch(head["format"], len(records), masks)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        wrong = f"cannot be read: {error}"
+    if wrong:
+        raise InputError(show_path(folder), wrong, "convert gie_bench.json again")
+    return Read(Path(images), records, list(masks), _digest(records, list(masks)))
+
+
+def _mismatch(format_: Any, count: int, masks: Any) -> str:
+    """Why the two files are not what `convert` writes now, if they are not."""
+    if format_ != _FORMAT:
+        return f"is of format {format_}, {_FORMAT} is read"
+    due = (count, SIDE, SIDE // 8)
+    if masks.dtype != np.uint8 or masks.shape != due:
+        return f"{MASKS} is {masks.dtype} {masks.shape}, not uint8 {due}"
+    return ""
+
+
+def _kept(record: Any) -> Any:
+    if not isinstance(record, dict):
+        return record
+    return {name: record[name] for name in FIELDS if name in record}
+
+
+def _digest(records: Iterable[Any], masks: Iterable[Packed | str]) -> str:
+    found = hashlib.sha256()
+    for record, mask in zip(records, masks, strict=True):
+        found.update(json.dumps(record, sort_keys=True, default=str).encode())
+        found.update(mask.encode() if isinstance(mask, str) else mask.tobytes())
+    return f"sha256:{found.hexdigest()}"
+
+
+def _save(path: Path, masks: Packed) -> None:
+    with path.open("wb") as file:
+        np.save(file, masks)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    part = path.with_name(path.name + ".part")
+    write(part)
+    part.replace(path)

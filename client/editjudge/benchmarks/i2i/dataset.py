@@ -1,0 +1,80 @@
+"""I2I-Bench's data is not released: prompts of one's own, in `items.jsonl`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, model_validator
+
+from ..items import ItemsFile, Line
+from .taxonomy import CATEGORIES, DIMENSIONS, NEEDS, TITLES, TRACKS, usual
+
+
+def _known(task: str) -> str:
+    if task not in TRACKS:
+        raise ValueError(f"no category is called {task!r} (there is {', '.join(TRACKS)})")
+    return task
+
+
+class I2iLine(Line):
+    """One line: a prompt.
+
+    Attributes:
+        task: The category of the prompt; it decides the track. Single-image editing has one
+            source image, multi-image editing several.
+        dimensions: What the prompt is judged on, by the dimensions' names without
+            `i2i.<track>.`; by default the dimensions of every prompt of its track, text with a
+            `target_text` and world knowledge with a `hint`.
+    """
+
+    task: Annotated[str, AfterValidator(_known)]
+    dimensions: tuple[str, ...] | None = None
+
+    @model_validator(mode="after")
+    def _of_its_track(self) -> I2iLine:
+        track = TRACKS[self.task]
+        several = len(self.images) > 1
+        if several != (track == "me"):
+            fitting = ", ".join(CATEGORIES["me" if several else "se"])
+            raise ValueError(
+                f"{self.task} is {TITLES[track].lower()}, and there "
+                f"{'are several source images' if several else 'is one source image'}; "
+                f"give another task ({fitting}) or other sources"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _judged(self) -> I2iLine:
+        if "dimensions" in (self.extra or {}):
+            raise ValueError("extra: `dimensions` is a field of its own, beside `extra`")
+        asked, track = self.dimensions, TRACKS[self.task]
+        if asked is None:
+            return self
+        for name in asked:
+            if name not in DIMENSIONS[track]:
+                known = ", ".join(DIMENSIONS[track])
+                raise ValueError(f"dimensions: {track} has no {name!r} (there is {known})")
+            needed = NEEDS.get(name)
+            if needed and not getattr(self, needed):
+                raise ValueError(f"dimensions: {name} needs a `{needed}`")
+        if not asked or len(set(asked)) < len(asked):
+            raise ValueError("dimensions: name at least one, and none of them twice")
+        return self
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """The names of the dimensions go to `extra`."""
+        asked = self.dimensions
+        if asked is None:
+            asked = usual(
+                TRACKS[self.task], target_text=bool(self.target_text), hint=bool(self.hint)
+            )
+        given = super().texts
+        return given | {"extra": {**given["extra"], "dimensions": asked}}
+
+
+class I2iData(ItemsFile):
+    """Prompts in `items.jsonl`."""
+
+    name = "i2i"
+    line = I2iLine

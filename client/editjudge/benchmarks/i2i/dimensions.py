@@ -1,0 +1,200 @@
+"""The dimensions of I2I-Bench: section 3.2, by the pipelines of appendix F."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from ...dimension import Derived, Dimension, Reading, derived
+from ...fusion import product, styled_text
+from ...item import Need
+from ...scorers.generalist import JUDGE, FiveLevel, QuestionList, Rubric, YesNo
+from ...scorers.region_similarity import RegionSimilarity
+from ...scorers.specialists import Quality, TextContent
+from .taxonomy import ARTIFACTS, DIMENSIONS, NEEDS, TEXT, WORLD, Track, not_asked
+
+ME_ARTIFACTS = "me_editing_artifacts"
+TRANSFER_YES_NO = "transfer_yes_no"
+CONSISTENCY_LEVELS = "consistency_levels"
+INVERTED_ELEMENTS = "inverted_elements"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipeline:
+    """How a dimension comes about.
+
+    Attributes:
+        range: Lowest and highest value.
+        tolerance: Largest difference between two runs of the same signature.
+    """
+
+    asks: str
+    how: Reading | Derived
+    variant: str
+    tolerance: float
+    range: tuple[float, float] = (0.0, 1.0)
+
+
+def _specialist(asks: str, service: str, variant: str) -> _Pipeline:
+    return _Pipeline(asks, Reading(Quality(service), "score"), variant, 1e-2)
+
+
+def _levels(prompt: str) -> _Pipeline:
+    """Eq. 1."""
+    scorer = FiveLevel(JUDGE, prompt)
+    return _Pipeline(scorer.template.asks, Reading(scorer, "score"), "vqa.5level", 1e-3)
+
+
+def _yes_no(prompt: str, asks: str = "") -> _Pipeline:
+    """Eq. 4."""
+    scorer = YesNo(JUDGE, prompt)
+    return _Pipeline(asks or scorer.template.asks, Reading(scorer, "score"), "vqa.2level", 1e-3)
+
+
+def _questions(prompt: str, asks: str) -> _Pipeline:
+    """Eq. 3; one answer in five to seven may tip."""
+    scorer = QuestionList(JUDGE, prompt, "core/question")
+    return _Pipeline(asks, Reading(scorer, "score"), "vqa.questions", 0.2)
+
+
+def _regions(asks: str, scorer: RegionSimilarity) -> _Pipeline:
+    """Eq. 2; another command is another region."""
+    return _Pipeline(asks, Reading(scorer, "score"), "cosine.pool", 0.1, (-1.0, 1.0))
+
+
+_QUALITY = _specialist("How good is the quality of the result?", "quality.qinsight", "qinsight")
+_BEAUTY = _specialist("How beautiful is the result?", "aesthetics.artimuse", "artimuse")
+_TEXT = _Pipeline(
+    "Does the result show the target text, in the style and place asked for?",
+    derived(
+        styled_text,
+        of={
+            "content": Reading(TextContent("ocr.got"), "accuracy"),
+            "style": Reading(Rubric(JUDGE, "i2i/text_style"), "style_score"),
+        },
+        complete=True,
+    ),
+    "levenshtein.nfkc.got+rubric.1to5",
+    0.25,
+)
+_WORLD = _yes_no("i2i/world_knowledge")
+_COMMON: Mapping[str, _Pipeline] = {
+    "image_quality": _QUALITY,
+    "aesthetic_quality": _BEAUTY,
+    "blending_naturalness": _levels("core/blending_naturalness"),
+    ARTIFACTS: _levels("core/editing_artifacts"),
+    "instruction_following": _levels("core/instruction_following"),
+    # The four accuracies put one question, so equal scorers make one call of them.
+    "spatial_accuracy": _yes_no(
+        "i2i/accuracy", "Is what is described in space where it was to be?"
+    ),
+    TEXT: _TEXT,
+    WORLD: _WORLD,
+}
+_SE: Mapping[str, _Pipeline] = {
+    **_COMMON,
+    "physical_plausibility": _questions(
+        "core/physical_plausibility_questions", "Does the edited scene obey physics?"
+    ),
+    "composition_interaction": _questions(
+        "core/composition_and_interaction_questions", "Do the new and the old elements go together?"
+    ),
+    "object_manipulation_accuracy": _yes_no(
+        "i2i/accuracy", "Was the object added, removed or replaced as told?"
+    ),
+    "local_attribute_accuracy": _yes_no("i2i/accuracy", "Was the attribute changed as told?"),
+    "action_state_change_accuracy": _yes_no(
+        "i2i/accuracy", "Was the action or state changed as told?"
+    ),
+    "non_edited_region_fidelity": _regions(
+        "Is what lies outside the edited region as it was?",
+        RegionSimilarity(JUDGE, "i2i/edited_region", found="edited", inverted=True),
+    ),
+    "subject_identity_fidelity": _regions(
+        "Are the subjects that must stay still the same?",
+        RegionSimilarity(JUDGE, "i2i/unchanged_subjects"),
+    ),
+}
+
+
+def _me(on: frozenset[str]) -> Mapping[str, _Pipeline]:
+    """Of multi-image editing; where the paper says two things, the switches choose."""
+    return {
+        **_COMMON,
+        "physical_plausibility": _questions(
+            "i2i/physical_plausibility_questions", "Does the composed scene obey physics?"
+        ),
+        "composition_interaction": _questions(
+            "i2i/composition_and_interaction_questions",
+            "Do the elements of several images go together?",
+        ),
+        "cross_source_transfer": _yes_no("i2i/cross_source_transfer")
+        if TRANSFER_YES_NO in on
+        else _questions(
+            "i2i/cross_source_transfer_questions", "Was the attribute or pose carried over?"
+        ),
+        "inter_subject_consistency": _levels("i2i/inter_subject_consistency")
+        if CONSISTENCY_LEVELS in on
+        else _questions(
+            "i2i/inter_subject_consistency_questions",
+            "Do subjects of several images look like parts of one picture?",
+        ),
+        "non_edited_element_fidelity": _regions(
+            "Are the elements that were to be left alone as they were?",
+            RegionSimilarity(JUDGE, "i2i/preserved_subjects", inverted=INVERTED_ELEMENTS in on),
+        ),
+        "subject_consistency": _regions(
+            "Are the subjects those of the source images?",
+            RegionSimilarity(JUDGE, "i2i/source_subjects"),
+        ),
+        "detail_fidelity": _regions(
+            "Are the subjects' details those of the source images?",
+            RegionSimilarity(JUDGE, "i2i/source_details"),
+        ),
+        "subject_extraction_composition": _Pipeline(
+            "Are all subjects there, and themselves?",
+            derived(
+                product,
+                "i2i.me.subject_consistency",
+                of={"count": Reading(YesNo(JUDGE, "i2i/subject_count"), "score")},
+                complete=True,
+            ),
+            "vqa.2level*cosine.pool",
+            0.1,
+            (-1.0, 1.0),
+        ),
+    }
+
+
+_SECTIONS: Mapping[Track, str] = {
+    "se": "section 3.2.1 and appendix F.1",
+    "me": "section 3.2.2 and appendix F.2",
+}
+_FIELDS: Mapping[str, Need] = {TEXT: "target_text", WORLD: "hint"}
+
+
+def _dimension(track: Track, name: str, pipeline: _Pipeline) -> Dimension:
+    return Dimension(
+        id=f"i2i.{track}.{name}",
+        asks=pipeline.asks,
+        range=pipeline.range,
+        higher_is_better=True,
+        source=f"I2I-Bench, {_SECTIONS[track]}",
+        how=pipeline.how,
+        needs=frozenset({_FIELDS[name]}) if name in NEEDS else frozenset(),
+        when=partial(not_asked, f"{track}.{name}"),
+        variant=pipeline.variant,
+        tolerance=pipeline.tolerance,
+    )
+
+
+def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
+    """All of them, given the switches that are on, in the order of tables 1 and 2."""
+    tracks: Mapping[Track, Mapping[str, _Pipeline]] = {"se": _SE, "me": _me(on)}
+    return tuple(
+        _dimension(track, name, tracks[track][name])
+        for track, names in DIMENSIONS.items()
+        for name in names
+        if not (track == "me" and name == ARTIFACTS and ME_ARTIFACTS not in on)
+    )

@@ -1,0 +1,233 @@
+"""Comparing the features of regions that a judge names and a segmenter finds."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..answers import Command, Commands
+from ..errors import Abstained, BadReply, ImageError
+from ..images import Image, Mask, load_mask
+from ..item import Edit, Item
+from ..prompts import template
+from ..verdict import NotApplicable, Scored, Verdict
+from .asking import ask
+from .generalist import Asking, merged
+from .similarity import FeatureRule, Vector, cosine_of
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+Found: TypeAlias = Literal["each", "edited"]
+Side: TypeAlias = Literal["source", "edited"]
+SEGMENTER, FEATURES = "segmenter.sa2va", "features.dinov3"
+_SHOWN = 64
+"""Longest side of the masks in the evidence; the exact ones are in the ledger."""
+_SIDES: tuple[Side, Side] = ("source", "edited")
+
+
+@dataclass(frozen=True)
+class RegionSimilarity(Asking):
+    """Cosine of two images' features within regions found by command (I2I-Bench, eq. 2).
+
+    A generalist writes commands, a segmenter finds what each names, and the features of the
+    source and of the edited image are taken within it. Field `score` = the mean cosine over the
+    commands, in [-1, 1], higher is better.
+
+    A mask that is empty, that is the whole image, or that vanishes at the other image's size
+    makes the edit `degenerate`; so does a zero vector. An empty list of commands, where the
+    contract allows one, is `NotApplicable`: there is nothing to compare. The evidence has the
+    commands, how sure the segmenter was, each region's share of its image, and small copies of
+    the regions.
+
+    Attributes:
+        service: Writes the commands.
+        prompt: Asks for them; its contract is `commands`.
+        found: Where a command's region is looked for: in `each` image by itself, or in the
+            `edited` one alone, whose mask is then laid over the source (nearest neighbour).
+        inverted: Compares what lies outside the masks.
+        segmenter: `segmenter.<variant>`.
+        features: Of the roles `features` or `clip`.
+        rule: How a region is taken; see `FeatureSimilarity`.
+    """
+
+    name: ClassVar[str] = "region_similarity"
+
+    found: Found = field(default="each", kw_only=True)
+    inverted: bool = field(default=False, kw_only=True)
+    segmenter: str = field(default=SEGMENTER, kw_only=True)
+    features: str = field(default=FEATURES, kw_only=True)
+    rule: FeatureRule = field(default="pool", kw_only=True)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The three services."""
+        return (self.service, self.segmenter, self.features)
+
+    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+        """For as many commands as there may be."""
+        most = _commands(self.prompt_of(item)).high
+        each = 2 if self.found == "each" else 1
+        return {self.service: 1, self.segmenter: each * most, self.features: 2 * most}
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask for commands, then follow them side by side."""
+        judge = panel.generalist(self.service)
+        asking = self.prompt_of(edit.item)
+        said = await judge.answer(
+            ask(template(asking), edit, judge),
+            replace(_commands(asking), sources=len(edit.item.sources)),
+            repeat=self.repeat,
+        )
+        evidence = {
+            "judge": said.evidence["judge"],
+            "compared": "outside" if self.inverted else "inside",
+            **merged([said]),
+        }
+        if not said.value:
+            why = "the judge names nothing to compare"
+            return {"score": NotApplicable(reason=why, evidence=evidence)}
+        pairs = [_Pair(self, edit, panel, command) for command in said.value]
+        cosines = await asyncio.gather(*(pair.cosine() for pair in pairs))
+        evidence["regions"] = [pair.evidence for pair in pairs]
+        if problems := [problem for pair in pairs for problem in pair.problems]:
+            raise Abstained("degenerate", "; ".join(problems), evidence)
+        value = float(np.mean(cosines))
+        return {"score": Scored.model_validate({"value": value, "evidence": evidence})}
+
+
+class _Pair:
+    """One command's region in the source and in the edited image.
+
+    Attributes:
+        evidence: What was found.
+    """
+
+    def __init__(self, how: RegionSimilarity, edit: Edit, panel: Panel, command: Command) -> None:
+        self._how, self._panel, self._command = how, panel, command
+        self._images: dict[Side, Image] = {
+            "source": edit.item.sources[command.source_index],
+            "edited": edit.output,
+        }
+        # By side, whichever answers first: the same reason every time.
+        self._problems: dict[Side, list[str]] = {side: [] for side in _SIDES}
+        self.evidence: dict[str, Any] = {
+            "command": command.phrase,
+            "source_index": command.source_index,
+            **{side: {} for side in _SIDES},
+        }
+
+    @property
+    def problems(self) -> list[str]:
+        """Why there is no number; empty where there is one."""
+        return [problem for side in _SIDES for problem in self._problems[side]]
+
+    async def cosine(self) -> float:
+        """NaN where there are problems."""
+        try:
+            regions = await self._regions()
+            if self.problems:
+                return np.nan
+            vectors = await asyncio.gather(*(self._embedding(s, regions[s]) for s in _SIDES))
+            found = self.evidence["cosine"] = cosine_of(*vectors)
+        except Abstained as abstained:
+            self._problems["source"].append(f"{self._command.phrase!r}: {abstained.reason}")
+            return np.nan
+        return found
+
+    async def _regions(self) -> dict[Side, NDArray[np.bool_]]:
+        """What is compared in each image; where there is nothing, a problem is noted."""
+        masks: dict[Side, NDArray[np.bool_] | None]
+        if self._how.found == "each":
+            each = await asyncio.gather(*map(self._segmented, _SIDES))
+            masks = dict(zip(_SIDES, each, strict=True))
+        else:
+            edited = await self._segmented("edited")
+            over = None if edited is None else _stretched(edited, self._images["source"].size)
+            masks = {"source": over, "edited": edited}
+        regions: dict[Side, NDArray[np.bool_]] = {}
+        for side, mask in masks.items():
+            if mask is None:
+                continue  # noted where it was looked for
+            if mask.all() or not mask.any():
+                self._note(side, "fills" if mask.all() else "vanishes at the size of")
+            regions[side] = ~mask if self._how.inverted else mask
+            shown = await asyncio.to_thread(_shown, regions[side])
+            self.evidence[side] |= shown
+        return regions
+
+    async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
+        """The mask of the command in one image, at its size; None where nothing was found."""
+        image, service = self._images[side], self._how.segmenter
+        inputs = {"IMAGE": image.encoded, "PROMPT": self._command.phrase.encode()}
+        reply = await self._panel.call(service, inputs, {"select": "all"})
+        sure = float(np.asarray(reply["SCORE"])[0])
+        self.evidence[side] |= {"score": round(sure, 4)}
+        data = cast("bytes", reply["MASK"])
+        if not data:
+            self._note(side, "was not found in")
+            return None
+        mask = await asyncio.to_thread(_mask, data, image, service)
+        if not mask.selected.any():
+            self._note(side, "has an empty mask in")
+            return None
+        return mask.selected
+
+    def _note(self, side: Side, what: str) -> None:
+        where = "edited image"
+        if side == "source":
+            where = f"source image {self._command.source_index + 1}"
+        self._problems[side].append(f"{self._command.phrase!r} {what} the {where}")
+
+    async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
+        mask = await asyncio.to_thread(_png, region)
+        inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
+        reply = await self._panel.call(self._how.features, inputs, {"region": self._how.rule})
+        return np.asarray(reply["EMBEDDING"], dtype=np.float64)
+
+
+def _commands(prompt: str) -> Commands:
+    contract = template(prompt).contract
+    if not isinstance(contract, Commands):
+        raise TypeError(f"prompt {prompt} does not ask for commands")
+    return contract
+
+
+def _mask(data: bytes, image: Image, service: str) -> Mask:
+    try:
+        return load_mask(data).fitted(image.size)
+    except ImageError as error:
+        raise BadReply(f"MASK: {error.reason}", service=service) from error
+
+
+def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """A mask over an image of another size, whatever its shape (nearest neighbour)."""
+    if (mask.shape[1], mask.shape[0]) == size:
+        return mask
+    picture = Pil.fromarray(mask).resize(size, Pil.Resampling.NEAREST)
+    return np.asarray(picture, dtype=np.bool_)
+
+
+def _png(region: NDArray[np.bool_]) -> bytes:
+    buffer = io.BytesIO()
+    Pil.fromarray(region).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _shown(region: NDArray[np.bool_]) -> dict[str, Any]:
+    """A region as evidence: its share of the image, and a small 1-bit PNG of it in base64."""
+    height, width = region.shape
+    scale = min(1.0, _SHOWN / max(height, width))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    small = base64.b64encode(_png(_stretched(region, size))).decode("ascii")
+    return {"share": round(float(region.mean()), 6), "mask": small}

@@ -1,0 +1,295 @@
+"""GIE-Bench from its released file to its tables, by both protocols, with scripted services."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+from tritonclient.grpc import service_pb2
+
+from editjudge.benchmarks.gie.compact import convert
+from editjudge.images import decode
+from editjudge.pixels import align, mse, psnr
+
+from ..contract.scripted_openai import ScriptedOpenAi, reply
+from ..contract.scripted_triton import ScriptedTriton
+from ..contract.scripted_triton import reply as tensors
+from ..unit.benchmarks.gie.made import mask, odd, picture, pixels, released, shifted
+from .conftest import Ran
+from .test_kris import verb
+from .test_run import command
+
+MISSING = 8
+SAID = {
+    "Add Object": "The new one",
+    "Color Change": "the new one.",
+    "Textual Edit": "MY",
+    "Size Change": "Yes",
+    "Remove Object": "The old one",
+    "Scene Change": "The new one",
+    "Background Change": "Something else",
+    "Layout Modification": "The new one",
+    "Attribute Change": "The new one",
+}
+"""By what the question names; the seventh is no option."""
+
+
+class Judge(ScriptedOpenAi):
+    """Answers the question that it finds; keeps which prompts held how many images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.images: dict[str, list[int]] = {}
+
+    def said(self) -> dict[str, Any]:
+        messages = self.requests[-1]["messages"]
+        parts = [p for m in messages if isinstance(m["content"], list) for p in m["content"]]
+        text = "".join(p["text"] for p in parts if p["type"] == "text")
+        asked = re.search(r"What of ([\w ]+)\?|What (colour) is it compared", text)
+        if asked is None:
+            return super().said()
+        name = asked[1] or "Color Change"
+        images = sum(p["type"] == "image_url" for p in parts)
+        self.images.setdefault(name, []).append(images)
+        return reply(SAID[name])
+
+
+class Clip(ScriptedTriton):
+    """The mean colour of the region, and which regions were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(models=("clip_vit_b_32",))
+        self.regions: list[tuple[str, tuple[int, ...]]] = []
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        pairs = zip(request.inputs, request.raw_input_contents, strict=True)
+        given = {tensor.name: decode(raw[4:])[0] for tensor, raw in pairs}
+        image = given["IMAGE"].astype(np.float32) + 1
+        if "MASK" in given:
+            rule = request.parameters["region"].string_param
+            self.regions.append((rule, image.shape[:2]))
+            image = image[given["MASK"][..., 0] > 0]
+        mean = image.reshape(-1, 3).mean(0, dtype=np.float64).astype(np.float32)
+        assert isinstance(request, service_pb2.ModelInferRequest)
+        return tensors(EMBEDDING=mean[None])
+
+
+class Gie:
+    """Ten records of the released form, a model with odd outputs, and one that changes nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = released(folder / "gie bench")
+        self.records = odd()
+        for index, one in enumerate(self.records):
+            source = np.asarray(Pil.open(self.source(index)))
+            Pil.fromarray(source).save(self.output("copy", f"{index}.png"))
+            if index == MISSING:
+                continue
+            # Records 6 and 7 share instruction and image; their outputs are their own.
+            edited = shifted(source, 2 + index, 1)
+            edited[48:88, 80:150] = 255
+            name = {1: "1.PNG", 3: "3.jpeg", 7: "7.webp"}.get(index, f"{index}.png")
+            if index == 9:
+                edited = np.full_like(source, 127)  # nothing to align
+            assert one["object_mask"]
+            Pil.fromarray(edited).save(self.output("ours", name), quality=95, lossless=True)
+
+    def source(self, index: int) -> Path:
+        path: Path = self.file.parent / self.records[index]["image"].lstrip("/")
+        return path
+
+    def output(self, model: str, name: str) -> Path:
+        path = self.folder / "results" / model / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def arguments(self, *models: str, data: Path | None = None) -> list[Any]:
+        given = [("--outputs", f"{m}={self.folder / 'results' / m}") for m in models]
+        return ["gie", "--data", data or self.file, *(part for pair in given for part in pair)]
+
+
+@pytest.fixture
+def gie(tmp_path: Path) -> Gie:
+    return Gie(tmp_path)
+
+
+def cell(ran: Ran, model: str, name: str) -> tuple[float | None, int, int]:
+    found = ran.json["models"][model][f"gie.{name}"]
+    return found["value"], found["scored"], found["asked"]
+
+
+def errors(gie: Gie, *, masked: bool) -> list[tuple[float, float]]:
+    """MSE and PSNR of what can be aligned, by the library alone."""
+    found = []
+    for index, one in enumerate(gie.records):
+        (path,) = [*gie.folder.glob(f"results/ours/{index}.*")] or [None]
+        if path is None or index == 9:
+            continue
+        source, edited = decode(gie.source(index).read_bytes())[0], decode(path.read_bytes())[0]
+        large = Pil.fromarray(np.array(one["object_mask"], bool)).resize((240, 160))
+        outside = ~np.asarray(large, bool)
+        if masked and not outside.any():
+            continue
+        aligned = align(edited, source).image
+        region = outside if masked else None
+        found.append((mse(source, aligned, region), psnr(source, aligned, region).value))
+    return found
+
+
+async def run_and_summary(gie: Gie, protocol: str) -> tuple[Ran, Ran, Judge, Clip]:
+    judge, clip = Judge(), Clip()
+    out = gie.folder / protocol
+    async with judge.serving() as generalist, clip.serving() as triton:
+        ran = await asyncio.to_thread(
+            command,
+            *("run", *gie.arguments("ours", "copy"), "--protocol", protocol, "--out", out),
+            *("--generalist", generalist, "--endpoint", triton),
+        )
+    assert ran.code == 0, ran.err
+    return ran, verb("summary", out, "--json"), judge, clip
+
+
+async def test_from_the_released_file_to_both_tables(gie: Gie) -> None:
+    ran, paper, judge, clip = await run_and_summary(gie, "paper")
+    assert "ours: 1 outputs are missing" in ran.err
+    assert paper.json["protocol"] == "gie.paper.1"
+    assert paper.json["items"] == 10
+
+    # Right: 0, 1 (case), 3, 5 and 9; wrong: 2 (cannot be won) and 4; 6 and 7 cannot be read, 8 is
+    # missing.
+    assert cell(paper, "ours", "overall") == (pytest.approx(100 * 5 / 7), 7, 10)
+    assert cell(paper, "ours", "add_object") == (100, 1, 1)
+    assert cell(paper, "ours", "scene_background_change") == (100, 1, 3)
+    assert cell(paper, "ours", "textual_edit") == (0, 1, 1)
+    assert paper.json["models"]["ours"]["gie.textual_edit"]["imputed"] == 1
+    assert cell(paper, "ours", "object_replacement") == (None, 0, 0)
+    assert cell(paper, "ours", "layout_modification") == (None, 0, 1)
+    assert cell(paper, "ours", "reachable_maximum") == (pytest.approx(100 * 8 / 9), 9, 10)
+    counts = paper.json["models"]["ours"]["gie.overall"]["counts"]
+    assert counts == {"scored": 7, "unscored": 2, "missing_output": 1}
+    assert set(judge.images["Color Change"]) == {2}, "the question compares"
+    assert set(judge.images["Add Object"]) == {1}
+    assert "Textual Edit" not in judge.images
+
+    # 5 has nothing outside its mask, 9 cannot be aligned.
+    masked = errors(gie, masked=True)
+    assert len(masked) == 7
+    expected = [float(np.mean(one)) for one in zip(*masked, strict=True)]
+    assert cell(paper, "ours", "mean.mse") == (pytest.approx(expected[0], rel=1e-6), 7, 10)
+    assert cell(paper, "ours", "mean.psnr") == (pytest.approx(expected[1], rel=1e-6), 7, 10)
+    assert cell(paper, "ours", "mean.ssim")[1:] == (8, 10)
+    assert cell(paper, "ours", "mean.clip")[1:] == (8, 10)
+    assert cell(paper, "ours", "mean.clip_whole")[1:] == (9, 10)
+    assert {rule for rule, _ in clip.regions} == {"pool"}
+    for name, value in (("mse", 0), ("psnr", 100), ("ssim", 1), ("clip", 1)):
+        assert cell(paper, "copy", f"mean.{name}") == (pytest.approx(value), 9, 10)
+    score, scored, _ = cell(paper, "copy", "preservation")
+    assert (score, scored) == (1, 9)
+    largest = max(error for error, _ in masked)
+    mine = 1 - float(np.mean([error for error, _ in masked])) / largest
+    assert cell(paper, "ours", "preservation")[0] == pytest.approx(mine, rel=1e-6)
+
+    _, official, judge, clip = await run_and_summary(gie, "official")
+    assert official.json["protocol"] == "gie.official.1"
+    # To the letter only 0, 5 and 9 are right; what is no option is wrong too, and it is asked.
+    assert cell(official, "ours", "overall") == (pytest.approx(100 * 3 / 9), 9, 10)
+    assert cell(official, "ours", "scene_background_change") == (pytest.approx(100 / 3), 3, 3)
+    assert cell(official, "ours", "reachable_maximum") == (pytest.approx(100 * 7 / 9), 9, 10)
+    assert {n for counts in judge.images.values() for n in counts} == {2}
+    assert "Textual Edit" in judge.images
+    unmasked = errors(gie, masked=False)
+    assert len(unmasked) == 8
+    expected = [float(np.mean(one)) for one in zip(*unmasked, strict=True)]
+    assert cell(official, "ours", "mean.mse") == (pytest.approx(expected[0], rel=1e-6), 8, 10)
+    assert cell(official, "ours", "mean.psnr") == (pytest.approx(expected[1], rel=1e-6), 8, 10)
+    assert cell(official, "ours", "mean.ssim")[1:] == (9, 10)
+    assert cell(official, "ours", "mean.clip")[1:] == (9, 10)
+    assert official.json["models"]["ours"]["gie.mean.clip"]["imputed"] == 1
+    assert set(clip.regions) == {("pool_any", (224, 224))}
+    assert "gie.preservation" not in official.json["models"]["ours"]
+    # What no note says that it differs does not.
+    same = {"mean.clip_whole"}
+    for name in same:
+        assert cell(official, "ours", name) == cell(paper, "ours", name)
+    differ = [
+        c
+        for c in official.json["models"]["ours"]
+        if official.json["models"]["ours"][c]["value"] != paper.json["models"]["ours"][c]["value"]
+    ]
+    assert sorted(differ) == sorted(
+        f"gie.{name}"
+        for name in (
+            *("size_change", "color_change", "scene_background_change", "overall"),
+            *("reachable_maximum", "mean.ssim", "mean.clip", "mean.psnr", "mean.mse"),
+        )
+    )
+    shown = verb("summary", gie.folder / "paper")
+    assert "GIE-Bench, tables 2 and 3, gie.paper.1, 10 items, prompts: own" in shown.out
+
+
+def test_validate_tells_what_is_odd(gie: Gie) -> None:
+    picture(gie.output("ours", "10.png"), pixels(1))
+    picture(gie.output("ours", "0.jpg"), pixels(1))
+    done = verb("validate", *gie.arguments("ours", "copy"), "--json")
+    assert done.code == 2
+    found = done.json
+    assert found["items"] == 10
+    assert found["outputs"] == {"ours": 8, "copy": 10}
+    problems = {(p["kind"], p["where"]) for p in found["problems"] if not p["note"]}
+    assert problems == {("missing", "ours"), ("extra", "ours")}
+    notes = [p["what"] for p in found["problems"] if p["note"]]
+    assert any("cannot be won" in note and "(2)" in note for note in notes)
+    assert any("all-black mask" in note for note in notes)
+    assert any("all-white mask" in note for note in notes)
+    assert any("repeat another's" in note for note in notes)
+    # Two models, nine questions that can be won; 8 has no output of ours, and 0 has two.
+    assert found["calls"]["generalist.judge"] == 9 + 7
+    well = verb("validate", *gie.arguments("copy"))
+    assert well.code == 0, well.out
+    assert "all is well" in well.out
+
+
+async def test_a_run_goes_on_with_the_converted_file(gie: Gie) -> None:
+    out, compact = gie.folder / "run", gie.folder / "compact"
+    given = ["--out", out, "--dimension", "gie.mse", "--dimension", "gie.ssim"]
+    assert command("run", *gie.arguments("ours"), *given).code == 0
+    convert(gie.file, compact)
+    done = command("run", *gie.arguments("ours", data=compact), *given, "--dry-run", "--json")
+    assert done.code == 0, done.err
+    assert done.json["calls"] == {}
+    again = command("run", *gie.arguments("ours", data=compact), *given)
+    assert again.code == 0, again.err
+    (gie.file).unlink()
+    table = verb("summary", out, "--json")
+    assert cell(table, "ours", "mean.mse")[1:] == (7, 10)
+
+
+def test_images_elsewhere(gie: Gie, tmp_path: Path) -> None:
+    images = tmp_path / "pexels"
+    images.mkdir()
+    for folder in [p for p in gie.file.parent.iterdir() if p.is_dir()]:
+        folder.rename(images / folder.name)
+    lost = verb("validate", *gie.arguments("copy"))
+    assert lost.code == 2
+    assert "no such file" in lost.out
+    found = verb("validate", *gie.arguments("copy"), "--root", f"/={images}")
+    assert found.code == 0, found.out
+
+
+def test_bad_data_is_one_error(gie: Gie) -> None:
+    records = json.loads(gie.file.read_text())
+    records[3]["edit_type"] = "Sizes"
+    records[4]["object_mask"] = mask(0, 0, 3, 3)[:-1].astype(int).tolist()
+    gie.file.write_text(json.dumps(records))
+    done = command("run", *gie.arguments("copy"), "--out", gie.folder / "run")
+    assert done.code == 2
+    assert "2 items cannot be used" in done.err
+    assert "3: edit_type: 'Sizes' is none of Add Object" in done.err
+    assert "4: object_mask: is not 224 rows of 224 zeros and ones" in done.err

@@ -1,0 +1,135 @@
+"""Co-EditEval with replies that are set: of a generalist, and of CLIP, DINO and LPIPS."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from editjudge.benchmarks.benchmark import Rules
+from editjudge.benchmarks.co_edit import BENCHMARK
+from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
+from editjudge.dimension import Derived, Dimension
+from editjudge.images import load_image, load_mask
+from editjudge.item import Edit, Item
+from editjudge.run.judge import derive
+from editjudge.verdict import NotApplicable, Outcome, Scored
+
+from ...panel.scripted_transport import seen
+from ...test_generalist_scorers import Panel
+
+EDITING = (
+    "editing_accuracy",
+    "non_edited_semantic_preservation",
+    "over_editing",
+    "editing_plausibility",
+)
+LOOKS = ("visual_naturalness", "detail_realism", "visual_artifact", "color_lighting_fidelity")
+"""The order of the lists, as tables 4 and 5 have it."""
+MEASURED = ("clip.subject", "dino.subject", "lpips.kept")
+SCORES: Mapping[str, int] = dict(zip(EDITING + LOOKS, (8, 9, 6, 9, 7, 8, 9, 10), strict=True))
+SEEN: Mapping[str, float] = dict(zip(MEASURED, (0.9, 0.4, 0.25), strict=True))
+_SERVICES = {
+    "clip.vit_b_32": "clip.subject",
+    "features.dinov2": "dino.subject",
+    "lpips.vgg": "lpips.kept",
+}
+SOURCE = load_image(np.full((8, 12, 3), 40, np.uint8), "source")
+OUTPUT = load_image(np.full((8, 12, 3), 90, np.uint8), "output")
+
+
+def item(
+    task: str = "subject_customization",
+    region: str | None = "inside",
+    columns: int | None = 4,
+    sources: int = 1,
+) -> Item:
+    """An item whose mask has that many columns of 12; None for no mask."""
+    mask = np.zeros((8, 12), bool)
+    mask[:, :columns] = True
+    return Item(
+        "1",
+        "make it red",
+        (SOURCE,) * sources,
+        mask=load_mask(mask) if columns is not None else None,
+        task=task,
+        extra={SUBJECT_REGION: region} if region else {},
+    )
+
+
+def said(scores: Mapping[str, Any] = SCORES) -> Any:
+    """What a judge replies to either call."""
+
+    def reply(prompt: Any) -> str:
+        text = seen(prompt)
+        listed = [scores[name] for name in (LOOKS if "visual_naturalness" in text else EDITING)]
+        reasons = {"reasoning": "seen"} if '- "reasoning": text' in text else {}
+        return json.dumps({**reasons, "score": listed})
+
+    return reply
+
+
+class Specialists(Panel):
+    """One generalist, and specialists that answer with what is set for them.
+
+    `measured` may hold an exception, which is raised.
+    """
+
+    def __init__(self, *script: Any, measured: Mapping[str, Any] = SEEN, **settings: Any) -> None:
+        super().__init__(*(script or (said(),)), **settings)
+        self.measured = measured
+        self.served |= set(_SERVICES)
+        self.asked: list[tuple[str, dict[str, bytes], dict[str, str]]] = []
+
+    async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
+        self.asked.append((service, dict(inputs), dict(parameters)))
+        value = self.measured[_SERVICES[service]]
+        if isinstance(value, Exception):
+            raise value
+        if service == "lpips.vgg":
+            return {"DISTANCE": np.array([value])}
+        # The source lies along the first axis, the edit at the angle that is set.
+        if inputs["IMAGE"] == SOURCE.encoded:
+            return {"EMBEDDING": np.array([1.0, 0.0])}
+        return {"EMBEDDING": np.array([value, math.sqrt(1 - value**2)])}
+
+    def identities(self) -> dict[str, str]:
+        return super().identities() | {name: f"{name}/1" for name in _SERVICES}
+
+
+def edit(of: Item) -> Edit:
+    return Edit(of, "m", OUTPUT)
+
+
+def rules(with_: Iterable[str] = (), without: Iterable[str] = ()) -> Rules:
+    return BENCHMARK.rules(None, tuple(with_), tuple(without))
+
+
+def derived_from(
+    read: Mapping[str, Outcome | float], by: Rules | None = None, of: Item | None = None
+) -> dict[str, Outcome]:
+    """All outcomes without their benchmark's name, from those of the readings."""
+    found: dict[str, Outcome] = {}
+    of = of or item()
+    for one in (by or rules()).dimensions:
+        found[one.id] = _outcome(one, read, found, of)
+    return {name.removeprefix("co_edit."): one for name, one in found.items()}
+
+
+def _outcome(
+    one: Dimension, read: Mapping[str, Outcome | float], found: Mapping[str, Outcome], of: Item
+) -> Outcome:
+    if reason := one.not_applicable(of):
+        return NotApplicable(reason=reason)
+    if isinstance(one.how, Derived):
+        return derive(one.how, {n: found[str(part)] for n, part in one.how.of.items()})
+    given = read[one.id.removeprefix("co_edit.")]
+    return Scored(value=given) if isinstance(given, int | float) else given
+
+
+def values(outcomes: Mapping[str, Outcome]) -> dict[str, float]:
+    """Of those that have one."""
+    return {name: one.value for name, one in outcomes.items() if isinstance(one, Scored)}

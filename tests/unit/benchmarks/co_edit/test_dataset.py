@@ -1,0 +1,123 @@
+"""Lines of `items.jsonl`: what is read of them, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
+from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, LOCAL, SUBJECT_REGION
+from editjudge.errors import InputError
+from editjudge.item import Item
+
+from .made import WIDTH, line, written
+
+
+def read(folder: Path, **given: Any) -> Item:
+    data = CoEditData(written(folder, [line(**given)]))
+    (ref,) = data.checked()
+    item, outline = data.load(ref), data.outline(ref)
+    assert (item.task, item.extra) == (outline.task, outline.extra)
+    return item
+
+
+def test_there_are_sixteen_types() -> None:
+    assert len(EDIT_TYPES) == 16
+    assert len(LOCAL) == 13
+
+
+@pytest.mark.parametrize(
+    ("given", "region"),
+    [
+        ({}, "inside"),
+        ({"mask_shows": "kept"}, "outside"),
+        ({"edit_type": "portrait_editing"}, "inside"),
+        ({"edit_type": "background_editing", "mask_shows": "kept", "subject": True}, "outside"),
+        ({"edit_type": "background_editing", "mask_shows": "kept"}, None),
+        ({"subject": False}, None),
+        ({"edit_type": "motion_editing"}, None),
+        ({"edit_type": "motion_editing", "subject": True}, "inside"),
+        ({"edit_type": "style_editing", "mask": None, "subject": True}, "whole"),
+        ({"edit_type": "in_context", "mask": None, "subject": True}, "whole"),
+        ({"edit_type": "in_context", "subject": True}, "inside"),
+        ({"edit_type": "in_context", "mask": None}, None),
+    ],
+)
+def test_where_the_subject_is(tmp_path: Path, given: dict[str, Any], region: str | None) -> None:
+    assert read(tmp_path, **given).extra.get(SUBJECT_REGION) == region
+
+
+def test_the_mask_is_white_where_the_edit_is(tmp_path: Path) -> None:
+    edited = read(tmp_path).mask
+    kept = read(tmp_path, mask_shows="kept").mask
+    assert edited is not None
+    assert kept is not None
+    assert edited.selected[:, : WIDTH // 3].all()
+    assert not edited.selected[:, WIDTH // 3 :].any()
+    assert (kept.selected == ~edited.selected).all()
+
+
+def test_what_else_a_line_holds(tmp_path: Path) -> None:
+    item = read(tmp_path, extra={"split": 3, SUBJECT_REGION: "mine"}, subject=False)
+    assert item.task == "subject_customization"
+    assert item.extra == {"split": 3}
+    several = {"source": None, "sources": ["source.png", "other.png"], "mask": None}
+    assert len(read(tmp_path, edit_type="in_context", **several).sources) == 2
+
+
+TWO = ["source.png", "other.png"]
+BAD: dict[str, tuple[Any, str]] = {
+    "unknown type": (line("colour"), "type: 'colour' is no type of edit; there is background_"),
+    "a title": (line("Text Editing"), "'Text Editing' is no type of edit; did you mean 'text_ed"),
+    "a slip": (line("subject_ad"), "did you mean 'subject_add'?"),
+    "no type": ({k: v for k, v in line().items() if k != "type"}, "type: Field required"),
+    "as a task": (line(task="text_editing"), "the type of the edit is called `type` here"),
+    "no mask": (line("text_editing", mask=None), "mask: text_editing changes a part of the image"),
+    "two sources": (line("style_editing", source=None, sources=TWO), "has one source, not 2"),
+    "whose subject": (
+        line("in_context", source=None, sources=TWO, mask=None, subject=True),
+        "subject: identity is compared with one source, not 2",
+    ),
+    "no subject": (line(subject="dog"), "subject: Input should be a valid boolean"),
+    "polarity": (line(mask_shows="black"), "mask_shows: Input should be 'edited' or 'kept'"),
+    "no such mask": (line(mask="nowhere.png"), "no such file: nowhere.png"),
+    "no source": (line(source=None), "either `source` or `sources`"),
+    "unknown field": (line(kind="x"), "kind: no such field"),
+    "an id twice": (line(id="first"), "the id 'first' is that of line 1 already"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
+    bad, said = BAD[name]
+    data = CoEditData(written(tmp_path, [line(id="first"), bad]))
+    with pytest.raises(InputError) as raised:
+        list(data.checked())
+    text = str(raised.value)
+    assert len(text.splitlines()) == 2, text
+    assert "line 2: " in text
+    assert said in text
+
+
+@pytest.mark.parametrize("edit_type", sorted(LOCAL))
+def test_local_edits_need_a_mask(tmp_path: Path, edit_type: str) -> None:
+    with pytest.raises(InputError, match=f"mask: {edit_type} changes a part"):
+        read(tmp_path, edit_type=edit_type, mask=None)
+    assert read(tmp_path, edit_type=edit_type).mask is not None
+
+
+def test_global_edits_need_none(tmp_path: Path) -> None:
+    for edit_type in sorted(set(EDIT_TYPES) - LOCAL):
+        assert read(tmp_path, edit_type=edit_type, mask=None).mask is None
+
+
+def test_the_lines_of_the_manual_are_right() -> None:
+    page = Path(__file__).parents[4] / "docs" / "benchmarks" / "co_edit.md"
+    (block,) = re.findall(r"^```json\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    lines = [CoEditLine.model_validate_json(one) for one in block.splitlines()]
+    assert [one.has_subject for one in lines] == [True, False, False]
+    for name in EDIT_TYPES:
+        assert f"`{name}`" in page.read_text()

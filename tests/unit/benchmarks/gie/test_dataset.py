@@ -1,0 +1,320 @@
+"""Reading the released file, and what is made of it once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editjudge.benchmarks.gie import BENCHMARK
+from editjudge.benchmarks.gie import released as module
+from editjudge.benchmarks.gie.compact import MASKS, RECORDS, convert
+from editjudge.benchmarks.gie.dataset import GieData, compares
+from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
+from editjudge.errors import ConfigError, InputError
+
+from .made import SIDE, mask, odd, picture, pixels, record, released
+
+
+def of(data: GieData) -> list[Any]:
+    return [data.load(ref) for ref in data.items()]
+
+
+@pytest.mark.parametrize("indent", [2, None, 0])
+@pytest.mark.parametrize("piece", [module.PIECE, 1000, 77_777])
+def test_the_released_file_as_it_is(
+    tmp_path: Path, indent: int | None, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PIECE", piece)
+    records = odd()[:4] if piece == 1000 else odd()
+    path = released(tmp_path, records, indent=indent)
+    data = GieData(path)
+    items = of(data)
+    assert [one.id for one in items] == [str(i) for i in range(len(records))]
+    for one, given in zip(items, records, strict=True):
+        assert one.instruction == given["edit_instruction"]
+        assert one.extra["edit_type"] == given["edit_type"]
+        assert one.sources[0].size == (240, 160)
+        np.testing.assert_array_equal(one.mask.selected, np.array(given["object_mask"], bool))
+    assert [ref.id for ref in data.items({1, 2})] == ["1", "2"]
+
+
+def test_numbers_do_not_depend_on_the_order_of_fields(tmp_path: Path) -> None:
+    given = record(edit_instruction='a "object_mask": [[0]] } ] \u00e9 \\')
+    last = {k: v for k, v in given.items() if k != "object_mask"}
+    last["object_mask"] = given["object_mask"]
+    one, other = (
+        GieData(released(tmp_path / "a", [given])),
+        GieData(released(tmp_path / "b", [last])),
+    )
+    assert one.digest == other.digest
+    assert of(one)[0].instruction == given["edit_instruction"]
+
+
+def test_what_users_add_changes_nothing(tmp_path: Path) -> None:
+    mine = record(edited_image_path="/home/me/1.png", aligned_mse_diff=None)
+    one, other = (
+        GieData(released(tmp_path / "a", [mine])),
+        GieData(released(tmp_path / "b", [record()])),
+    )
+    assert one.digest == other.digest
+
+
+def test_converted_it_is_the_same(tmp_path: Path) -> None:
+    path = released(tmp_path / "data")
+    before = GieData(path)
+    made = convert(path, tmp_path / "compact")
+    after = GieData(made.folder)
+    assert made.items == 10
+    assert made.digest == before.digest == after.digest
+    assert made.size < path.stat().st_size / 20
+    for one, other in zip(of(before), of(after), strict=True):
+        assert (one.id, one.questions, one.task, one.extra) == (
+            other.id, other.questions, other.task, other.extra,
+        )  # fmt: skip
+        assert one.sources[0].digest == other.sources[0].digest
+        np.testing.assert_array_equal(one.mask.selected, other.mask.selected)
+    assert [f.name for f in sorted((tmp_path / "compact").iterdir())] == [MASKS, RECORDS]
+    (tmp_path / "compact").rename(tmp_path / "elsewhere")
+    list(GieData(tmp_path / "elsewhere").checked())
+    assert convert(path, tmp_path / "elsewhere").digest == before.digest
+    assert GieData(tmp_path / "data").digest == before.digest, "the folder will do"
+
+
+def test_a_changed_mask_is_other_data(tmp_path: Path) -> None:
+    one = GieData(released(tmp_path / "a", [record()]))
+    other = GieData(released(tmp_path / "b", [record(where=mask(60, 70, 130, 151))]))
+    assert one.digest != other.digest
+
+
+def test_the_root_is_not_dropped(tmp_path: Path) -> None:
+    path = released(tmp_path / "data", [record(image="/nature/a.jpg")])
+    images = tmp_path / "pexels"
+    (tmp_path / "data" / "nature").rename(images)
+    with pytest.raises(InputError, match=r"0: image: no such file: .*data/nature/a\.jpg"):
+        list(GieData(path).checked())
+    (ref,) = GieData(path, roots={"/nature/": str(images), "/": "/nowhere"}).checked()
+    assert ref.id == "0"
+    (ref,) = GieData(path, roots={"/nature": f"{images}/"}).checked()
+
+
+def test_a_mask_covers_the_whole_frame(tmp_path: Path) -> None:
+    half = mask(0, 0, SIDE, SIDE // 2)
+    (item,) = of(GieData(released(tmp_path, [record(where=half)])))
+    for width, height in ((240, 160), (160, 240), (512, 512), (224, 224), (30, 1000)):
+        fitted = item.mask.fitted((width, height))
+        assert fitted.size == (width, height)
+        np.testing.assert_array_equal(fitted.selected[0], np.arange(width) < width / 2)
+    assert item.mask.fitted((SIDE, SIDE)) is item.mask
+
+
+def test_questions(tmp_path: Path) -> None:
+    items = of(GieData(released(tmp_path)))
+    found = [one.questions[0] for one in items]
+    assert [i for i, one in enumerate(found) if one["compares"]] == [1]
+    assert [i for i, one in enumerate(found) if one["answer"] not in one["options"]] == [2]
+    assert (found[3]["answer"], found[3]["expected"]) == ("Yes", "yes.")
+    tasks = [one.task for one in items]
+    assert tasks[5:8] == ["scene_background_change"] * 3
+    assert len(set(tasks)) == 8
+
+
+@pytest.mark.parametrize(
+    ("question", "options", "told"),
+    [
+        ("What colour is the car?", ("Red", "Blue"), False),
+        ("Is the dog larger than in the original image?", ("Yes", "No"), True),
+        ("How large is the dog?", ("Larger than before", "Unchanged"), True),
+        ("How large is the apple compared to the plate?", ("Larger", "Smaller"), False),
+        ("What differs between the two images?", ("Sky", "Sea"), True),
+        ("What does the sign say?", ("ORIGINALITY", "BEFOREHAND"), False),
+    ],
+)
+def test_which_questions_compare(question: str, options: tuple[str, ...], told: bool) -> None:
+    assert compares(question, options) is told
+
+
+def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
+    notes = GieData(released(tmp_path)).notes()
+    assert [one.split(",")[0].split(" (")[0] for one in notes] == [
+        "1 item: the expected answer is no option",
+        "2 items: the expected answer is no option to the letter",
+        "1 item: an all-black mask: nothing may change",
+        "1 item: an all-white mask: nothing is left outside it",
+        "1 items repeat another's instruction and image",
+    ]
+    assert "(2)" in notes[0]
+    assert GieData(released(tmp_path / "b", [record()])).notes() == ()
+
+
+LONGER = np.zeros((SIDE + 1, SIDE), int).tolist()
+RAGGED = [[0] * (SIDE - 1), [0] * (SIDE + 1), *([[0] * SIDE] * (SIDE - 2))]
+BAD: dict[str, tuple[Any, str]] = {
+    "no mask": ({"object_mask": None}, "0: object_mask: is missing"),
+    "one number": ({"object_mask": 0}, "0: object_mask: is not 224 rows"),
+    "an empty mask": ({"object_mask": []}, "0: object_mask: is not 224 rows"),
+    "a flat mask": ({"object_mask": [0] * SIDE * SIDE}, "0: object_mask: is not 224 rows"),
+    "a mask with a row more": ({"object_mask": LONGER}, "0: object_mask: is not 224 rows"),
+    "a ragged mask": ({"object_mask": RAGGED}, "0: object_mask: is not 224 rows"),
+    "a grey mask": ({"object_mask": [[2] * SIDE] * SIDE}, "0: object_mask: is not 224 rows"),
+    "white as 255": ({"object_mask": [[255] * SIDE] * SIDE}, "0: object_mask: is not 224 rows"),
+    "a mask of truths": ({"object_mask": [[True] * SIDE] * SIDE}, "0: object_mask: is not"),
+    "a mask of fractions": ({"object_mask": [[0.0] * SIDE] * SIDE}, "0: object_mask: is not"),
+    "an unknown type": ({"edit_type": "Add"}, "0: edit_type: 'Add' is none of Add Object"),
+    "one option": ({"multiple_choice_options": ["a"]}, "at least two different options"),
+    "an option twice": ({"multiple_choice_options": ["a", "a "]}, "at least two different"),
+    "an empty option": ({"multiple_choice_options": ["a", " "]}, "an option is empty"),
+    "no question": ({"evaluation_question": ""}, "0: evaluation_question: String should have"),
+    "no instruction": ({"edit_instruction": None}, "0: edit_instruction: Input should be"),
+    "an image elsewhere": ({"image": "/no/such.jpg"}, "0: image: no such file: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_records_that_cannot_be_used(tmp_path: Path, name: str) -> None:
+    change, told = BAD[name]
+    folder = tmp_path / "data"
+    path = released(folder, [record(), record("Size Change")])
+    path.write_text(json.dumps([record() | change, record("Size Change")]))
+    data = GieData(path)
+    good = []
+    with pytest.raises(InputError) as caught:
+        good.extend(data.checked())
+    assert [ref.id for ref in good] == ["1"]
+    assert "1 item cannot be used" in str(caught.value)
+    assert told in str(caught.value)
+    if "object_mask" in change:
+        with pytest.raises(InputError, match="1 of 2 records have no mask"):
+            convert(path, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+
+WRONG = {
+    "no such file": (None, "no such file; give gie_bench.json, or the folder"),
+    "nothing in it": (b"", "cannot be read as JSON"),
+    "an object": (b'{"a": 1}', "is not a list of records"),
+    "cut short": (json.dumps([record()]).encode()[:5000], "ends inside an object_mask"),
+    "cut short behind": (json.dumps([record()]).encode()[:-9], "cannot be read as JSON"),
+    "no JSON": (b"\xff\xfe\x00nothing", "cannot be read as JSON"),
+    "too deep": (b"[" * 200_000, "cannot be read as JSON"),
+    "a list that never ends": (b'[{"object_mask": [' + b"0," * 9_000, "ends inside an object_mask"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_files_that_cannot_be_used(tmp_path: Path, name: str) -> None:
+    content, told = WRONG[name]
+    path = tmp_path / "gie_bench.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        GieData(path)
+    assert told in str(caught.value)
+    assert "gie_bench.json" in str(caught.value)
+
+
+def test_nothing_but_text_is_no_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_REST", 1 << 20)
+    monkeypatch.setattr(module, "PIECE", 1 << 16)
+    path = tmp_path / "gie_bench.json"
+    for content in ('["' + "x" * (2 << 20) + '"]', '[{"object_mask": [' + "0," * (1 << 20)):
+        path.write_text(content)
+        with pytest.raises(InputError, match="no masks"):
+            GieData(path)
+
+
+def test_no_items(tmp_path: Path) -> None:
+    path = released(tmp_path, [])
+    with pytest.raises(InputError, match="no items"):
+        list(GieData(path).checked())
+    with pytest.raises(InputError, match="no items"):
+        convert(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("damage", ["format", "masks", "fewer", "json"])
+def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: str) -> None:
+    out = tmp_path / "compact"
+    convert(released(tmp_path / "data"), out)
+    if damage == "format":
+        head = json.loads((out / RECORDS).read_text()) | {"format": 99}
+        (out / RECORDS).write_text(json.dumps(head))
+    elif damage == "masks":
+        (out / MASKS).write_bytes(b"no array")
+    elif damage == "fewer":
+        np.save(out / MASKS, np.load(out / MASKS)[:-1])
+    else:
+        (out / RECORDS).write_text("{}")
+    with pytest.raises(InputError, match=r"convert gie_bench\.json again"):
+        GieData(out)
+
+
+def test_memory_does_not_grow_with_the_masks(tmp_path: Path) -> None:
+    """A file eight times as large takes a few megabytes more."""
+    small, large = tmp_path / "small.json", tmp_path / "large.json"
+    text = json.dumps(record(), indent=2)
+    small.write_text(f"[{text}]")
+    with large.open("w") as file:
+        file.write("[" + ",".join([text] * 80) + "]")
+    assert large.stat().st_size > 30e6
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from editjudge.benchmarks.gie.dataset import GieData\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "GieData(Path(sys.argv[1])); before = peak(); GieData(Path(sys.argv[2]))\n"
+        "print(peak() - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(small), str(large)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert float(done.stdout) < 25
+
+
+OWN: dict[str, Any] = {
+    "id": "kitchen/1",
+    "instruction": "Paint the chair red.",
+    "source": "1.png",
+    "task": "Colour change",
+    "questions": [{"question": "Which colour?", "options": ["Red", "As before"], "answer": "Red"}],
+}
+
+
+def own(folder: Path, *lines: dict[str, Any]) -> Any:
+    picture(folder / "1.png", pixels(1))
+    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return BENCHMARK.data(folder / "items.jsonl", roots={})
+
+
+def test_data_of_ones_own(tmp_path: Path) -> None:
+    data = own(tmp_path, OWN, OWN | {"id": "2", "task": "scene or background change"})
+    one, other = (data.load(ref) for ref in data.checked())
+    assert data.name == "gie"
+    assert (one.task, other.task) == ("color_change", "scene_background_change")
+    assert one.questions[0]["compares"]
+    assert one.questions[0]["answer"] == "Red"
+    assert edit_type("anything else") == "anything else"
+    assert {edit_type(label) for label in EDIT_TYPES} == set(TITLES)
+    with pytest.raises(ConfigError, match="not for items.jsonl"):
+        BENCHMARK.data(tmp_path / "items.jsonl", roots={"/": "/x"})
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"options": ["Red"]}, "at least two different options"),
+        ({"options": "Red"}, "a question has `question`, `options`"),
+        ({"answer": None}, "a question has `question`, `options`"),
+        ({"question": ""}, "a question has `question`, `options`"),
+    ],
+)
+def test_questions_of_ones_own_that_cannot_be_asked(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    data = own(tmp_path, OWN | {"questions": [OWN["questions"][0] | change]})
+    with pytest.raises(InputError, match=told):
+        list(data.checked())

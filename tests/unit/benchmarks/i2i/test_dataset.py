@@ -1,0 +1,135 @@
+"""Which lines of `items.jsonl` can be used, and what they are judged on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.benchmarks.i2i.dataset import I2iData
+from editjudge.benchmarks.i2i.dimensions import dimensions
+from editjudge.benchmarks.i2i.taxonomy import DIMENSIONS
+from editjudge.errors import InputError
+from editjudge.item import Item
+
+from ..kris.made import picture
+
+ONE = {"id": "1", "instruction": "make it red", "task": "local_editing", "source": "a.png"}
+TWO = {
+    "id": "2",
+    "instruction": "the dog beside the cat",
+    "task": "basic_combination",
+    "sources": ["a.png", "b.png"],
+}
+
+
+def data(folder: Path, *lines: dict[str, Any]) -> I2iData:
+    for seed, name in enumerate(("a.png", "b.png")):
+        picture(folder / name, seed)
+    file = folder / "items.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return I2iData(file)
+
+
+def items(folder: Path, *lines: dict[str, Any]) -> list[Item]:
+    found = data(folder, *lines)
+    return [found.load(ref) for ref in found.checked()]
+
+
+def asked(item: Item) -> set[str]:
+    return {d.id for d in dimensions(frozenset()) if d.not_applicable(item) is None}
+
+
+def named(track: str, *names: str) -> set[str]:
+    return {f"i2i.{track}.{name}" for name in names}
+
+
+SE = (
+    "aesthetic_quality",
+    "blending_naturalness",
+    "editing_artifacts",
+    "image_quality",
+    "instruction_following",
+    "non_edited_region_fidelity",
+    "physical_plausibility",
+)
+ME = (
+    "aesthetic_quality",
+    "blending_naturalness",
+    "composition_interaction",
+    "detail_fidelity",
+    "image_quality",
+    "instruction_following",
+    "non_edited_element_fidelity",
+    "physical_plausibility",
+    "subject_consistency",
+    "subject_extraction_composition",
+)
+
+
+def test_by_default_what_every_prompt_of_the_paper_is_judged_on(tmp_path: Path) -> None:
+    one, two, text, hint = items(
+        tmp_path,
+        ONE,
+        TWO,
+        ONE | {"id": "3", "task": "text_rendering", "target_text": "NEW"},
+        TWO | {"id": "4", "task": "combination_reasoning", "hint": "a 7"},
+    )
+    assert asked(one) == named("se", *SE)
+    assert asked(two) == named("me", *ME)
+    assert asked(text) == named("se", *SE, "text_content_style_accuracy")
+    assert asked(hint) == named("me", *ME, "world_knowledge_reasoning")
+
+
+def test_named_dimensions_are_all_there_are(tmp_path: Path) -> None:
+    (one,) = items(tmp_path, ONE | {"dimensions": ["spatial_accuracy", "image_quality"]})
+    assert asked(one) == named("se", "spatial_accuracy", "image_quality")
+    full = ONE | {"dimensions": list(DIMENSIONS["se"]), "hint": "h", "target_text": "t"}
+    (one,) = items(tmp_path, full | {"extra": {"mine": 1}})
+    assert len(asked(one)) == 15
+    assert one.extra["mine"] == 1
+
+
+def test_items_of_others_are_none_of_its_business(tmp_path: Path) -> None:
+    (one,) = items(tmp_path, ONE)
+    other = Item("1", "x", one.sources, task="biology")
+    assert asked(other) == set()
+    assert asked(Item("1", "x", one.sources, task="local_editing")) == set()
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"task": None}, "task: Input should be a valid string"),
+    ({"task": "add"}, "no category is called 'add' (there is object_manipulation, "),
+    ({"task": "basic_combination"}, "basic_combination is multi-image editing, and there is one"),
+    (
+        {"source": None, "sources": ["a.png", "b.png"]},
+        "there are several source images; give another task (basic_combination, ",
+    ),
+    ({"dimensions": ["detail_fidelity"]}, "se has no 'detail_fidelity' (there is action_state_"),
+    ({"dimensions": []}, "name at least one"),
+    ({"extra": {"dimensions": ["image_quality"]}}, "`dimensions` is a field of its own"),
+    ({"dimensions": ["image_quality"] * 2}, "none of them twice"),
+    ({"dimensions": ["world_knowledge_reasoning"]}, "needs a `hint`"),
+    (
+        {"dimensions": ["text_content_style_accuracy"], "target_text": ""},
+        "needs a `target_text`",
+    ),
+    ({"dimension": ["image_quality"]}, "no such field (there are id, instruction, "),
+    ({"source": "c.png"}, "no such file: c.png"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), BAD)
+def test_a_line_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    wrong = {k: v for k, v in (ONE | change).items() if v is not None or k == "task"}
+    with pytest.raises(InputError) as caught:
+        items(tmp_path, TWO, wrong)
+    assert "1 line cannot be used:\n  line 2: " in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_a_task_is_due(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="task: Field required"):
+        items(tmp_path, {k: v for k, v in ONE.items() if k != "task"})

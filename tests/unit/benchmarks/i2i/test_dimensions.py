@@ -1,0 +1,107 @@
+"""What the dimensions share, what switches change, and how prompts begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from editjudge.benchmarks.i2i.dimensions import ME_ARTIFACTS
+from editjudge.benchmarks.registry import benchmark
+from editjudge.dimension import Dimension, Reading
+from editjudge.images import load_image
+from editjudge.panel.pictures import Pictures
+from editjudge.prompts import Labelled, Template, template
+from editjudge.scorers.generalist import Asking
+from editjudge.scorers.region_similarity import RegionSimilarity
+
+I2I = benchmark("i2i")
+USUAL: Mapping[str, Dimension] = {d.id: d for d in I2I.dimensions}
+SWITCHES = [one.name for one in I2I.switches]
+CHANGED = {
+    "transfer_yes_no": {"i2i.me.cross_source_transfer"},
+    "consistency_levels": {"i2i.me.inter_subject_consistency"},
+    "inverted_elements": {"i2i.me.non_edited_element_fidelity"},
+    "me_editing_artifacts": {"i2i.me.editing_artifacts"},
+}
+
+
+def reading(name: str) -> Reading:
+    how = USUAL[name].how
+    assert isinstance(how, Reading)
+    return how
+
+
+def templates() -> dict[str, Template]:
+    """All that any rules use."""
+    both = (I2I.rules(), I2I.rules(None, SWITCHES))
+    found = [
+        one
+        for rules in both
+        for d in rules.dimensions
+        for r in d.readings
+        if isinstance(r.scorer, Asking)
+        for one in r.scorer.templates.values()
+    ]
+    return {one.name: one for one in found}
+
+
+def test_the_four_accuracies_are_one_call() -> None:
+    names = ("object_manipulation", "local_attribute", "action_state_change", "spatial")
+    scorers = {reading(f"i2i.se.{name}_accuracy").scorer for name in names}
+    assert scorers == {reading("i2i.me.spatial_accuracy").scorer}
+
+
+def test_subjects_and_details_have_prompts_of_their_own() -> None:
+    one, other = (
+        reading(f"i2i.me.{name}").scorer for name in ("subject_consistency", "detail_fidelity")
+    )
+    assert isinstance(one, RegionSimilarity)
+    assert isinstance(other, RegionSimilarity)
+    assert one.prompt != other.prompt
+    regions = [
+        d.how.scorer
+        for d in USUAL.values()
+        if isinstance(d.how, Reading) and isinstance(d.how.scorer, RegionSimilarity)
+    ]
+    assert len(regions) == 5
+    assert [r.prompt for r in regions if r.inverted] == ["i2i/edited_region"]
+    # What depends on an item alone must not show what was made of it.
+    assert [r.prompt for r in regions if "edited" in r.template.fields] == ["i2i/edited_region"]
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_a_switch_changes_what_it_names(switch: str) -> None:
+    rules = I2I.rules(None, [switch])
+    assert rules.protocol == f"i2i.paper.1+{switch}"
+    changed = set()
+    for one in rules.dimensions:
+        usual = USUAL.get(one.id)
+        same = usual is not None and str(one.signature({})) == str(usual.signature({}))
+        if not same and not one.id.endswith(("subject_extraction_composition", "style_accuracy")):
+            changed.add(one.id)
+    assert changed == CHANGED[switch], "what is derived names its protocol"
+    tables = {column.id for column in rules.columns}
+    assert ("i2i.me.editing_artifacts" in tables) == (switch == ME_ARTIFACTS)
+
+
+def test_every_template_is_used() -> None:
+    from editjudge.prompts import templates as known
+
+    ours = {name for name in known() if name.startswith("i2i/")}
+    assert ours == {name for name in templates() if name.startswith("i2i/")}
+
+
+def test_prompts_about_one_edit_begin_alike() -> None:
+    picture = Pictures(1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
+    shown = {
+        "sources": (Labelled("Source image", picture),),
+        "edited": (Labelled("Edited image", picture),),
+    }
+    texts = dict.fromkeys(("instruction", "hint", "question", "target_text"), "x")
+    used = templates().values()
+    both = [one for one in used if {"sources", "edited"} <= set(one.fields)]
+    assert len(both) >= 10
+    assert len({one.prompt(shown | texts).prefix for one in both}) == 1
+    assert {one.system for one in used} == {template("core/question").system}

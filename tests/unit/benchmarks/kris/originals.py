@@ -1,0 +1,40 @@
+"""Stand-ins for the authors' prompts: made-up texts under the same names, with their digests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from editjudge.benchmarks.kris.official import PROMPTS
+from editjudge.prompts import originals as module
+from editjudge.prompts.originals import Originals, import_originals
+
+
+def stand_in(file: str) -> str:
+    """A made-up text with the fields and the kind of braces that the real one has."""
+    told = {name for one in PROMPTS if one.file == file for name, _ in one.fields or ()}
+    lines = [f"Rate by {file}.", *(f"{name}={{{name}}}" for name in sorted(told))]
+    return "\n".join([*lines, 'Say {{"a_score": X}}.\n'])
+
+
+TEXTS: Mapping[str, str] = {one.file: stand_in(one.file) for one in PROMPTS}
+
+
+def declared(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    """Let the stand-ins be the authors' prompts, kept below a folder; their release."""
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in TEXTS.items()}
+    known = {"kris": Originals("kris", "example.org/kris", digests)}
+    monkeypatch.setattr(module, "originals", lambda: known)
+    monkeypatch.setenv("EDITJUDGE_PROMPTS_DIR", str(folder / "kept"))
+    release = folder / "release" / "prompts.py"
+    release.parent.mkdir(parents=True, exist_ok=True)
+    release.write_text("".join(f"{n.removesuffix('.txt')} = {t!r}\n" for n, t in TEXTS.items()))
+    return release
+
+
+def imported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The same, imported."""
+    import_originals("kris", declared(monkeypatch, folder).parent)

@@ -1,0 +1,504 @@
+"""The protocol `official`: what each of its switches changes, and that it changes nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.benchmarks.benchmark import Rules
+from editjudge.benchmarks.kris.dataset import KrisData
+from editjudge.benchmarks.kris.official import PROMPTS, SEVERAL, SWITCHES, THEIRS
+from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, REASONING_DIMENSIONS, TEMPORAL_TASKS
+from editjudge.benchmarks.registry import benchmark, dimensions
+from editjudge.column import Row, tabulate
+from editjudge.dimension import Derived
+from editjudge.errors import ConfigError
+from editjudge.images import load_image
+from editjudge.item import Edit, Item
+from editjudge.panel.prompt import Picture
+from editjudge.prompts.originals import originals
+from editjudge.run.judge import Judgement, judge
+from editjudge.scorers.generalist import Rubric
+from editjudge.verdict import MissingOutput, NotApplicable, Outcome, Scored, Unscored
+
+from ...panel.scripted_transport import ScriptedTransport, seen
+from ...test_generalist_scorers import Panel
+from .made import released
+from .originals import TEXTS, declared, imported
+from .test_protocol import MODELS, PRINTED, all_items, column, reply, row_of
+
+KRIS = benchmark("kris")
+NAMES = [one.name for one in SWITCHES]
+OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
+VC, VQ, IF, KP = (
+    f"kris.{name}"
+    for name in (
+        "visual_consistency",
+        "visual_quality",
+        "instruction_following",
+        "knowledge_plausibility",
+    )
+)
+
+# What each switch changes: the dimensions whose calls or formula differ.
+CHANGES: Mapping[str, set[str]] = {
+    "original_prompts": {VC, VQ, IF, KP},
+    "empty_instruction": {VC, IF, KP},
+    "first_digit": {VC, VQ, IF, KP},
+    "anomaly_by_common_prompt": {IF, KP},
+    "knowledge_ungated": {KP},
+    "temporal_jpeg": {VC, VQ, IF, KP},
+    "pooled_metrics": set(),
+    "missing_skipped": set(),
+}
+TESTED = set(REASONING_DIMENSIONS.values())
+POOLED = {f"kris.{n}_knowledge" for n in ("factual", "conceptual", "procedural")} | {"kris.overall"}
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
+    """An item of each folder."""
+    data = KrisData(released(tmp_path_factory.mktemp("kris")))
+    return {ref.data.folder: data.load(ref) for ref in data.checked()}
+
+
+@pytest.fixture
+def authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    imported(monkeypatch, tmp_path)
+
+
+async def judged(
+    item: Item, on: Iterable[str], *script: Any, **settings: Any
+) -> tuple[Judgement, ScriptedTransport]:
+    rules = KRIS.rules("paper", tuple(on))
+    panel = Panel(*script, **settings)
+    edit = Edit(item, "m", OUTPUT)
+    done = await judge(edit, rules.dimensions, rules.known(dimensions()), panel)  # type: ignore[arg-type]
+    return done, panel.transport
+
+
+def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
+    return [getattr(outcomes[name], "value", None) for name in (VC, VQ, IF, KP)]
+
+
+def differing(one: Rules, other: Rules) -> set[str]:
+    """Dimensions with other readings or another formula."""
+
+    def made_of(rules: Rules) -> dict[str, Any]:
+        return {d.id: (d.readings, isinstance(d.how, Derived)) for d in rules.dimensions}
+
+    ours, theirs = made_of(one), made_of(other)
+    return {name for name in ours if ours[name] != theirs[name]}
+
+
+def columns_differing(one: Rules, other: Rules) -> set[str]:
+    def made_of(rules: Rules) -> dict[str, Any]:
+        return {c.id: (type(c.how), c.how.of, getattr(c.how, "present", 0)) for c in rules.columns}  # type: ignore[union-attr]
+
+    ours, theirs = made_of(one), made_of(other)
+    assert list(ours) == list(theirs)
+    return {name for name in ours if ours[name] != theirs[name]}
+
+
+def columns_changed(switch: str, on: frozenset[str]) -> set[str]:
+    if switch not in {"pooled_metrics", "missing_skipped"}:
+        return set()
+    both = {"pooled_metrics", "missing_skipped"} <= on
+    return POOLED | ({f"kris.{d}" for d in TESTED} if both else set())
+
+
+def test_official_is_all_switches() -> None:
+    assert set(CHANGES) == set(NAMES)
+    assert KRIS.rules("official").on == frozenset(NAMES)
+    assert KRIS.rules("paper", NAMES).on == KRIS.rules("official").on
+    assert KRIS.rules("official", (), NAMES).on == KRIS.rules("paper").on == frozenset()
+    assert all(one.what and one.source for one in SWITCHES)
+
+
+@pytest.mark.parametrize("switch", NAMES)
+def test_a_switch_changes_what_it_says(switch: str) -> None:
+    paper, official = KRIS.rules("paper"), KRIS.rules("official")
+    for without, with_ in (
+        (paper, KRIS.rules("paper", [switch])),
+        (KRIS.rules("official", (), [switch]), official),
+    ):
+        assert differing(without, with_) == CHANGES[switch]
+        assert columns_differing(without, with_) == columns_changed(switch, with_.on)
+        assert without.single_image == (None if "missing_skipped" in without.on else 1.0)
+        assert without.protocol != with_.protocol
+
+
+@pytest.mark.usefixtures("authors")
+@pytest.mark.parametrize("switch", NAMES)
+def test_signatures_change_with_it(switch: str) -> None:
+    for base, with_, without in (("paper", [switch], []), ("official", [], [switch])):
+        before = {d.id: d for d in KRIS.rules(base).dimensions}
+        after = {d.id: d for d in KRIS.rules(base, with_, without).dimensions}
+        changed = {n for n in before if before[n].signature({}) != after[n].signature({})}
+        # What is derived is stamped with the whole protocol.
+        stamped = {n for n, d in {**before, **after}.items() if isinstance(d.how, Derived)}
+        assert changed - stamped == CHANGES[switch] - stamped
+
+
+def test_nothing_needs_the_authors_prompts_before_they_are_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    declared(monkeypatch, tmp_path)
+    official = KRIS.rules("official")
+    assert [d.roles for d in official.dimensions[:4]] == [("generalist.judge",)] * 4
+    for dimension in official.dimensions[:4]:
+        with pytest.raises(ConfigError, match="editjudge prompts import kris --from PATH"):
+            dimension.signature({})
+        with pytest.raises(ConfigError, match="not imported"):
+            _ = dimension.words
+    without = KRIS.rules("official", (), ["original_prompts"])
+    assert {d.words for d in without.dimensions} == {"own", None}
+
+
+@pytest.mark.usefixtures("authors")
+def test_whose_words(tmp_path: Path) -> None:
+    assert {d.words for d in KRIS.rules("official").dimensions} == {"original", None}
+    (tmp_path / "kept" / "kris" / "prompt_quality.txt").write_text("changed")
+    with pytest.raises(ConfigError, match="not imported"):
+        KRIS.rules("official").dimensions[1].signature({})
+
+
+def test_the_declared_texts_are_those_that_are_asked() -> None:
+    assert set(originals()["kris"].texts) == {one.file for one in PROMPTS} == set(TEXTS)
+    assert {one.name for one in PROMPTS} == set(THEIRS.values())
+    paper: list[Any] = [d.readings[0].scorer for d in KRIS.rules("paper").dimensions[:3]]
+    ours = {name for s in paper for name in (s.prompt, *dict(s.by_task).values())}
+    assert ours == set(THEIRS) - {"kris/quality_alone"}
+
+
+def said(file: str, *parts: str) -> str:
+    """A stand-in as a judge gets it, with what follows it."""
+    text = TEXTS[f"{file}.txt"]
+    told = text if file == "prompt_quality" else text.format(instruct="{i}", explanation="{e}")
+    return told + "".join(parts)
+
+
+PAIR = ("This is the original image:[1.jpg]", "This is the edited image:[output]")
+FRAMES = (
+    "Frame 1 (Generated):[output]",
+    "Frame 2 (Reference):[1-2.jpg]",
+    "Frame 3 (Reference):[1-3.jpg]",
+    "Frame 4 (Reference):[1-4.jpg]",
+)
+ELEMENTS = (
+    "Reference Image 1:[1-1.png]",
+    "Reference Image 2:[1-2.JPG]",
+    "Predicted Image:[output]",
+)
+ALONE = "This is the image to evaluate:[output]"
+SHOWN: Mapping[str, tuple[str, str, str]] = {
+    "count_change": (
+        said("prompt_consist", *PAIR),
+        said("prompt_quality", PAIR[1]),
+        said("prompt_instruction_following", *PAIR),
+    ),
+    "anomaly_correction": (
+        said("prompt_consist", *PAIR),
+        said("prompt_quality", PAIR[1]),
+        said("prompt_abnormal_instruction_following", *PAIR),
+    ),
+    "biology": (
+        said("prompt_consist", *PAIR),
+        said("prompt_quality", PAIR[1]),
+        said("prompt_dual_evaluation", *PAIR),
+    ),
+    "rule-based_reasoning": (
+        said("prompt_consist", *PAIR),
+        said("prompt_quality", PAIR[1]),
+        said("prompt_dual_evaluation", *PAIR),
+    ),
+    "viewpoint_change": (
+        said("prompt_consist", *PAIR),
+        said("prompt_quality", PAIR[1]),
+        said(
+            "prompt_view_instruction_following", *PAIR, "This is the ground truth image:[1_gt.jpg]"
+        ),
+    ),
+    "temporal_prediction": (
+        said("prompt_consist_temporal", *FRAMES),
+        said("prompt_quality", ALONE),
+        said("prompt_instruction_temporal", *FRAMES),
+    ),
+    "multi-element_composition": (
+        said("prompt_consist_multi", *ELEMENTS),
+        said("prompt_quality", ALONE),
+        said("prompt_instruction_multi", *ELEMENTS),
+    ),
+}
+
+
+def in_short(text: str) -> str:
+    """Images by their file's name alone."""
+    return "".join(p.rpartition("/")[2] if "/" in p else p for p in _split(text))
+
+
+def _split(text: str) -> list[str]:
+    return text.replace("[", "\0[\0").split("\0")
+
+
+@pytest.mark.usefixtures("authors")
+@pytest.mark.parametrize("folder", SHOWN)
+@pytest.mark.parametrize("told", [True, False])
+async def test_their_prompts_as_they_ask_them(
+    items: Mapping[str, Item], folder: str, told: bool
+) -> None:
+    on = ["original_prompts", *([] if told else ["empty_instruction"])]
+    _, transport = await judged(items[folder], on, '{"consistency_score": 3}')
+    item = items[folder]
+    texts = {in_short(seen(p)) for p in transport.asked}
+    due = {
+        text.replace("{i}", item.instruction if told else "").replace(
+            "{e}", (item.hint or "") if told else ""
+        )
+        for text in SHOWN[folder]
+    }
+    assert due <= texts
+    assert {p.system for p in transport.asked} == {""}
+
+
+@pytest.mark.usefixtures("authors")
+async def test_their_prompts_are_read_strictly_where_nothing_else_is_said(
+    items: Mapping[str, Item],
+) -> None:
+    def answer(prompt: Any) -> str:
+        text = seen(prompt)
+        if "prompt_dual" in text:
+            scores: dict[str, Any] = {"instruction_score": 4, "knowledge_score": 3}
+            scores |= {"instruction_reasoning": "a", "knowledge_reasoning": "b"}
+            return json.dumps(scores)
+        if "prompt_quality" in text:
+            return "4 of 5"
+        return '{"consistency_score": 2, "reasoning": "c"}'
+
+    done, transport = await judged(items["biology"], ["original_prompts"], answer)
+    assert values(done.outcomes) == [2, None, 4, 3]
+    assert done.outcomes[IF].evidence["reasoning"] == "a\n\nb"  # type: ignore[union-attr]
+    assert len(transport.asked) == 4, "what cannot be read is asked for once more"
+
+
+async def test_nothing_is_told(items: Mapping[str, Item]) -> None:
+    item = items["biology"]
+    for on, expected in (((), True), (("empty_instruction",), False)):
+        _, transport = await judged(item, on, reply)
+        texts = [seen(p) for p in transport.asked]
+        assert any(item.instruction in text for text in texts) is expected
+        assert any(str(item.hint) in text for text in texts) is expected
+        assert len(texts) == 3
+
+
+FOUND = "1. all is kept\nquality 3/5, consistency_score: 2"
+
+
+async def test_replies_are_read_by_the_released_steps(items: Mapping[str, Item]) -> None:
+    done, transport = await judged(items["count_change"], ["first_digit"], FOUND)
+    assert values(done.outcomes) == [2, 3, 3, None]
+    assert done.outcomes[VC].evidence["read_as"] == "prefix"  # type: ignore[union-attr]
+    assert done.outcomes[VQ].evidence["read_as"] == "n/5"  # type: ignore[union-attr]
+    assert len(transport.asked) == 3
+    assert transport.schemas == [None] * 3, "no reply is constrained"
+
+    done, _ = await judged(items["temporal_prediction"], ["first_digit"], "1. kept\nscore: 3")
+    assert values(done.outcomes) == [1, 1, 1, None]
+    assert done.outcomes[IF].evidence["read_as"] == "first digit"  # type: ignore[union-attr]
+
+
+async def test_what_has_no_score_is_unscored_and_not_asked_again(
+    items: Mapping[str, Item],
+) -> None:
+    texts = {
+        '{"instruction_score": 4, "knowledge_score": null}': [None, None, 4, None],
+        '{"instruction_score": 7, "knowledge_score": 2}': [2, 2, None, None],
+        "nothing": [None] * 4,
+    }
+    for text, expected in texts.items():
+        done, transport = await judged(items["physics"], ["first_digit"], text)
+        got = values(done.outcomes)
+        assert got[2:] == expected[2:]
+        assert len(transport.asked) == 3
+        for name in (IF, KP):
+            outcome = done.outcomes[name]
+            assert isinstance(outcome, Scored | Unscored)
+            if isinstance(outcome, Unscored):
+                assert outcome.kind == "unparsable"
+                assert outcome.evidence["reply"] == text
+    ungated, _ = await judged(
+        items["physics"],
+        ["first_digit", "knowledge_ungated"],
+        '{"instruction_score": 7, "knowledge_score": 2}',
+    )
+    assert values(ungated.outcomes)[2:] == [None, 2]
+    reason = ungated.outcomes[IF].reason  # type: ignore[union-attr]
+    assert reason.startswith("the released reader takes 7 for instruction_score")
+
+
+async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
+    async def mean(*script: str) -> Outcome:
+        rules = KRIS.rules("paper", ["first_digit"])
+        panel = Panel(*script, temperature=1.0, repeats=2)
+        edit = Edit(items["count_change"], "m", OUTPUT)
+        known = rules.known(dimensions())
+        done = await judge(edit, rules.dimensions[1:2], known, panel)  # type: ignore[arg-type]
+        return done.outcomes[VQ]
+
+    both = await mean('{"quality_score": 5}', "a 2")
+    assert isinstance(both, Scored)
+    assert both.value == 3.5
+    assert both.evidence["read_as"] == ["json", "first digit"]
+    assert both.evidence["values"] == [5, 2]
+    assert isinstance(await mean('{"quality_score": 5}', "none"), Unscored)
+
+
+async def test_anomalies_by_the_common_prompt(items: Mapping[str, Item]) -> None:
+    item = items["anomaly_correction"]
+    for on, expected in (((), True), (("anomaly_by_common_prompt",), False)):
+        _, transport = await judged(item, on, reply)
+        assert any(str(item.hint) in seen(p) for p in transport.asked) is expected
+        assert all(item.instruction in seen(p) for p in transport.asked[::2])
+    common = KRIS.rules("paper", ["anomaly_by_common_prompt"]).dimensions[2].readings[0].scorer
+    assert isinstance(common, Rubric)
+    assert common.prompt_of(item) == common.prompt_of(items["count_change"])
+
+
+@pytest.mark.parametrize(("followed", "gated", "ungated"), [(1, 1, 4), (2, 1, 4), (3, 4, 4)])
+async def test_knowledge_without_its_gate(
+    items: Mapping[str, Item], followed: int, gated: int, ungated: int
+) -> None:
+    def answer(prompt: Any) -> str:
+        return reply(prompt, instruction_score=followed, knowledge_score=4)
+
+    for on, expected in (((), gated), (("knowledge_ungated",), ungated)):
+        done, _ = await judged(items["biology"], on, answer)
+        assert values(done.outcomes)[2:] == [followed, expected]
+        average = done.outcomes["kris.average"]
+        assert isinstance(average, Scored)
+        assert average.value == (4 + 4 + followed + expected) / 4
+
+
+async def test_frames_are_encoded_anew(items: Mapping[str, Item]) -> None:
+    async def sent(folder: str, *on: str) -> set[bytes]:
+        _, transport = await judged(items[folder], on, reply)
+        return {
+            p.data for prompt in transport.asked for p in prompt.parts if isinstance(p, Picture)
+        }
+
+    def encoded(image: Any) -> bytes:
+        buffer = io.BytesIO()
+        Pil.fromarray(image.rgb).save(buffer, "JPEG", quality=85)
+        return buffer.getvalue()
+
+    frames = [*items["temporal_prediction"].sources, OUTPUT]
+    plain = await sent("temporal_prediction")
+    anew = await sent("temporal_prediction", "temporal_jpeg")
+    assert anew == {encoded(one) for one in frames}
+    assert not plain & anew
+    assert await sent("multi-element_composition", "temporal_jpeg") == await sent(
+        "multi-element_composition"
+    )
+
+
+async def test_a_frame_that_no_jpeg_can_hold(items: Mapping[str, Item]) -> None:
+    wide = load_image(np.zeros((1, 65_536, 3), np.uint8), "wide")
+    item = replace(items["temporal_prediction"], sources=(wide,) * 3)
+    done, transport = await judged(item, ["temporal_jpeg"], reply)
+    outcome = done.outcomes[VC]
+    assert isinstance(outcome, Unscored)
+    assert (outcome.kind, transport.asked) == ("degenerate", [])
+
+
+def test_who_judges_what() -> None:
+    assert len(KNOWLEDGE_TASKS) == 10
+    assert set(SEVERAL) == {*TEMPORAL_TASKS, "multi-element_composition"}
+
+
+# Computed from the released way to summarise over the paper's table (BAGEL's own run differs).
+SUMMARISED = {"gpt-4o": 79.95, "bagel": 48.33}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_pooled_values(model: str) -> None:
+    """Every item counts once for each of its three or four metrics."""
+    printed = {column(row): row[model] for row in PRINTED}
+    rows = [row_of(item, printed) for item in all_items()]
+    paper, pooled = (
+        tabulate(KRIS.rules("paper", on).columns, rows)["m"] for on in ([], ["pooled_metrics"])
+    )
+    numbers: list[float] = [
+        (outcome.value - 1) * 25
+        for row in rows
+        for name in (VC, VQ, IF, KP)
+        if isinstance(outcome := row.outcomes[name], Scored)
+    ]
+    assert len(numbers) == 3 * 1267 + 668
+    overall = pooled["kris.overall"]
+    assert overall.value == pytest.approx(sum(numbers) / len(numbers), abs=1e-9)
+    assert overall.asked == len(numbers)
+    if model in SUMMARISED:
+        assert overall.value == pytest.approx(SUMMARISED[model], abs=0.01)
+        assert overall.value != pytest.approx(paper["kris.overall"].value, abs=0.1)
+    for same in ("factual_knowledge", "attribute_perception", "task.biology"):
+        assert pooled[f"kris.{same}"].value == pytest.approx(paper[f"kris.{same}"].value, abs=1e-9)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_what_is_missing_is_skipped(pooled: bool) -> None:
+    """Half of biology has an output, two of three metrics of physics, none of temporal."""
+    rows = []
+    for item in all_items():
+        if item.task not in {"biology", "physics", "forward_prediction"}:
+            continue
+        score: Outcome = Scored(value=5 if item.task == "biology" else 2)
+        if item.task.startswith("forward") or (item.task == "biology" and item.id[-1] in "02468"):
+            score = MissingOutput(reason="?")
+        outcomes = dict.fromkeys((VC, VQ, IF, KP, "kris.average"), score)
+        if item.task == "physics":
+            outcomes[KP] = Unscored(kind="unparsable", reason="?")
+        if item.task.startswith("forward"):
+            outcomes[KP] = NotApplicable(reason="no")
+        rows.append(Row(item, "m", outcomes))
+    on = ["missing_skipped", *(["pooled_metrics"] if pooled else [])]
+    skipped = tabulate(KRIS.rules("paper", on).columns, rows)["m"]
+    counted = tabulate(KRIS.rules("paper", on[1:]).columns, rows)["m"]
+    assert counted["kris.overall"].value is None, "temporal prediction has no number"
+    # 34 of biology's 68 with four fives each, physics' 75 with three twos each.
+    values = [100.0] * (4 * 34) + [25.0] * (3 * 75)
+    by_metric = [(34 * 100 + 75 * 25) / 109] * 3 + [100]
+    natural = sum(values) / len(values) if pooled else sum(by_metric) / 4
+    for name in ("natural_science", "conceptual_knowledge", "overall"):
+        assert skipped[f"kris.{name}"].value == pytest.approx(natural, abs=1e-9)
+    for name in ("temporal_prediction", "factual_knowledge"):
+        assert skipped[f"kris.{name}"].value is None
+    # What is skipped still stands in the coverage.
+    frames = sum(row.item.task.startswith("forward") for row in rows)
+    assert skipped["kris.overall"].counts == {
+        "scored": len(values),
+        "unscored": 75,
+        "missing_output": 4 * 34 + 3 * frames,
+    }
+    assert skipped["kris.overall"].counts == counted["kris.overall"].counts
+
+
+def test_the_procedural_average_that_bagel_published() -> None:
+    """49.02 from 48.12 in logical reasoning and 50.22 in instruction decomposition."""
+    parts = {"logical_reasoning": 48.12, "instruction_decomposition": 50.22}
+    printed = {
+        f"kris.{name}.{metric}": str(value)
+        for name, value in parts.items()
+        for metric in ("visual_consistency", "visual_quality", "instruction_following")
+    } | {"kris.logical_reasoning.knowledge_plausibility": "48.12"}
+    rows = [row_of(i, printed) for i in all_items() if "reasoning" in i.task or "multi-" in i.task]
+    assert len(rows) == 300
+    pooled = tabulate(KRIS.rules("paper", ["pooled_metrics"]).columns, rows)["m"]
+    assert pooled["kris.procedural_knowledge"].value == pytest.approx(49.02, abs=0.005)
