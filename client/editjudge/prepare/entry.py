@@ -1,0 +1,86 @@
+"""What preparing made of an item, and who makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from ..benchmarks.items import Line
+from ..images import Image
+from ..item import Item
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+JUDGE = "generalist.judge"
+What: TypeAlias = Literal["choice", "facts", "masks"]
+Status: TypeAlias = Literal["made", "not_found", "had", "unsuited", "failed", "left"]
+STATUSES: Mapping[Status, str] = {
+    "made": "made",
+    "not_found": "without an object that was found",
+    "had": "had them before",
+    "unsuited": "cannot have them",
+    "failed": "failed",
+    "left": "left for later",
+}
+"""What they are called, in the order in which they are told."""
+TO_REVIEW = frozenset[Status]({"made", "not_found"})
+"""What somebody must accept or reject."""
+FIELDS: Mapping[What, str] = {"choice": "questions", "facts": "questions", "masks": "mask"}
+"""The field of `items.jsonl` that is filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one item.
+
+    Attributes:
+        status: `made`; `not_found` (no target object in the image, so there is no mask); `had`
+            (it came with them); `unsuited` (several sources, no mask is defined); `failed`
+            (asked again by the next call); `left` (beyond `--limit`).
+        reason: Why nothing was made, in one line.
+        questions: As scorers read them.
+        mask: A PNG at the source's size, white may change.
+        told: What reviewers should know, as (label, text).
+        pictures: For reviewers, as (caption, data URI).
+    """
+
+    status: Status
+    reason: str = ""
+    questions: tuple[Mapping[str, Any], ...] = ()
+    mask: bytes | None = None
+    told: tuple[tuple[str, str], ...] = ()
+    pictures: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+class Maker(Protocol):
+    """Fills one field of items."""
+
+    @property
+    def what(self) -> What:
+        """What it makes."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The services that it asks."""
+
+    def needless(self, line: Line) -> Entry | None:
+        """What stands for an item that needs nothing; None where something is to be made."""
+
+    async def make(self, item: Item, panel: Panel) -> Entry:
+        """Make it.
+
+        Raises:
+            Abstained: the judge's reply cannot be read, or it refused.
+            ServiceError: see `editjudge.errors`.
+        """
+
+
+def sources_of(item: Item) -> tuple[tuple[str, Image], ...]:
+    """An item's sources with their captions."""
+    count = len(item.sources)
+    return tuple(
+        (f"source {number} of {count}" if count > 1 else "source", image)
+        for number, image in enumerate(item.sources, 1)
+    )

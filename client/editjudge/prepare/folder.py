@@ -1,0 +1,223 @@
+"""The folder of a preparation: the data with what was made, and what it is about."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..benchmarks.core.dataset import CoreData
+from ..benchmarks.items import Line, said
+from ..digest import content_digest, file_digest
+from ..errors import ConfigError, InputError, StoreError
+from ..images import show_path
+from .entry import FIELDS, Entry, Status, What
+
+DATA = "items.jsonl"
+CALLS = "prepare.sqlite"
+REVIEW = "review.html"
+ACCEPTED = "accepted.jsonl"
+REJECTED = "rejected.jsonl"
+_RECORD = "prepared.json"
+_LOCK = "prepare.lock"
+_MASKS = "masks"
+
+
+class Record(BaseModel):
+    """What a preparation is about.
+
+    Attributes:
+        format: Of this file.
+        what: Was made.
+        data: The file that it was made for.
+        data_digest: Of that file.
+        made_by: Identities of the services, by role.
+        statuses: Of the items, by id.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal[1] = 1
+    what: What
+    data: str
+    data_digest: str
+    made_by: dict[str, str] = {}
+    statuses: dict[str, Status] = {}
+
+
+class Folder:
+    """The folder of a preparation.
+
+    Args:
+        path: Made by `held` where it is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def items(self) -> Path:
+        """The data with what was made."""
+        return self.path / DATA
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out.
+
+        Raises:
+            ConfigError: one is in, or the folder cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / _LOCK).acquire(timeout=0)
+        except Timeout as error:
+            raise ConfigError(
+                f"{self.path} is in use by another process", "wait for it, or end it"
+            ) from error
+        except (OSError, NotImplementedError) as error:
+            raise ConfigError(
+                f"{self.path}: {error}", "give a folder that can be written"
+            ) from error
+        with lock:
+            yield
+
+    def record(self) -> Record | None:
+        """What the folder is about; None for one without a preparation.
+
+        Raises:
+            InputError: its record cannot be read.
+        """
+        file = self.path / _RECORD
+        if not file.is_file():
+            return None
+        try:
+            return Record.model_validate_json(file.read_bytes())
+        except ValidationError as error:
+            raise InputError(show_path(file), said(error, Record), "prepare anew") from error
+
+    def begin(self, data: CoreData, what: What) -> Record:
+        """Take the folder for a preparation, or go on with it.
+
+        Returns:
+            What it is about.
+
+        Raises:
+            ConfigError: it is that of another one, or holds the data itself.
+        """
+        if os.path.realpath(data.path) == os.path.realpath(self.items):
+            raise ConfigError(f"--out {self.path} holds the data itself", "give another folder")
+        known = self.record()
+        if known is None:
+            if self.items.exists():
+                raise ConfigError(
+                    f"{self.items} is there and comes from no preparation", "give another folder"
+                )
+            known = Record(what=what, data=str(data.path), data_digest=data.digest)
+            self.keep(known)
+        elif (known.what, known.data_digest) != (what, data.digest):
+            raise ConfigError(
+                f"{self.path} has {known.what} for {known.data} ({known.data_digest[:19]}…), not"
+                f" {what} for {data.path} ({data.digest[:19]}…)",
+                "give another folder",
+            )
+        return known
+
+    def keep(self, record: Record) -> None:
+        """Keep what the folder is about."""
+        write(self.path / _RECORD, record.model_dump_json(indent=1).encode())
+
+    def keep_mask(self, item_id: str, mask: bytes) -> str:
+        """Keep an item's mask.
+
+        Returns:
+            Its path in the folder.
+        """
+        name = f"{_MASKS}/{item_id}.png"
+        write(self.path / name, mask)
+        return name
+
+    def keep_items(self, data: CoreData, entries: Mapping[str, Entry]) -> None:
+        """Write the data with what was made; paths are made to lead to the same files."""
+        move = _Move(data.path.parent, self.path)
+        lines = []
+        for ref in data.items():
+            line = move(ref.data)
+            entry = entries[ref.id]
+            if entry.questions:
+                line["questions"] = entry.questions
+            if entry.mask is not None:
+                line["mask"] = f"{_MASKS}/{ref.id}.png"
+                line.pop("mask_shows", None)
+            lines.append(line)
+        write_lines(self.items, lines)
+
+    def seen(self, line: Line) -> str:
+        """Digest of what a reviewer sees of an item: changed since means decided anew."""
+        mask = self.path / line.mask if line.mask else None
+        shown = {
+            "id": line.id,
+            "instruction": line.instruction,
+            "images": line.images,
+            "questions": line.questions,
+            "mask": file_digest(mask) if mask and mask.is_file() else None,
+        }
+        return content_digest(json.dumps(shown, sort_keys=True).encode())
+
+
+class _Move:
+    """Rewrites a line's paths for another folder; links are looked through on the way."""
+
+    def __init__(self, before: Path, after: Path) -> None:
+        self._before = os.path.realpath(before)
+        self._after = os.path.realpath(after)
+
+    def __call__(self, line: Line) -> dict[str, Any]:
+        given = line.model_dump(mode="json", exclude_unset=True)
+        for name in ("source", "mask", "target"):
+            if given.get(name):
+                given[name] = self._path(given[name])
+        if "sources" in given:
+            given["sources"] = [self._path(one) for one in given["sources"]]
+        return given
+
+    def _path(self, path: str) -> str:
+        if Path(path).is_absolute():
+            return path
+        whole = Path(self._before) / path
+        try:
+            return Path(os.path.relpath(whole, self._after)).as_posix()
+        except ValueError:  # another drive
+            return str(whole)
+
+
+def without(line: Line, what: What) -> dict[str, Any]:
+    """A line as it was before something was made for it."""
+    given = line.model_dump(mode="json", exclude_unset=True)
+    given.pop(FIELDS[what], None)
+    return given
+
+
+def write_lines(file: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON lines; see `write`."""
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+    write(file, text.encode())
+
+
+def write(file: Path, data: bytes) -> None:
+    """Write a file whole: whoever reads it meanwhile sees the one before.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    half = file.with_name(f"{file.name}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        half.write_bytes(data)
+        half.replace(file)
+    except OSError as error:
+        raise StoreError(f"{show_path(file)}: {error.strerror or error}") from error

@@ -1,0 +1,127 @@
+"""Masks of what an instruction lets change: named by the generalist, drawn by a segmenter."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..answers import TargetPhrases
+from ..benchmarks.items import Line
+from ..errors import BadReply, ImageError
+from ..images import Image, Mask, load_mask
+from ..item import Item
+from ..prompts import template
+from .entry import JUDGE, Entry
+from .pictures import overlay, thumbnail
+from .questions import answered
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+_SCOPES = {
+    "objects": "what is named",
+    "surroundings": "everything but what is named",
+    "whole": "the whole image",
+}
+
+
+@dataclass(frozen=True)
+class MaskFinder:
+    """Finds the masks of items that have none.
+
+    The generalist names what may change (one call with source and instruction), the segmenter
+    finds each phrase (one call each), and the mask is the union of what it found, or all but
+    that. GIE-Bench, section 3.3; Omni IIE Bench, section 3.2.2, stage 2.
+
+    Attributes:
+        segmenter: `segmenter.<variant>`.
+        select: Of several finds for a phrase `all`, or the `best`, as GIE-Bench does.
+    """
+
+    segmenter: str
+    select: Literal["all", "best"] = "all"
+    what: ClassVar[Literal["masks"]] = "masks"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The generalist and the segmenter."""
+        return (JUDGE, self.segmenter)
+
+    def needless(self, line: Line) -> Entry | None:
+        """Items that come with a mask keep it; those with several sources cannot have one."""
+        if line.mask is not None:
+            return Entry("had")
+        if len(line.images) > 1:
+            return Entry("unsuited", "a mask belongs to one source, and there are several")
+        return None
+
+    async def make(self, item: Item, panel: Panel) -> Entry:
+        """Name and segment; see `Maker.make`."""
+        judge = panel.generalist(JUDGE)
+        (source,) = item.sources
+        targets: TargetPhrases = (await answered(item, judge, template("prepare/targets"))).value
+        found = await asyncio.gather(
+            *(self._segmented(source, phrase, panel) for phrase in targets.phrases)
+        )
+        return await asyncio.to_thread(_entry, source, targets, found)
+
+    async def _segmented(self, source: Image, phrase: str, panel: Panel) -> Mask | None:
+        """Where a phrase is; None where it is nowhere."""
+        inputs = {"IMAGE": source.encoded, "PROMPT": phrase.encode()}
+        reply = await panel.call(self.segmenter, inputs, {"select": self.select})
+        png = cast("bytes", reply["MASK"])
+        if not png:
+            return None
+        try:
+            mask = load_mask(png, f"mask of {phrase!r}").fitted(source.size)
+        except ImageError as error:
+            raise BadReply(str(error), service=self.segmenter) from error
+        return mask if mask.selected.any() else None
+
+
+def _entry(source: Image, targets: TargetPhrases, found: list[Mask | None]) -> Entry:
+    there = [mask.selected for mask in found if mask is not None]
+    absent = [p for p, mask in zip(targets.phrases, found, strict=True) if mask is None]
+    told = [("may change", _SCOPES[targets.scope])]
+    if targets.phrases:
+        told.append(("named", ", ".join(targets.phrases)))
+    if absent:
+        told.append(("not found", ", ".join(absent)))
+    shown = ("source", thumbnail(source))
+    if targets.scope != "whole" and not there:
+        reason = f"nothing was found of: {', '.join(targets.phrases)}"
+        return Entry("not_found", reason, told=tuple(told), pictures=(shown,))
+    selected = _selected(source, targets, there)
+    if not selected.any():
+        reason = f"nothing is left around: {', '.join(targets.phrases)}"
+        return Entry("not_found", reason, told=tuple(told), pictures=(shown,))
+    told.append(("share of the image", f"{selected.mean():.1%}"))
+    mask = load_mask(selected, "mask")
+    return Entry(
+        "made",
+        mask=_png(selected),
+        told=tuple(told),
+        pictures=(shown, ("may change (magenta)", overlay(source, mask))),
+    )
+
+
+def _selected(
+    source: Image, targets: TargetPhrases, there: list[NDArray[np.bool_]]
+) -> NDArray[np.bool_]:
+    width, height = source.size
+    if targets.scope == "whole":
+        return np.ones((height, width), bool)
+    joined: NDArray[np.bool_] = np.logical_or.reduce(there, axis=0)
+    return ~joined if targets.scope == "surroundings" else joined
+
+
+def _png(selected: NDArray[np.bool_]) -> bytes:
+    buffer = io.BytesIO()
+    Pil.fromarray(selected.astype(np.uint8) * 255).save(buffer, "PNG")
+    return buffer.getvalue()

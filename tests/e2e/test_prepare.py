@@ -1,0 +1,605 @@
+"""`editjudge prepare` in processes of their own, against scripted services."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import math
+import signal
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from aiohttp import web
+from PIL import Image as Pil
+from tritonclient.grpc import service_pb2
+
+from editjudge.cli import main
+from editjudge.images import load_mask
+
+from ..contract.scripted_openai import ScriptedOpenAi, reply
+from ..contract.scripted_triton import Failure, ScriptedTriton
+from .conftest import Ran
+from .test_run import process, ran, until
+
+SIZE = (32, 24)
+HASTY = {
+    "EDITJUDGE_PATIENCE": "0",
+    "EDITJUDGE_ATTEMPTS": "1",
+    "EDITJUDGE_DEADLINE": "5",
+    "EDITJUDGE_CONCURRENCY": "2",
+}
+TASKS = ["Color Change", "Add Object", "", "Textual Change", "Background Change"]
+
+
+class Writer(ScriptedOpenAi):
+    """Writes what it is asked for.
+
+    Attributes:
+        says: What it says about an instruction instead.
+        lives: For so many requests.
+    """
+
+    def __init__(self, *script: Any, **more: Any) -> None:
+        super().__init__(*script, **more)
+        self.says: dict[str, Any] = {}
+        self.lives: float = math.inf
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        if len(self.requests) < self.lives:
+            return await super()._chat(request)
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    def said(self) -> dict[str, Any]:
+        text = json.dumps(self.requests[-1]["messages"])
+        for instruction, answer in self.says.items():
+            if instruction in text:
+                return answer() if callable(answer) else reply(json.dumps(answer))
+        if '\\"wrong\\"' in text:
+            options = {"question": "Which colour has the cup?", "answer": "Red"}
+            return reply(json.dumps(options | {"wrong": ["Blue", "Green, or teal"]}))
+        if '\\"pairs\\"' in text:
+            return reply(json.dumps({"pairs": [{"question": "Is it red?", "answer": "Yes"}]}))
+        return reply(json.dumps({"scope": "objects", "phrases": ["the cup", "its saucer"]}))
+
+    def asked_about(self, text: str) -> int:
+        return sum(text.encode() in body for body in self.bodies)
+
+
+class Segmenter(ScriptedTriton):
+    """Finds the left half for cups, the top for saucers, and nothing else."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(models=("segmenter_grounded_sam", "segmenter_sa2va"), **more)
+        self.prompts: list[str] = []
+        self.failing: dict[str, Failure] = {}
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        inputs = dict(
+            zip((one.name for one in request.inputs), request.raw_input_contents, strict=True)
+        )
+        prompt = inputs["PROMPT"][4:].decode()
+        self.prompts.append(prompt)
+        self.requests.append(request)
+        if prompt in self.failing:
+            failure = self.failing[prompt]
+            await context.abort(failure.code, failure.detail)
+        mask = np.zeros(SIZE[::-1], np.uint8)
+        if "cup" in prompt:
+            mask[:, : SIZE[0] // 2] = 255
+        if "saucer" in prompt:
+            mask[: SIZE[1] // 2] = 255
+        return segmented(mask)
+
+
+def segmented(mask: np.ndarray) -> Any:
+    buffer = io.BytesIO()
+    Pil.fromarray(mask).save(buffer, "PNG")
+    png = buffer.getvalue() if mask.any() else b""
+    response = service_pb2.ModelInferResponse(model_name="m", model_version="1")
+    response.outputs.add(name="MASK", datatype="BYTES", shape=[1, 1])
+    response.raw_output_contents.append(len(png).to_bytes(4, "little") + png)
+    response.outputs.add(name="SCORE", datatype="FP32", shape=[1, 1])
+    response.raw_output_contents.append(np.array([0.5 if png else 0.0], np.float32).tobytes())
+    return response
+
+
+class Set:
+    """Items of one's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "items.jsonl"
+        self.out = folder.parent / "out"
+        rng = np.random.default_rng(3)
+        (folder / "images").mkdir(parents=True)
+        for index in range(3):
+            pixels = rng.integers(0, 256, (*SIZE[::-1], 3), dtype=np.uint8)
+            Pil.fromarray(pixels).save(folder / "images" / f"{index}.png")
+
+    def write(self, count: int, **changed: dict[str, Any]) -> None:
+        """`changed` has fields by position, as `_2={…}`."""
+        lines = [
+            {
+                "id": f"set/{i}",
+                "instruction": f"edit number {i}.",
+                "source": f"images/{i % 3}.png",
+                "task": TASKS[i % len(TASKS)],
+            }
+            | changed.get(f"_{i}", {})
+            for i in range(count)
+        ]
+        self.file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+    def asked(self, verb: str, *more: Any, out: Path | None = None) -> list[Any]:
+        return [verb, "--data", self.file, "--out", out or self.out, *more]
+
+    def items(self, name: str = "items.jsonl") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.out / name).read_text().splitlines()]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Set:
+    for name, value in HASTY.items():
+        monkeypatch.setenv(name, value)
+    return Set(tmp_path / "data")
+
+
+async def prepared(*arguments: Any, **variables: str) -> Ran:
+    """In a process of its own."""
+    return await ran("prepare", *arguments, **{**HASTY, **variables})
+
+
+def inside(*arguments: Any) -> Ran:
+    """In this process: a fraction of the time, and warnings are errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(["prepare", *map(str, arguments)])
+    assert isinstance(ended.value.code, int)
+    return Ran(ended.value.code, out.getvalue(), err.getvalue())
+
+
+async def written(*arguments: Any) -> Ran:
+    """Beside a server in this process."""
+    return await asyncio.to_thread(inside, *arguments)
+
+
+def counts(done: Ran) -> dict[str, int]:
+    return {status: n for status, n in done.json["counts"].items() if n}
+
+
+async def test_choice_questions_are_written_by_edit_type_and_once(data: Set) -> None:
+    mine = {"question": "Mine?", "options": ["a", "b"], "answer": "a"}
+    data.write(6, _4={"questions": [mine], "extra": {"keep": 1}})
+    server = Writer()
+    async with server.serving() as url:
+        asked = data.asked("questions", "--generalist", url, "--json")
+        first = await written(*asked)
+        assert first.code == 0, first.err
+        assert counts(first) == {"made": 5, "had": 1}
+        assert len(server.requests) == 5
+        told = first.json
+        assert told["usage"]["calls"] == 5
+        assert told["services"].keys() == {"generalist.judge"}
+        for words in ("another colour", "will be added", "matters most", "Writing in the image"):
+            assert server.asked_about(words) == (2 if "colour" in words else 1), words
+        again = await written(*asked)
+        listed = server.listed
+    assert again.code == 0, again.err
+    assert (len(server.requests), listed) == (5, 1), "nobody is asked for anything"
+    assert counts(again) == counts(first)
+
+    lines = data.items()
+    assert [one["id"] for one in lines] == [f"set/{i}" for i in range(6)]
+    assert lines[4]["questions"] == [mine]
+    assert lines[4]["extra"] == {"keep": 1}
+    for line in lines[:4]:
+        (question,) = line["questions"]
+        assert set(question["options"][:3]) == {"Red", "Blue", "Green, or teal"}
+        assert question["options"][3] == "It cannot be told from the image"
+        assert question["answer"] == "Red"
+        assert (data.out / line["source"]).is_file()
+    assert len({tuple(one["questions"][0]["options"]) for one in lines}) > 2, "in several orders"
+    assert "Mine?" in data.file.read_text(), "what was given is left as it is"
+
+
+async def test_what_is_written_can_be_run(data: Set) -> None:
+    data.write(3)
+    writer = Writer()
+    async with writer.serving() as url:
+        done = await written(*data.asked("questions", "--kind", "facts", "--generalist", url))
+    assert done.code == 0, done.err
+    assert "facts: 3 made" in done.out
+    assert data.items()[0]["questions"] == [{"question": "Is it red?", "answer": "Yes"}]
+    assert not any(b"image_url" in body for body in writer.bodies), "from the instruction alone"
+    outputs = data.folder / "images"
+    (outputs / "set").mkdir()
+    for index in range(3):
+        (outputs / f"{index}.png").rename(outputs / "set" / f"{index}.png")
+    data.write(3, **{f"_{i}": {"source": f"images/set/{i}.png"} for i in range(3)})
+    moved = data.folder.parent / "moved"
+    async with writer.serving() as url:
+        await written(*data.asked("questions", "--generalist", url, out=moved))
+    judged = await ran(
+        "run", "core", "--data", moved / "items.jsonl", "--outputs", f"m={outputs}",
+        "--out", data.folder / "run", "--dimension", "core.psnr.source.whole",
+    )  # fmt: skip
+    assert judged.code == 0, judged.err
+    assert "(3/3)" in judged.out
+
+
+async def test_one_refusal_and_one_unreadable_reply_cost_their_items_only(data: Set) -> None:
+    data.write(5)
+    server = Writer()
+    server.says = {
+        "edit number 1.": lambda: reply(None, message={"refusal": "I will not"}),
+        "edit number 3.": {"question": "Which?", "answer": "Red", "wrong": ["red."]},
+    }
+    async with server.serving() as url:
+        asked = data.asked("questions", "--generalist", url, "--json")
+        first = await written(*asked)
+        assert first.code == 3, first.err
+        assert counts(first) == {"made": 3, "failed": 2}
+        assert first.json["exit_code"] == 3
+        failed = first.json["reasons"]["failed"]
+        assert "refused" in failed["set/1"]
+        assert "two of the answers are the same" in failed["set/3"]
+        assert server.asked_about("edit number 3.") == 2, "once more where it cannot be read"
+        assert "questions" not in data.items()[1]
+        page = (data.out / "review.html").read_text()
+        assert "two of the answers are the same" in page
+
+        server.says, seen = {}, len(server.requests)
+        again = await written(*asked)
+    assert again.code == 0, again.err
+    assert counts(again) == {"made": 5}
+    assert len(server.requests) == seen + 2, "only what failed is asked again"
+
+
+async def test_a_server_that_dies_midway_is_gone_on_with(data: Set) -> None:
+    data.write(12)
+    server = Writer()
+    server.lives = 6
+    async with server.serving() as url:
+        port = int(url.split(":")[2].partition("/")[0])
+        asked = data.asked("questions", "--generalist", url)
+        dying = await written(*asked)
+        assert dying.code == 3, dying.err
+        assert "failed: set/" in dying.err
+        assert "the same command tries again" in dying.err
+    answered = [line["id"] for line in data.items() if "questions" in line]
+    assert len(answered) == 6
+
+    gone = await written(*asked)
+    assert gone.code == 1, gone.err
+    assert "generalist.judge" in gone.err
+    assert [line["id"] for line in data.items() if "questions" in line] == answered
+
+    mended = Writer()
+    async with mended.serving(port=port):
+        done = await written(*asked, "--json")
+    assert done.code == 0, done.err
+    assert len(mended.requests) == 6
+    assert not any(mended.asked_about(f"edit number {name[4:]}.") for name in answered)
+    assert counts(done) == {"made": 12}
+
+
+async def test_an_interrupted_preparation_goes_on(data: Set) -> None:
+    data.write(6)
+    server = Writer()
+    server.script = [None, None, None, 30.0, None]
+    async with server.serving() as url:
+        asked = data.asked("questions", "--generalist", url)
+        with process("prepare", *asked, **HASTY | {"EDITJUDGE_CONCURRENCY": "1"}) as started:
+            await until(lambda: len(server.requests) >= 4)
+            started.send_signal(signal.SIGINT)
+            _, err = await asyncio.to_thread(started.communicate, timeout=20)
+        assert started.returncode == 130, err
+        assert "interrupted; the same command goes on" in err
+        assert "Traceback" not in err
+        server.script = [None]
+        again = await written(*asked)
+    assert again.code == 0, again.err
+    assert len(server.requests) == 4 + 3
+
+
+async def test_another_judge_writes_all_anew_and_the_limit_is_kept(data: Set) -> None:
+    data.write(4)
+    server = Writer()
+    async with server.serving() as url:
+        few = await written(*data.asked("questions", "--generalist", url, "--limit", 1, "--json"))
+        assert counts(few) == {"made": 1, "left": 3}
+        assert len(data.items()) == 4
+        server.models, server.answers_as = ("other",), "other"
+        done = await written(*data.asked("questions", "--generalist", url, "--json"))
+    assert done.code == 0, done.err
+    assert "is another one than before" in done.err
+    assert counts(done) == {"made": 4}
+    assert len(server.requests) == 5
+
+
+async def test_the_money_is_not_passed(
+    data: Set, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.write(8)
+    monkeypatch.setenv("EDITJUDGE_CONCURRENCY", "1")
+    server = Writer()
+    async with server.serving() as url:
+        config = tmp_path / "editjudge.toml"
+        config.write_text(
+            f'[generalists.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
+        )
+        asked = data.asked("questions", "--config", config, "--json")
+        ended = await written(*asked, "--max-cost", "3.5")
+        assert ended.code == 3, ended.err
+        assert counts(ended) == {"made": 3, "failed": 5}
+        more = await written(*asked, "--max-cost", "50")
+    assert more.code == 0, more.err
+    assert len(server.requests) == 8
+
+
+async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
+    white = np.full(SIZE[::-1], 255, np.uint8)
+    Pil.fromarray(white).save(data.folder / "white.png")
+    data.write(
+        7,
+        _1={"mask": "white.png", "mask_shows": "edited"},
+        _2={"source": None, "sources": ["images/0.png", "images/1.png"]},
+    )
+    text = data.file.read_text().replace('"source": null, ', "")
+    data.file.write_text(text)
+    writer, segmenter = Writer(), Segmenter()
+    writer.says = {
+        "edit number 3.": {"scope": "whole", "phrases": []},
+        "edit number 4.": {"scope": "surroundings", "phrases": ["cup"]},
+        "edit number 5.": {"scope": "objects", "phrases": ["unicorn"]},
+        "edit number 6.": {"scope": "objects", "phrases": ["unicorn", "cup"]},
+    }
+    async with writer.serving() as url, segmenter.serving() as triton:
+        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
+        first = await prepared(*asked, "--json")
+        assert first.code == 0, first.err
+        assert counts(first) == {"made": 4, "not_found": 1, "had": 1, "unsuited": 1}
+        assert "unicorn" in first.json["reasons"]["not_found"]["set/5"]
+        assert sorted(segmenter.prompts) == sorted(
+            ["the cup", "its saucer", "cup", "unicorn", "unicorn", "cup"]
+        )
+        parameters = segmenter.requests[0].parameters
+        assert parameters["select"].string_param == "all"
+        made = len(writer.requests), len(segmenter.requests)
+        again = await prepared(*asked)
+        assert again.code == 0, again.err
+        assert (len(writer.requests), len(segmenter.requests)) == made
+        other = await prepared(*asked, "--segmenter", "segmenter.sa2va", "--json")
+        assert other.code == 0, other.err
+        assert len(writer.requests) == made[0], "the phrases are known"
+        assert len(segmenter.requests) == 2 * made[1]
+    lines = data.items()
+    share = {
+        line["id"]: load_mask(data.out / line["mask"]).selected.mean()
+        for line in lines
+        if "mask" in line
+    }
+    assert share == {"set/0": 0.75, "set/1": 1.0, "set/3": 1.0, "set/4": 0.5, "set/6": 0.5}
+    assert lines[1]["mask_shows"] == "edited"
+    assert lines[0]["mask"] == "masks/set/0.png"
+    page = (data.out / "review.html").read_text()
+    assert "not found</dt><dd>unicorn" in page
+    assert "set/1" not in page, "it had a mask before"
+
+
+async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:
+    data.write(3)
+    writer, segmenter = Writer(), Segmenter()
+    writer.says = {"edit number 1.": {"scope": "objects", "phrases": ["cup"]}}
+    segmenter.failing = {"its saucer": Failure(grpc.StatusCode.INTERNAL, "out of memory")}
+    async with writer.serving() as url, segmenter.serving() as triton:
+        asked = data.asked("masks", "--generalist", url, "--endpoint", triton, "--json")
+        first = await prepared(*asked)
+        assert first.code == 3, first.err
+        assert counts(first) == {"made": 1, "failed": 2}
+        assert "out of memory" in first.json["reasons"]["failed"]["set/0"]
+        segmenter.failing, asked_judge = {}, len(writer.requests)
+        segmenter.prompts.clear()
+        again = await prepared(*asked)
+    assert again.code == 0, again.err
+    assert len(writer.requests) == asked_judge
+    assert set(segmenter.prompts) == {"its saucer"}
+
+
+BAD: list[tuple[str, Callable[[Set], list[Any]], int, str]] = [
+    ("no judge", lambda d: d.asked("questions"), 2, "no generalist is configured"),
+    (
+        "no segmenter of this name",
+        lambda d: d.asked("masks", "--generalist", URL, "--segmenter", "sam"),
+        2,
+        "give one of segmenter.grounded_sam",
+    ),
+    ("no data", lambda d: ["questions", "--data", "x", "--out", d.out], 2, "x: no such file"),
+    (
+        "onto the data",
+        lambda d: d.asked("questions", "--generalist", URL, out=d.folder),
+        2,
+        "holds the data itself",
+    ),
+    (
+        "a folder with other items",
+        lambda d: d.asked("questions", "--generalist", URL, out=_other(d)),
+        2,
+        "comes from no preparation",
+    ),
+    ("no kind", lambda d: d.asked("questions", "--kind", "x"), 2, "'x' is not one of"),
+    ("not served", lambda d: d.asked("questions", "--generalist", URL), 1, "127.0.0.1:9"),
+    ("nothing to review", lambda d: _review(d, "{}"), 2, "holds no preparation"),
+    ("no gie", lambda d: ["gie", "--data", "no.json", "--out", d.out], 2, "no.json"),
+]
+URL = "http://127.0.0.1:9/v1"
+
+
+def _other(data: Set) -> Path:
+    other = data.folder.parent / "other"
+    other.mkdir()
+    (other / "items.jsonl").write_text("{}\n")
+    return other
+
+
+def _review(data: Set, text: str) -> list[Any]:
+    file = data.folder / "review.json"
+    file.write_text(text)
+    return ["review", data.out, "--decisions", file]
+
+
+@pytest.mark.parametrize(("make", "code", "said"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_what_cannot_be_prepared_is_said_in_one_error(
+    data: Set, make: Callable[[Set], list[Any]], code: int, said: str
+) -> None:
+    data.write(2)
+    done = inside(*make(data))
+    assert done.code == code, done.err
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
+
+
+async def test_a_source_that_cannot_be_read_is_listed(data: Set) -> None:
+    data.write(3)
+    (data.folder / "images" / "1.png").write_bytes(b"no picture")
+    server = Writer()
+    async with server.serving() as url:
+        done = await written(*data.asked("questions", "--generalist", url))
+    assert done.code == 3, done.err
+    assert "failed: set/1:" in done.err
+    assert "not an image" in done.err
+    assert "questions: 2 made, 1 failed" in done.out.replace("choice", "questions")
+
+
+async def test_a_folder_is_for_one_preparation(data: Set) -> None:
+    data.write(1)
+    server = Writer()
+    async with server.serving() as url:
+        asked = data.asked("questions", "--generalist", url)
+        assert (await written(*asked)).code == 0
+        kind = await written(*asked, "--kind", "facts")
+        data.write(2)
+        changed = await written(*asked)
+    for done in (kind, changed):
+        assert done.code == 2, done.err
+        assert "give another folder" in done.err
+    assert len(server.requests) == 1
+
+
+def test_gie_bench_is_converted_once(data: Set) -> None:
+    mask = np.zeros((224, 224), int).tolist()
+    record = {
+        "edit_instruction": "Make the cup red.",
+        "evaluation_question": "Which colour has the cup?",
+        "expected_answer": "Red",
+        "multiple_choice_options": ["Red", "Blue", "I can not tell from the image"],
+        "edit_type": "Color Change",
+        "image": "/food/1.jpg",
+        "image_content_type": "food",
+        "object_mask": mask,
+        "url": "https://images.invalid/1",
+    }
+    released = data.folder / "gie_bench.json"
+    released.write_text(json.dumps([record, record | {"expected_answer": "Mauve"}]))
+    done = inside("gie", "--data", released, "--out", data.out)
+    assert done.code == 0, done.err
+    assert "2 items" in done.out
+    assert "cannot be won" in done.out
+    as_json = inside("gie", "--data", released, "--out", data.out, "--json").json
+    assert (as_json["items"], as_json["data"]) == (2, str(data.out))
+    assert any("all-black" in note for note in as_json["notes"])
+
+
+@pytest.mark.browser
+async def test_the_page_accepts_rejects_saves_and_is_applied(data: Set, tmp_path: Path) -> None:
+    data.write(4)
+    server = Writer()
+    server.says = {
+        "edit number 2.": {
+            "question": '<b>Which</b> of them is "it" & why?',
+            "answer": "<script>alert(1)</script>",
+            "wrong": ["Blue"],
+        },
+        "edit number 3.": lambda: reply(None, message={"refusal": "I will not"}),
+    }
+    async with server.serving() as url:
+        done = await written(*data.asked("questions", "--generalist", url))
+    assert done.code == 3, done.err
+    decided = await asyncio.to_thread(_decided_in_a_browser, data.out, tmp_path)
+    applied = await written("review", data.out, "--decisions", decided, "--json")
+    assert applied.code == 0, applied.err
+    assert applied.json["accepted"] == 1
+    assert applied.json["rejected"] == {"set/1": "two answers\u2026 <i>j"}
+    assert applied.json["undecided"] == ["set/2", "set/3"]
+    assert [one["id"] for one in data.items("accepted.jsonl")] == ["set/0"]
+    (rejected,) = data.items("rejected.jsonl")
+    assert rejected["id"] == "set/1"
+    assert "questions" not in rejected
+
+
+def _decided_in_a_browser(folder: Path, saved: Path) -> Path:
+    """Accept the first item, reject the second with a note, by keys and by buttons."""
+    from playwright.sync_api import sync_playwright
+
+    requests: list[str] = []
+    errors: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((folder / "review.html").as_uri())
+        cards = page.locator("article")
+        assert cards.count() == 4
+        assert page.locator("#counts").inner_text() == "0 accepted, 0 rejected, 3 of 3 undecided"
+        assert "<b>Which</b> of them" in cards.nth(2).inner_text(), "text stays text"
+        assert cards.nth(3).locator(".decide").count() == 0, "what failed is not decided about"
+
+        page.keyboard.press("j")
+        page.keyboard.press("a")
+        assert cards.nth(0).get_attribute("data-decision") == "accept"
+        cards.nth(1).locator(".reject").click()
+        cards.nth(1).locator("input").fill("two answers\u2026 <i>")
+        page.keyboard.press("j")  # text: keys do nothing else in a note
+        page.keyboard.press("Escape")
+        page.keyboard.press("j")
+        page.keyboard.press("r")
+        page.keyboard.press("k")
+        page.keyboard.press("u")
+        assert page.locator("#counts").inner_text() == "1 accepted, 1 rejected, 1 of 3 undecided"
+
+        page.reload()
+        assert page.locator("#counts").inner_text() == "1 accepted, 1 rejected, 1 of 3 undecided"
+        page.locator("[data-show=reject]").click()
+        assert [card.is_visible() for card in cards.all()] == [False, True, False, False]
+        page.locator("[data-show=all]").click()
+        for width in (1280, 420):
+            page.set_viewport_size({"width": width, "height": 900})
+            overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert overflow <= 0, f"the page is {overflow} px wider than a window of {width}"
+        before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.locator("#theme").click()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+        with page.expect_download() as download:
+            page.locator("#save").click()
+        assert download.value.suggested_filename == "review.json"
+        file = saved / "review.json"
+        download.value.save_as(file)
+        browser.close()
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert errors == []
+    return file

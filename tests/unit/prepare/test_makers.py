@@ -1,0 +1,180 @@
+"""What is made of what judges and segmenters say."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.answers import MultipleChoiceQuestion, Option
+from editjudge.benchmarks.items import Line
+from editjudge.errors import BadReply
+from editjudge.images import Mask, load_image, load_mask
+from editjudge.item import Item
+from editjudge.prepare.masks import MaskFinder
+from editjudge.prepare.pictures import overlay
+from editjudge.prepare.questions import TASKS, QuestionWriter
+from editjudge.prompts import template
+
+from ..panel.scripted_transport import ScriptedTransport, generalist, seen
+
+WIDTH, HEIGHT = 12, 8
+SOURCE = load_image(np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
+LEFT = np.arange(WIDTH)[None].repeat(HEIGHT, 0) < 3
+TOP = np.arange(HEIGHT)[:, None].repeat(WIDTH, 1) < 2
+
+
+def png(mask: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Pil.fromarray(mask.astype(np.uint8) * 255).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+class Panel:
+    """A judge that says one thing, and a segmenter that knows some phrases."""
+
+    def __init__(self, said: Any, **masks: np.ndarray) -> None:
+        self.transport = ScriptedTransport(said if isinstance(said, str) else json.dumps(said))
+        self.judge = generalist(self.transport)
+        self.masks = masks
+
+    def generalist(self, service: str) -> Any:
+        assert service == "generalist.judge"
+        return self.judge
+
+    async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
+        assert (service, parameters) == ("segmenter.sa2va", {"select": "best"})
+        assert inputs["IMAGE"] == SOURCE.encoded
+        mask = self.masks.get(inputs["PROMPT"].decode())
+        found = b"" if mask is None else png(mask)
+        return {"MASK": found, "SCORE": np.zeros(1, np.float32)}
+
+
+def item(task: str = "", name: str = "1") -> Item:
+    return Item(name, "make it red", (SOURCE,), task=task)
+
+
+async def masked(panel: Panel) -> Any:
+    return await MaskFinder("segmenter.sa2va", "best").make(item(), panel)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("scope", "phrases", "due"),
+    [
+        ("objects", ["left", "top"], LEFT | TOP),
+        ("objects", ["left", "nowhere"], LEFT),
+        ("surroundings", ["left", "top"], ~(LEFT | TOP)),
+        ("whole", [], np.ones_like(LEFT)),
+    ],
+)
+async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: Any) -> None:
+    panel = Panel({"scope": scope, "phrases": phrases}, left=LEFT, top=TOP)
+    made = await masked(panel)
+    assert made.status == "made"
+    assert made.mask is not None
+    assert np.array_equal(load_mask(made.mask).selected, due)
+    told = dict(made.told)
+    assert told["share of the image"] == f"{due.mean():.1%}"
+    assert told.get("not found") == ("nowhere" if "nowhere" in phrases else None)
+    assert [name for name, _ in made.pictures] == ["source", "may change (magenta)"]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"scope": "objects", "phrases": ["x", "y"]}, "nothing was found of: x, y"),
+        ({"scope": "objects", "phrases": ["black"]}, "nothing was found of: black"),
+        ({"scope": "surroundings", "phrases": ["x"]}, "nothing was found of: x"),
+        ({"scope": "surroundings", "phrases": ["all"]}, "nothing is left around: all"),
+    ],
+)
+async def test_where_nothing_is_found_there_is_no_mask(said: Any, reason: str) -> None:
+    made = await masked(Panel(said, all=np.ones_like(LEFT), black=np.zeros_like(LEFT)))
+    assert (made.status, made.reason, made.mask) == ("not_found", reason, None)
+
+
+async def test_a_mask_of_another_picture_is_a_bad_reply() -> None:
+    with pytest.raises(BadReply, match="8x8"):
+        await masked(Panel({"scope": "objects", "phrases": ["x"]}, x=np.ones((8, 8), bool)))
+
+
+def test_some_items_need_no_mask() -> None:
+    finder = MaskFinder("segmenter.sa2va")
+    given = {"id": "1", "instruction": "x"}
+    had = finder.needless(Line.model_validate(given | {"source": "a", "mask": "m"}))
+    several = finder.needless(Line.model_validate(given | {"sources": ["a", "b"]}))
+    assert had is not None
+    assert several is not None
+    assert (had.status, several.status) == ("had", "unsuited")
+    assert finder.needless(Line.model_validate(given | {"sources": ["a"]})) is None
+
+
+def test_the_overlay_shows_both_regions() -> None:
+    uri = overlay(SOURCE, Mask("m", b"", LEFT))
+    assert uri.startswith("data:image/jpeg;base64,")
+
+
+CHOICE = {"question": "Which?", "answer": "red", "wrong": ["blue", "green", "grey"]}
+
+
+async def test_right_answers_stand_in_all_places_and_always_in_the_same() -> None:
+    writer = QuestionWriter("choice")
+    places: Counter[int] = Counter()
+    for number in range(60):
+        asked = item(name=str(number))
+        first = await writer.make(asked, Panel(CHOICE))  # type: ignore[arg-type]
+        again = await writer.make(asked, Panel(CHOICE))  # type: ignore[arg-type]
+        (question,) = first.questions
+        assert again.questions == (question,)
+        assert Option(tuple(question["options"])).parse(question["answer"]) == "red"
+        assert question["options"][-1] == MultipleChoiceQuestion().cannot_tell
+        places[question["options"].index("red")] += 1
+    assert set(places) == {0, 1, 2, 3}
+    assert min(places.values()) > 60 / 4 / 3
+
+
+RELEASED = [
+    "Add Object", "Attribute Change", "Background Change", "Color Change", "Layout Modification",
+    "Object Replacement", "Remove Object", "Scene Change", "Size Change", "Textual Edit",
+]  # fmt: skip
+
+
+def test_every_edit_type_has_its_template() -> None:
+    names = {TASKS["".join(task.lower().split())] for task in RELEASED}
+    assert len(names) == 9, "scene and background are one type"
+    for name in TASKS.values():
+        assert template(name).contract == MultipleChoiceQuestion()
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("Remove Object", "taken away"),
+        ("remove_object", "taken away"),
+        ("Textual Change", "Writing in the image"),
+        ("Scene/Background Change", "the season"),
+        ("colour-change", "another colour"),
+        ("", "matters most"),
+        ("make it pop", "matters most"),
+    ],
+)
+async def test_the_task_chooses_how_it_is_asked_for(task: str, words: str) -> None:
+    panel = Panel(CHOICE)
+    await QuestionWriter("choice").make(item(task), panel)  # type: ignore[arg-type]
+    (prompt,) = panel.transport.asked
+    assert words in seen(prompt)
+    assert "make it red" in seen(prompt)
+    assert len(prompt.pictures) == 1
+
+
+async def test_facts_are_written_from_the_instruction_alone() -> None:
+    panel = Panel({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
+    made = await QuestionWriter("facts").make(item("Add Object"), panel)  # type: ignore[arg-type]
+    assert made.questions == ({"question": "Is it red?", "answer": "yes"},)
+    (prompt,) = panel.transport.asked
+    assert prompt.pictures == ()

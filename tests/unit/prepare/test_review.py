@@ -1,0 +1,180 @@
+"""Folders of preparations, and decisions about what they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.errors import ConfigError, InputError, StoreError
+from editjudge.prepare.entry import Entry
+from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
+from editjudge.prepare.review import apply
+from editjudge.prepare.sheet import write_sheet
+
+QUESTION = {"question": "Which?", "options": ["a", "b"], "answer": "a"}
+PNG = b"any bytes"
+
+
+def written(folder: Path, lines: list[dict[str, Any]]) -> CoreData:
+    folder.mkdir()
+    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(folder / "s.png")
+    file = folder / "items.jsonl"
+    file.write_text("".join(json.dumps({"source": "s.png"} | one) + "\n" for one in lines))
+    return CoreData(file)
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Folder:
+    """Four items that were asked about, and one that had its question."""
+    data = written(
+        tmp_path / "data",
+        [{"id": name, "instruction": f"do {name}"} for name in "abcd"]
+        + [{"id": "e", "instruction": "do e", "questions": [QUESTION]}],
+    )
+    folder = Folder(tmp_path / "out")
+    entries = {name: Entry("made", questions=(QUESTION,)) for name in "abc"}
+    entries |= {"d": Entry("failed", "refused: no"), "e": Entry("had")}
+    with folder.held():
+        folder.begin(data, "choice")
+        folder.keep_items(data, entries)
+        record = folder.record()
+        assert record is not None
+        statuses = {name: entry.status for name, entry in entries.items()}
+        folder.keep(record.model_copy(update={"statuses": statuses}))
+        write_sheet(folder, record, entries)
+    return folder
+
+
+def decisions(folder: Folder, **by_id: str) -> dict[str, Any]:
+    record = folder.record()
+    assert record is not None
+    seen = {ref.id: folder.seen(ref.data) for ref in CoreData(folder.items).items()}
+    return {
+        "review": "editjudge.prepare.1",
+        "what": "choice",
+        "data_digest": record.data_digest,
+        "decisions": [
+            {"id": name, "seen": seen.get(name, ""), "decision": one, "note": ""}
+            for name, one in by_id.items()
+        ],
+    }
+
+
+def saved(folder: Folder, content: Any) -> Path:
+    file = folder.path.parent / "review.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+def ids(file: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in file.read_text().splitlines()]
+
+
+def test_decisions_part_the_items(prepared: Folder) -> None:
+    given = decisions(prepared, a="accept", c="reject")
+    given["decisions"][1]["note"] = "two answers"
+    before = prepared.items.read_bytes()
+    applied = apply(prepared, saved(prepared, given))
+    assert (applied.accepted, applied.untouched) == (1, 1)
+    assert applied.rejected == {"c": "two answers"}
+    assert applied.undecided == ["b", "d"]
+    assert ids(prepared.path / ACCEPTED) == ["a", "e"]
+    assert ids(prepared.path / REJECTED) == ["c"]
+    (ref,) = CoreData(prepared.path / REJECTED).checked()
+    assert not ref.data.questions
+    assert prepared.items.read_bytes() == before
+    changed = apply(prepared, saved(prepared, decisions(prepared, a="reject")))
+    assert ids(prepared.path / ACCEPTED) == ["e"]
+    assert changed.accepted == 0
+
+
+BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
+    ("no JSON", lambda f: "accept all", "no decisions"),
+    ("another file", lambda f: {"a": 1}, "no decisions"),
+    ("another format", lambda f: decisions(f) | {"review": "x"}, "no decisions"),
+    ("no decision", lambda f: decisions(f, a="maybe"), "decision"),
+    ("other data", lambda f: decisions(f) | {"data_digest": "sha256:0"}, "for other data"),
+    ("other things", lambda f: decisions(f) | {"what": "masks"}, "about masks for other data"),
+    ("no such item", lambda f: decisions(f, z="accept"), "nothing to review: z"),
+    ("failed", lambda f: decisions(f, d="accept"), "nothing to review: d"),
+    ("had it", lambda f: decisions(f, e="reject"), "nothing to review: e"),
+    (
+        "twice",
+        lambda f: (one := decisions(f, a="accept")) | {"decisions": one["decisions"] * 2},
+        "two decisions about a",
+    ),
+    (
+        "changed since",
+        lambda f: (
+            decisions(f)
+            | {"decisions": [{"id": "b", "seen": "sha256:0", "decision": "accept", "note": ""}]}
+        ),
+        "changed since: b",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_decisions_about_something_else_are_refused(
+    prepared: Folder, make: Callable[[Folder], Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=r"review\.json") as caught:
+        apply(prepared, saved(prepared, make(prepared)))
+    assert said in str(caught.value)
+    assert not (prepared.path / ACCEPTED).exists()
+
+
+def test_a_mask_that_was_replaced_must_be_seen_again(tmp_path: Path) -> None:
+    data = written(tmp_path / "data", [{"id": "a/1", "instruction": "x"}])
+    folder = Folder(tmp_path / "out")
+    with folder.held():
+        folder.begin(data, "masks")
+        assert folder.keep_mask("a/1", PNG) == "masks/a/1.png"
+        folder.keep_items(data, {"a/1": Entry("made", mask=PNG)})
+    (ref,) = CoreData(folder.items).items()
+    before = folder.seen(ref.data)
+    folder.keep_mask("a/1", PNG + b"!")
+    assert folder.seen(ref.data) != before
+
+
+def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
+    data = written(tmp_path / "data", [{"id": "a", "instruction": "x", "target": "s.png"}])
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    (tmp_path / "out").symlink_to(tmp_path / "far" / "away")
+    folder = Folder(tmp_path / "out")
+    folder.keep_items(data, {"a": Entry("failed", "x")})
+    (ref,) = CoreData(folder.items).checked()
+    assert ref.data.source == "../../data/s.png"
+    absolute = written(
+        tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}]
+    )
+    folder.keep_items(absolute, {"a": Entry("failed", "x")})
+    (ref,) = CoreData(folder.items).checked()
+    assert ref.data.source == str(tmp_path / "b" / "s.png")
+
+
+def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
+    with Folder(tmp_path / "out").held():
+        with pytest.raises(ConfigError, match="in use"), Folder(tmp_path / "out").held():
+            pass
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="can be written"), Folder(tmp_path / "file").held():
+        pass
+
+
+def test_what_cannot_be_written_or_read_says_where(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "out")
+    with pytest.raises(StoreError, match="masks"):
+        folder.keep_mask("n" * 255, PNG)
+    (tmp_path / "out" / "prepared.json").write_text("{}")
+    with pytest.raises(InputError, match=r"prepared\.json"):
+        folder.record()
+    with pytest.raises(ConfigError, match="no preparation"):
+        apply(Folder(tmp_path / "none"), tmp_path / "review.json")
