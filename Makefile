@@ -53,6 +53,7 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/resume.py
 	$(BIN)/python perf/run.py
 	$(BIN)/python perf/prefix_cache.py
+	$(BIN)/python perf/omni.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

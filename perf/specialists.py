@@ -37,6 +37,7 @@ from editjudge.errors import ConfigError, MissingExtra
 from editjudge_services.features import base
 from editjudge_services.features.dinov3_service import DinoV3
 from editjudge_services.features.recipe import RECIPES as VISION
+from editjudge_services.perceptual.network import LpipsNetwork
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.runtime.onnx import Bf16Model, OnnxModel
 from editjudge_services.runtime.specialist import Request
@@ -200,7 +201,7 @@ def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timed]:
         lpips: Any = LPIPS[entry]
         install(entry, lpips)
         images = [rng.random((pairs, 3, side, side), dtype=np.float32) * 2 - 1 for _ in range(2)]
-        graph = models_dir() / entry / "fp32" / "model.onnx"
+        graph = models_dir() / entry / "fp32"
         what = f"{entry}, {pairs} pairs of {side}x{side}"
         found.extend(lpips_sides(what, lpips.load(checkpoint_dir(entry)), graph, images, rounds))
     return found
@@ -220,10 +221,10 @@ def lpips_sides(
         pairs = list(zip(*images, strict=True))
         return lambda: [network(a[None], b[None]) for a, b in pairs]
 
-    exact = by_pairs(OnnxModel(graph))
+    exact = by_pairs(LpipsNetwork(graph, "fp32"))
     yield interleaved(what, {"torch eager": eager, "ONNX Runtime": exact}, rounds)
     try:
-        coarse = by_pairs(Bf16Model(graph))
+        coarse = by_pairs(LpipsNetwork(graph, "bf16"))
     except (ConfigError, MissingExtra) as error:
         Console(stderr=True).print(f"no bf16: {error}")
         return

@@ -63,7 +63,13 @@ async def test_a_good_reply() -> None:
     assert request.raw_input_contents[0] == b"\x05\x00\x00\x00image"
 
 
-RETRIED = {"queue full": (BUSY, Overloaded), "connection lost": (GONE, Unreachable)}
+SLOW = Failure(StatusCode.INTERNAL, "Stub process 'quality_piqe_0_0' is not healthy.")
+
+RETRIED = {
+    "queue full": (BUSY, Overloaded),
+    "connection lost": (GONE, Unreachable),
+    "no sign of life": (SLOW, Unreachable),
+}
 
 
 @pytest.mark.parametrize("case", RETRIED)

@@ -1,4 +1,4 @@
-"""One real Triton server for all integration tests."""
+"""Real Triton servers, shared by all integration tests: as installed, and with untrained models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from editjudge.config import Endpoint, Settings
 from editjudge.panel import Panel
 from editjudge_services.runtime.launcher import TritonServer, temporary_stack
+
+from ..untrained import KINDS, SERVED, Untrained, untrained
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +23,18 @@ def triton() -> Iterator[TritonServer]:
 async def panel(triton: TritonServer) -> AsyncIterator[Panel]:
     async with Panel(Settings(endpoints={"local": Endpoint(url=triton.url)})) as panel:
         yield panel
+
+
+@pytest.fixture(scope="session")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Untrained]:
+    """An untrained export of every entry that is served here."""
+    entries = [KINDS[name].entry for name in SERVED]
+    with untrained(tmp_path_factory.mktemp("models"), entries) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def stack(zoo: Untrained) -> Iterator[TritonServer]:
+    """Its server; the module's own process has its models too."""
+    with zoo.in_use() as server:
+        yield server

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from editjudge.benchmarks.registry import benchmark
-from editjudge.cli import root
 from editjudge.client import make_edit
 from editjudge.config import Endpoint, Settings
 from editjudge.images import load_image
@@ -22,27 +21,14 @@ from editjudge.scorers.generalist import JUDGE
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
 from editjudge.verdict import Scored, Unscored
-from editjudge_services.runtime.launcher import TritonServer, temporary_stack
+from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.segmentation.masks import png
 
 from ..unit.panel.scripted_transport import ScriptedTransport, generalist, seen
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
 
-ENTRIES = ("sa2va-qwen3-vl-4b", "dinov3-vitb16", "got-ocr2")
 SEGMENTER, FEATURES = "segmenter.sa2va", "features.dinov3"
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    folder = tmp_path_factory.mktemp("models")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDITJUDGE_MODELS_DIR", str(folder))
-        patch.setenv("EDITJUDGE_STATE_DIR", str(folder / "state"))
-        for verb in ("untrained", "export"):
-            assert root.main(["models", verb, *ENTRIES], standalone_mode=False) in {0, None}
-        with temporary_stack() as server:
-            yield server
 
 
 @pytest.fixture

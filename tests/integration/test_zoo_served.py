@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from editjudge.cli import root
 from editjudge.client import Client, make_edit
 from editjudge.config import Endpoint, Settings
 from editjudge.images import decode
@@ -17,36 +14,12 @@ from editjudge.panel import SERVICES, Panel
 from editjudge.panel.contracts import Contract
 from editjudge.panel.probes import probe_inputs, wrong_answer
 from editjudge.verdict import NotApplicable, Scored, Unscored
-from editjudge_services.runtime.launcher import TritonServer, temporary_stack
-from editjudge_services.runtime.repository import specialists
-from editjudge_services.runtime.specialist import Request, Specialist
+from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.specialist import Request
+
+from ..untrained import KINDS, SERVED
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
-
-KINDS: dict[str, type[Specialist]] = {
-    kind.name.replace("_", ".", 1): kind for kind in specialists() if kind.entry
-}
-# The huge variant is the same code and, untrained, the same tiny network.
-SERVED = [name for name in KINDS if name != "segmenter.grounded_sam_huge"]
-
-
-@pytest.fixture(scope="module")
-def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A models folder with an untrained export of every entry that is served here."""
-    folder = tmp_path_factory.mktemp("models")
-    entries = [KINDS[name].entry for name in SERVED]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDITJUDGE_MODELS_DIR", str(folder))
-        patch.setenv("EDITJUDGE_STATE_DIR", str(folder / "state"))
-        for verb in ("untrained", "export", "verify"):
-            assert root.main(["models", verb, *entries], standalone_mode=False) in {0, None}
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def stack(zoo: Path) -> Iterator[TritonServer]:
-    with temporary_stack() as server:
-        yield server
 
 
 def settings_of(stack: TritonServer) -> Settings:
@@ -146,7 +119,7 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
 
 
 async def test_weights_exchanged_behind_a_running_server_are_refused(
-    stack: TritonServer, zoo: Path
+    stack: TritonServer,
 ) -> None:
     specialist = KINDS["lpips.alex"]()
     with pytest.raises(RuntimeError, match="its configuration declares"):

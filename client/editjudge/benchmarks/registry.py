@@ -22,9 +22,16 @@ GROUP = "editjudge.dimensions"
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
     """All benchmarks by name."""
-    from . import core, kris
+    from . import co_edit, core, gie, i2i, kris, omni_iie
 
-    found = (core.BENCHMARK, kris.BENCHMARK)
+    found = (
+        core.BENCHMARK,
+        co_edit.BENCHMARK,
+        gie.BENCHMARK,
+        i2i.BENCHMARK,
+        kris.BENCHMARK,
+        omni_iie.BENCHMARK,
+    )
     return {one.name: one for one in found}
 
 

@@ -88,8 +88,8 @@ LPIPS = Contract(
     ),
     outputs=(Tensor("DISTANCE", "FP32", (1,)),),
     # `weight` averages the map of the whole images over the region, `zero` blacks out the
-    # pixels of both images outside it.
-    parameters={"region": ("weight", "zero")},
+    # pixels of both images outside it, `stretched` too, on Omni IIE Bench's input range.
+    parameters={"region": ("weight", "zero", "stretched")},
 )
 SEGMENTER = Contract(
     "segmenter",

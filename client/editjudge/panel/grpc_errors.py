@@ -39,6 +39,9 @@ _ERRORS: dict[str, type[ServiceError]] = {
 }
 # How servers that are up say that they have no room.
 _FULL = ("queue", "saturated")
+# What has the status INTERNAL, mostly, and may be over by the next attempt: a stream that was cut
+# in the middle, and a Python model that did not tell Triton within a second that it lives.
+_PASSING = ("RST_STREAM", "is not healthy")
 
 
 def words(error: Any) -> str:
@@ -52,7 +55,6 @@ def service_error(error: Any, *, service: str, endpoint: str, model: str = "") -
     kind = _ERRORS.get(error.code().name, ServiceError)
     if kind is Unreachable and any(word in detail for word in _FULL):
         kind = Overloaded
-    elif "RST_STREAM" in detail and kind is ServiceError:
-        # A stream cut in the middle has the status of whatever cut it, INTERNAL mostly.
+    elif kind is ServiceError and any(words in detail for words in _PASSING):
         kind = Unreachable
     return kind(detail, service=service, endpoint=endpoint, model=model)

@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..errors import ImageError, InputError
-from ..images import load_image, show_path
+from ..images import Mask, load_image, show_path
 from .estimate import Estimate, estimate
 from .work import Order, Survey
 
-Kind: TypeAlias = Literal["data", "release", "missing", "extra", "unreadable", "misnamed", "folder"]
+Kind: TypeAlias = Literal[
+    "data", "release", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
+]
 _MISNAMED = "named ."
 
 
@@ -26,8 +29,9 @@ class Problem:
 
     Attributes:
         kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
-            notes of the data, see `Dataset.notes`), `missing` and `extra` outputs, `unreadable`
-            and `misnamed` images, `folder` (there is none).
+            notes of the data, see `Dataset.notes`), `mask` (does not fit its image, or selects
+            nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
+            images, `size` (outputs of another size than their source), `folder` (there is none).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -68,24 +72,29 @@ def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -
         single_image: Models that need give no output to items with several sources.
     """
     found = Validation()
-    refs = list(_checked(order.dataset, found))
+    dataset = order.dataset
+    refs = list(_checked(dataset, found))
     found.items = len(refs)
-    found.problems += [Problem("release", "data", one, note=True) for one in order.dataset.notes()]
+    found.problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        pictures = dict.fromkeys(path for ref in refs for path in order.dataset.pictures(ref))
-        for problem in filter(None, pool.map(_of_data, pictures)):
-            found.problems.append(problem)
+        pictures = dict.fromkeys(path for ref in refs for path in dataset.pictures(ref))
+        looked = dict(zip(pictures, pool.map(_of_data, pictures), strict=True))
+        found.problems += [one.problem for one in looked.values() if one.problem]
+        found.problems += _of_masks(dataset, refs, pool)
+        sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
         for model, folder in order.outputs.items():
             if not folder.is_dir():
                 what = f"no such folder: {show_path(folder)}"
                 found.problems.append(Problem("folder", model, what))
                 continue
-            outputs = order.dataset.outputs(folder).index()
+            outputs = dataset.outputs(folder).index()
             alone = model in single_image
-            there = dict(_there(order.dataset, refs, outputs, found, model, alone=alone))
+            there = dict(_there(dataset, refs, outputs, found, model, alone=alone))
             found.outputs[model] = len(there)
-            looked = pool.map(lambda path: _picture(path, model), there.values())  # noqa: B023
-            found.problems += filter(None, looked)
+            decoded = pool.map(partial(_picture, where=model), there.values())
+            seen = dict(zip(there, decoded, strict=True))
+            found.problems += [one.problem for one in seen.values() if one.problem]
+            found.problems += _of_sizes(model, seen, sizes)
             others = outputs.others(frozenset(ref.id for ref in refs))
             found.problems += [Problem("extra", model, f"{name}: no item") for name in others]
     if not any(one.kind in {"data", "folder"} for one in found.problems) and all(
@@ -120,21 +129,82 @@ def _there(
             found.problems.append(Problem("missing", model, f"{ref.id}: {outputs.why_not(ref.id)}"))
 
 
-def _of_data(path: Path) -> Problem | None:
+class _Looked(NamedTuple):
+    """A picture that was decoded: what is wrong with it, and its size where it can be read."""
+
+    problem: Problem | None
+    size: tuple[int, int] | None
+
+
+def _of_data(path: Path) -> _Looked:
     return _picture(path, "data")
 
 
-def _picture(path: Path, where: str) -> Problem | None:
-    """What is wrong with an image file."""
+def _picture(path: Path, where: str) -> _Looked:
     try:
         image = load_image(path)
     except ImageError as error:
-        return Problem("unreadable", where, f"{error.name}: {error.reason}")
+        return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"), None)
     for note in image.notes:
         if note.startswith(_MISNAMED):
             # Images are told by their content: in released data this is as it was published.
-            return Problem("misnamed", where, f"{image.name}: {note}", note=where == "data")
-    return None
+            what = f"{image.name}: {note}"
+            return _Looked(Problem("misnamed", where, what, note=where == "data"), image.size)
+    return _Looked(None, image.size)
+
+
+def _source_size(
+    dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]
+) -> tuple[int, int] | None:
+    """Of the source, where there is exactly one."""
+    if len(dataset.outline(ref).sources) != 1:
+        return None
+    return looked[dataset.pictures(ref)[0]].size
+
+
+def _of_sizes(
+    model: str, seen: Mapping[str, _Looked], sizes: Mapping[str, tuple[int, int] | None]
+) -> list[Problem]:
+    """Outputs of another size than their source; judging brings them to it, so it is a note."""
+    others = [
+        f"{item}: {one.size[0]}x{one.size[1]} for a source of {size[0]}x{size[1]}"
+        for item, one in seen.items()
+        for size in [sizes[item]]
+        if one.size and size and one.size != size
+    ]
+    if not others:
+        return []
+    what = f"{len(others):,} outputs have another size than their source (first: {others[0]})"
+    return [Problem("size", model, what, note=True)]
+
+
+def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
+    """Masks that do not fit their image; and noted, those that select nothing or everything."""
+    masked = [ref for ref in refs if dataset.outline(ref).mask is not None]
+    read = pool.map(partial(_share, dataset), masked)
+    shares = {ref.id: one for ref, one in zip(masked, read, strict=True)}
+    problems = [
+        Problem("mask", "data", f"{item}: {one}")
+        for item, one in shares.items()
+        if isinstance(one, str) and one
+    ]
+    for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
+        odd = [item for item, one in shares.items() if one == share]
+        if odd:
+            what = f"{len(odd):,} masks are {kind} (first: {odd[0]})"
+            problems.append(Problem("mask", "data", what, note=True))
+    return problems
+
+
+def _share(dataset: Dataset, ref: ItemRef) -> float | str:
+    """The share of an item's image that its mask selects, or why it cannot be used."""
+    try:
+        mask = dataset.load(ref).mask
+    except ImageError as error:
+        unreadable = any(_of_data(path).size is None for path in dataset.pictures(ref))
+        return "" if unreadable else f"{error.name}: {error.reason}"  # told already
+    # Where masks are no files, their reader notes what is odd about them.
+    return float(mask.selected.mean()) if type(mask) is Mask else ""
 
 
 def as_json(found: Validation) -> Mapping[str, Any]:

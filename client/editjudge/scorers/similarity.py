@@ -76,7 +76,7 @@ class FeatureSimilarity(ServiceScorer):
             one, other = await asyncio.gather(*pair)
             return Scored(value=cosine_of(one, other))
 
-        return await _by_region(wanted, cosine)
+        return await by_region(wanted, cosine)
 
     def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
         if self.side and region != "whole":
@@ -119,7 +119,7 @@ class Lpips(ServiceScorer):
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)
 
-        return await _by_region(wanted, distance)
+        return await by_region(wanted, distance)
 
 
 def _as_large(output: Image, reference: Image) -> tuple[Image, Evidence]:
@@ -128,7 +128,7 @@ def _as_large(output: Image, reference: Image) -> tuple[Image, Evidence]:
     return (load_image(pixels, output.name) if note else output), note
 
 
-async def _by_region(
+async def by_region(
     wanted: frozenset[str], judge: Callable[[str], Awaitable[Verdict]]
 ) -> dict[str, Verdict]:
     """A verdict for each region; an abstention on one leaves the others theirs."""

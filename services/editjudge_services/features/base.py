@@ -72,7 +72,9 @@ class FeatureSpecialist(Specialist):
         self._head = None
         if HEAD in artefact.files:
             self._head = open_network(artefact.folder / HEAD, artefact.precision)
-        self.cache = FeatureCache(int(os.environ.get(CACHE_MIB, "256")) << 20)
+        self.cache: FeatureCache[Features] = FeatureCache(
+            int(os.environ.get(CACHE_MIB, "256")) << 20
+        )
         self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:

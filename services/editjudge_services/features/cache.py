@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,18 @@ class Features:
         return self.embedding.nbytes + (0 if self.patches is None else self.patches.nbytes)
 
 
-class FeatureCache:
+class Sized(Protocol):
+    """Anything that tells what memory it takes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes."""
+
+
+F = TypeVar("F", bound=Sized)
+
+
+class FeatureCache(Generic[F]):
     """Keeps the most recently used features, up to a size.
 
     Args:
@@ -46,12 +58,12 @@ class FeatureCache:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._kept: OrderedDict[str, Features] = OrderedDict()
+        self._kept: OrderedDict[str, F] = OrderedDict()
         self._size = 0
         self.hits = 0
         self.misses = 0
 
-    def get(self, key: str) -> Features | None:
+    def get(self, key: str) -> F | None:
         """The features under a key, counted as a hit or a miss."""
         found = self._kept.get(key)
         if found is None:
@@ -61,7 +73,7 @@ class FeatureCache:
         self._kept.move_to_end(key)
         return found
 
-    def put(self, key: str, features: Features) -> None:
+    def put(self, key: str, features: F) -> None:
         """Keep features, and forget the least recently used ones beyond the budget."""
         previous = self._kept.pop(key, None)
         self._size += features.nbytes - (previous.nbytes if previous else 0)

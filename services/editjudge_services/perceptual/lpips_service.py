@@ -7,41 +7,60 @@ arXiv:1801.03924, v0.1 of the heads):
 - with `region` `weight` the mean over the region of the map of the whole images: what lies
   outside is still seen by the network, but does not count;
 - with `region` `zero` of the images with everything outside the region black, averaged over
-  the whole picture as Omni IIE Bench's text has it: a small region makes a small number.
+  the whole picture as Omni IIE Bench's text has it: a small region makes a small number;
+- with `region` `stretched` likewise, on the input range of its released code (see `stretched`).
+
+What the network makes of IMAGE_A is kept: several edits are compared with one target, and several
+regions of `weight` with one source.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from editjudge.errors import Abstained
-from editjudge.images import RGB
 from editjudge.panel.contracts import LPIPS
 
-from ..runtime.onnx import ENGINES, open_network
+from ..features.cache import FeatureCache
+from ..runtime.onnx import ENGINES
 from ..runtime.preprocess import blacked_out
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact
-from .pixels import GRAPH, signed
+from .network import LpipsNetwork, Taps
+from .pixels import HEADS, TRUNK, signed, stretched
+
+CACHE_MIB = "EDITJUDGE_LPIPS_CACHE_MIB"
+"""Environment variable: MiB of taps kept by each model; where it is not set 1024, which is the
+three regions of one target of 768x768."""
 
 # VGG16 keeps 64 channels at full size: a pair of 768x768 takes about 2 GiB on the way, and
 # more pairs at once are no faster.
 _PIXELS_AT_ONCE = 768 * 768
 
 
+_Keys: TypeAlias = tuple[str, str]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pair:
-    """Two images of one size; `weights`, bool (H, W), where only a region counts."""
+    """Two images of one size, float32 (3, H, W); `weights`, bool (H, W), where a region counts."""
 
-    a: RGB
-    b: RGB
-    weights: NDArray[np.bool_] | None
+    a: NDArray[np.float32]
+    b: NDArray[np.float32]
+    weights: NDArray[np.bool_] | None = None
+
+    @property
+    def keys(self) -> _Keys:
+        """What the taps of either depend on."""
+        return _key(self.a), _key(self.b)
 
 
 class LpipsSpecialist(Specialist):
@@ -49,11 +68,14 @@ class LpipsSpecialist(Specialist):
 
     Attributes:
         smallest: Pixels that the shorter side must have for the last layer to see anything.
+        cache: Taps of the images that others were compared with.
     """
 
     contract = LPIPS
     packages = ("numpy", "pillow")
     engines = ENGINES
+    # A pair of 768x768 takes seconds on a processor, and requests come three at a time.
+    queue_seconds = 300.0
     smallest: ClassVar[int]
 
     def load(self, declared: Mapping[str, str]) -> None:
@@ -63,12 +85,16 @@ class LpipsSpecialist(Specialist):
             RuntimeError: it is absent, or not the declared one.
         """
         artefact = declared_artefact(self.entry, declared)
-        self._network = open_network(artefact.folder / GRAPH, artefact.precision)
-        blank = np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8)
-        self._distances([_Pair(blank, blank, None)])
+        if not {TRUNK, HEADS} <= artefact.files.keys():
+            mend = f"editjudge models export {self.entry}"
+            raise RuntimeError(f"{self.entry} was exported by another version: {mend}")
+        self._network = LpipsNetwork(artefact.folder, artefact.precision)
+        self.cache: FeatureCache[Taps] = FeatureCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
+        blank = signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]
+        self._network(blank, blank)
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Compare each pair; pairs of one size run together.
+        """Compare each pair; pairs of one size run together, equal pairs once.
 
         Returns:
             For each request DISTANCE, or Abstained of kind `degenerate` where the mask
@@ -78,20 +104,19 @@ class LpipsSpecialist(Specialist):
             BadRequest: the images, or a mask and its images, differ in size, or they are
                 smaller than the network can see.
         """
-        pairs = [self._pair(one) for one in batch]
-        groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for index, pair in enumerate(pairs):
-            if isinstance(pair, _Pair):
-                groups[pair.a.shape].append(index)
+        read = [self._pair(one) for one in batch]
+        pairs = {index: pair for index, pair in enumerate(read) if isinstance(pair, _Pair)}
+        alike: dict[_Keys, list[int]] = defaultdict(list)
+        for index, pair in pairs.items():
+            alike[pair.keys].append(index)
         answers: dict[int, Outputs] = {}
-        for shape, members in groups.items():
-            for some in _chunks(members, max(1, _PIXELS_AT_ONCE // (shape[0] * shape[1]))):
-                ran = self._distances([one for i in some if isinstance(one := pairs[i], _Pair)])
-                for index, value in zip(some, ran, strict=True):
+        for keys in _runs({key: pairs[same[0]].a.shape for key, same in alike.items()}):
+            ran = self._compared(keys, [pairs[alike[key][0]] for key in keys])
+            for key, (distance, where) in zip(keys, ran, strict=True):
+                for index in alike[key]:
+                    value = _value(distance, where, pairs[index].weights)
                     answers[index] = {"DISTANCE": np.array([value], dtype=np.float32)}
-        return [
-            one if isinstance(one, Abstained) else answers[index] for index, one in enumerate(pairs)
-        ]
+        return [one if isinstance(one, Abstained) else answers[i] for i, one in enumerate(read)]
 
     def _pair(self, request: Request) -> _Pair | Abstained:
         a, b = request.tensors["IMAGE_A"], request.tensors["IMAGE_B"]
@@ -101,24 +126,38 @@ class LpipsSpecialist(Specialist):
         if min(a.shape[:2]) < self.smallest:
             raise BadRequest(f"IMAGE_A is {_size(a)}; the sides must have {self.smallest} pixels")
         if mask is None:
-            return _Pair(a, b, None)
+            return _Pair(signed(a), signed(b))
         if mask.shape != a.shape[:2]:
             raise BadRequest(f"MASK is {_size(mask)}, but IMAGE_A is {_size(a)}")
         if not mask.any():
             return Abstained("degenerate", "the mask is empty")
-        if request.parameters["region"] == "zero":
-            return _Pair(blacked_out(a, mask), blacked_out(b, mask), None)
-        return _Pair(a, b, mask)
+        match request.parameters["region"]:
+            case "zero":
+                return _Pair(signed(blacked_out(a, mask)), signed(blacked_out(b, mask)))
+            case "stretched":
+                return _Pair(stretched(a, mask), stretched(b, mask))
+        return _Pair(signed(a), signed(b), mask)
 
-    def _distances(self, pairs: Sequence[_Pair]) -> list[float]:
-        distances, maps = self._network(
-            np.stack([signed(pair.a) for pair in pairs]),
-            np.stack([signed(pair.b) for pair in pairs]),
-        )
-        return [
-            float(distance if pair.weights is None else where[0][pair.weights].mean(dtype=float))
-            for pair, distance, where in zip(pairs, distances, maps, strict=True)
-        ]
+    def _compared(
+        self, keys: Sequence[_Keys], pairs: Sequence[_Pair]
+    ) -> list[tuple[np.float32, NDArray[np.float32]]]:
+        """Distance and map (1, H, W) of each pair, all of one size."""
+        kept = self._kept([a for a, _ in keys], [pair.a for pair in pairs])
+        images = np.stack([pair.b for pair in pairs])
+        distances, maps = self._network.compare(kept, self._network.taps(images), images)
+        return list(zip(distances, maps, strict=True))
+
+    def _kept(self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]) -> list[Taps]:
+        """Taps from the cache, or from one run for all that are not in it."""
+        known = {key: found for key in keys if (found := self.cache.get(key)) is not None}
+        new = {key: image for key, image in zip(keys, images, strict=True) if key not in known}
+        if new:
+            for key, taps in zip(
+                new, self._network.taps(np.stack(list(new.values()))), strict=True
+            ):
+                known[key] = taps
+                self.cache.put(key, taps)
+        return [known[key] for key in keys]
 
 
 class LpipsVgg(LpipsSpecialist):
@@ -139,9 +178,32 @@ class LpipsAlex(LpipsSpecialist):
     smallest = 64
 
 
-def _chunks(indices: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(indices), size):
-        yield indices[start : start + size]
+def _runs(shapes: Mapping[_Keys, tuple[int, ...]]) -> list[list[_Keys]]:
+    """Pairs that run together: of one shape, at most so many pixels, those of one target in turn.
+
+    Args:
+        shapes: Of the images, by pair.
+    """
+    runs: list[list[_Keys]] = []
+    by_shape: dict[tuple[int, ...], list[_Keys]] = defaultdict(list)
+    for key in sorted(shapes):
+        by_shape[shapes[key]].append(key)
+    for (_, height, width), keys in by_shape.items():
+        size = max(1, _PIXELS_AT_ONCE // (height * width))
+        runs += [keys[start : start + size] for start in range(0, len(keys), size)]
+    return runs
+
+
+def _value(
+    distance: np.float32, where: NDArray[np.float32], weights: NDArray[np.bool_] | None
+) -> float:
+    return float(distance if weights is None else where[0][weights].mean(dtype=float))
+
+
+def _key(image: NDArray[np.float32]) -> str:
+    digest = hashlib.sha256(f"{image.shape}".encode())
+    digest.update(np.ascontiguousarray(image).data)
+    return digest.hexdigest()
 
 
 def _size(picture: NDArray[np.uint8] | NDArray[np.bool_]) -> str:

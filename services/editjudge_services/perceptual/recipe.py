@@ -1,7 +1,8 @@
 """Making and exporting LPIPS; needs torch and the data files of the package `lpips`.
 
-The graph takes a and b, RGB in [-1, 1], (B, 3, H, W), and gives distance (B,) and map
-(B, 1, H, W); every size may vary.
+There are two graphs, so that the first need not run again on an image that many are compared
+with: the trunk takes images, RGB in [-1, 1], (B, 3, H, W), and gives five taps (B, C, h, w); the
+heads take the taps of two images and give distance (B,) and map (B, 1, H, W). Every size may vary.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import onnx
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
@@ -21,13 +23,13 @@ from editjudge.errors import ConfigError
 from editjudge.images import RGB
 from editjudge.panel.probes import fingerprint, texture_image
 
-from ..runtime.onnx import open_network
 from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
 from ..zoo.torch_tools import parity, pictures, spread, to_onnx
-from .pixels import GRAPH, signed
-from .torch_lpips import Lpips, Net, published_heads, trunk
+from .network import LpipsNetwork
+from .pixels import HEADS, TRUNK, signed
+from .torch_lpips import Heads, Lpips, Net, Trunk, published_heads, trunk
 
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-2}
 """Of fp32: the largest difference of a distance, or of any pixel of a map. Of bf16, which
@@ -70,7 +72,7 @@ class LpipsRecipe:
         return model.float().eval()
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
-        """Write `model.onnx` and compare it with the checkpoint.
+        """Write `trunk.onnx` and `heads.onnx`, and compare them with the checkpoint.
 
         Raises:
             ConfigError: the checkpoint is not of this trunk, or the precision is not among
@@ -80,25 +82,28 @@ class LpipsRecipe:
         if precision not in self.precisions:
             raise ConfigError(f"precision {precision}", f"choose {', '.join(self.precisions)}")
         model = self.load(checkpoint)
-        to_onnx(
-            model,
-            [torch.rand(2, 3, 96, 112) * 2 - 1, torch.rand(2, 3, 96, 112) * 2 - 1],
-            folder / GRAPH,
-            ["a", "b"],
-            ["distance", "map"],
-            varying={0: "batch", 2: "height", 3: "width"},
-        )
-        exported = open_network(folder / GRAPH, precision)
-        outputs = 2 if precision == "fp32" else 1
+        images = torch.rand(2, 3, 96, 112) * 2 - 1
+        taps = model.taps_of(images)
+        names = [f"tap_{index}" for index in range(len(taps))]
+        sizes = {0: "batch", 2: "height", 3: "width"}
+        to_onnx(Trunk(model), [images], folder / TRUNK, ["images"], names, varying=sizes)
+        sided = [f"{side}_{name}" for side in "ab" for name in names]
+        given = [images, *taps, *taps]
+        outputs = ["distance", "map"]
+        to_onnx(Heads(model), given, folder / HEADS, ["like", *sided], outputs, varying=sizes)
+        for graph in (TRUNK, HEADS):
+            _sizes_apart(folder / graph)
+        exported = LpipsNetwork(folder, precision)
+        compared = 2 if precision == "fp32" else 1
         pairs: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
-        for image in (images := pictures()):
+        for image in pictures():
             a, b = _pair(image)
             with torch.inference_mode():
                 source = model(torch.from_numpy(a), torch.from_numpy(b))
-            both = zip(source[:outputs], exported(a, b)[:outputs], strict=True)
+            both = zip(source[:compared], exported(a, b)[:compared], strict=True)
             pairs += [(s.numpy(), e) for s, e in both]
         return Exported(
-            parity=parity(pairs, TOLERANCE[precision], len(images)),
+            parity=parity(pairs, TOLERANCE[precision], len(pictures())),
             fingerprint=_fingerprint(folder, precision),
         )
 
@@ -108,8 +113,24 @@ class LpipsRecipe:
 
 
 def _fingerprint(folder: Path, precision: Precision) -> list[float]:
-    distance = open_network(folder / GRAPH, precision)(*_pair(texture_image()))[0]
+    distance = LpipsNetwork(folder, precision)(*_pair(texture_image()))[0]
     return fingerprint("lpips", {"DISTANCE": distance})
+
+
+def _sizes_apart(path: Path) -> None:
+    """Give every input sizes of its own: taps are smaller from stage to stage.
+
+    Sizes of one name would be taken for the same size when memory is planned.
+    """
+    model = onnx.load(path)
+    for one in model.graph.input:
+        for axis in (2, 3):
+            one.type.tensor_type.shape.dim[axis].dim_param = f"{one.name}_{axis}"
+    for output in model.graph.output:
+        for size in output.type.tensor_type.shape.dim[1:]:
+            size.Clear()
+    del model.graph.value_info[:]
+    onnx.save(model, path)
 
 
 def _pair(image: RGB) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

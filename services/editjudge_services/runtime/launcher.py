@@ -125,6 +125,7 @@ class TritonServer:
                 self._process.wait()
         self._process = None
         if self._runtime is not None:
+            _end_stubs(self._runtime.name)
             for region in _SHARED_MEMORY.glob(f"{Path(self._runtime.name).name}*"):
                 region.unlink(missing_ok=True)
             self._runtime.cleanup()
@@ -296,6 +297,21 @@ def _answers(url: str) -> bool:
             return bool(reply.status == 200)
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _end_stubs(runtime: str) -> None:
+    """Kill what a server has left behind: a Python model that hangs outlives it.
+
+    Args:
+        runtime: The server's own folder, which its stubs have on their command lines.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            if f"{runtime}/backends/".encode() in command.split(b"\0")[0]:
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:  # it ended meanwhile, or is not ours
+            continue
 
 
 def _last_error(log: Path) -> str:

@@ -1,0 +1,307 @@
+"""The released data: JSON lists of records that name images by the authors' paths."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ...errors import InputError
+from ...images import load_image, load_mask, show_path
+from ...item import Item
+from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask
+from ..items import MAX_PROBLEMS, File, Name, Text, said
+
+SINGLE, MULTI = "final_dataset.json", "final_multi_dataset_cleaned.json"
+RELEASED = {SINGLE: 1725, MULTI: 1131}
+"""Entries of each list (section 3.3.1)."""
+_RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
+"""Folders that the released code looks for under another name."""
+
+
+class Pair(BaseModel):
+    """A question about the right result, and its answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    question: Text = Field(min_length=1)
+    correct_answer: Text = Field(min_length=1)
+
+
+class Record(BaseModel):
+    """One edit; fields that are not here are left aside, unless they look misspelt.
+
+    Attributes:
+        sample_id: Of the image; several folders and levels have the same.
+        level: `low` or `high`, the semantic scale; in a dialogue the round, from 1.
+        modification_text: The instruction.
+        original_image_path: The image before the edit.
+        modified_image_path: The target; the name of its folder is the data set's.
+        target_mask_path: What was edited in the target; white is edited.
+        source_mask_path: The same in the original image; not used.
+        entities: What was edited, with boxes; not used.
+        qa_pairs: Questions that are asked about the result; generated where there are none.
+        scale: Of a round of a dialogue: its semantic scale, where somebody added it.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    sample_id: Name
+    level: str = Field(pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True)
+    modification_text: Text
+    original_image_path: File
+    modified_image_path: File
+    target_mask_path: File
+    source_mask_path: str | None = None
+    entities: dict[str, Any] | None = None
+    qa_pairs: tuple[Pair, ...] | None = None
+    scale: Literal["low", "high"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelt_right(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            for name in given.keys() - cls.model_fields.keys() - _KNOWN:
+                if near := get_close_matches(name, cls.model_fields, n=1, cutoff=0.85):
+                    raise ValueError(f"{name}: no such field, did you mean {near[0]}?")
+        return given
+
+    @property
+    def folder(self) -> str:
+        """The data set's folder, under its name in the outputs."""
+        name = PurePosixPath(self.modified_image_path).parent.name
+        return _RENAMED.get(name, name)
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """Original, target, and mask of the target, as they are given."""
+        return self.original_image_path, self.modified_image_path, self.target_mask_path
+
+
+_KNOWN = {"qa_pairs_error"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A record with what its neighbours say of it.
+
+    Attributes:
+        files: Original, target and mask, where they lie here.
+        switch: Of a round: from which scale to which; empty where nobody knows.
+    """
+
+    id: str
+    record: Record
+    files: tuple[str, str, str]
+    switch: str = ""
+
+
+@dataclass
+class _Read:
+    """Everything in the lists, with what cannot be used."""
+
+    items: list[_Placed] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+class OmniData:
+    """Omni IIE Bench as it is released.
+
+    Items are `<data set's folder>/<sample_id>_<level>`, so a model's outputs are
+    `<model>/<folder>/<sample_id>_<level>.png` and the like.
+
+    Args:
+        path: The folder with one or both of the lists, or one list.
+        roots: Beginnings of the authors' paths, each with the folder that is here instead; the
+            longest that fits counts. What is relative then lies beside the lists.
+    """
+
+    name = "omni_iie"
+
+    def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
+        self.path = path.absolute()
+        self.roots = dict(roots or {})
+        self._folder = self.path if path.is_dir() else self.path.parent
+        if self.path.is_file():
+            self._files = [self.path]
+        else:
+            lists = (self.path / name for name in (SINGLE, MULTI))
+            self._files = [one for one in lists if one.is_file()]
+        if not self._files:
+            raise InputError(
+                show_path(path), f"no {SINGLE} and no {MULTI}", "give their folder, or one of them"
+            )
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the lists; images are not in it."""
+        found = hashlib.sha256()
+        for file in self._files:
+            found.update(hashlib.sha256(file.read_bytes()).digest())
+        return "sha256:" + found.hexdigest()
+
+    @cached_property
+    def _read(self) -> _Read:
+        read = _Read()
+        first: dict[str, str] = {}
+        for file in self._files:
+            listed = _list(file)
+            read.counts[file.name] = len(listed)
+            for position, given in enumerate(listed, 1):
+                where = f"{file.name}, entry {position}"
+                one = self._placed(given)
+                if isinstance(one, str):
+                    read.problems.append(f"{where}: {one}")
+                elif one.id in first:
+                    read.problems.append(f"{where}: {one.id} is that of {first[one.id]} already")
+                else:
+                    first[one.id] = where
+                    read.items.append(one)
+        read.items = _with_switches(read.items)
+        return read
+
+    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
+        """The items that can be read, in the order of the lists."""
+        for index, one in enumerate(self._read.items):
+            if only is None or index in only:
+                yield ItemRef(one.id, index, one)
+
+    def checked(self) -> Iterator[ItemRef]:
+        """The items, while their fields, keys and files are checked.
+
+        Raises:
+            InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
+        """
+        problems = list(self._read.problems)
+        lost = False
+        for ref in self.items():
+            absent = [show_path(path) for path in self.pictures(ref) if not path.is_file()]
+            if absent:
+                lost = True
+                problems.append(f"{ref.id}: no such file: {', '.join(absent)}")
+            else:
+                yield ref
+        if problems:
+            count = len(problems)
+            more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
+            lines = "\n  ".join([*problems[:MAX_PROBLEMS], *more])
+            mend = "say where the authors' folders lie here: --root OLD=NEW" if lost else ""
+            raise InputError(
+                show_path(self.path),
+                f"{count:,} entr{'y' if count == 1 else 'ies'} cannot be used:\n  {lines}",
+                mend,
+            )
+        if not self._read.items:
+            raise InputError(show_path(self.path), "no entries")
+
+    def notes(self) -> tuple[str, ...]:
+        """Lists whose number of edits is not that of the release."""
+        found = []
+        for name, due in RELEASED.items():
+            there = self._read.counts.get(name)
+            if there is not None and there != due:
+                found.append(f"{name}: {there:,} entries, {due:,} were released")
+        return tuple(found)
+
+    def shape(self, ref: ItemRef) -> bool:
+        """Whether questions came with it; everything else all have."""
+        return bool(ref.data.record.qa_pairs)
+
+    def outline(self, ref: ItemRef) -> Item:
+        """Texts as they are, images as placeholders."""
+        image = placeholder()
+        return Item(sources=(image,), target=image, mask=placeholder_mask(), **_texts(ref.data))
+
+    def load(self, ref: ItemRef) -> Item:
+        """The item with its images; the mask is the target's."""
+        source, target, mask = self.pictures(ref)
+        return Item(
+            sources=(load_image(source),),
+            target=load_image(target),
+            mask=load_mask(mask),
+            **_texts(ref.data),
+        )
+
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+        """Original, target and mask."""
+        one: _Placed = ref.data
+        return tuple(map(Path, one.files))
+
+    def outputs(self, folder: Path) -> Outputs:
+        """`<folder>/<data set's folder>/<sample_id>_<level>.png` and the like."""
+        return OutputFolder(folder)
+
+    def _placed(self, given: Any) -> _Placed | str:
+        """A record in its place, or why it cannot be used."""
+        if not isinstance(given, dict):
+            return "is no object"
+        try:
+            record = Record.model_validate(given)
+        except ValidationError as error:
+            return said(error, Record)
+        if not record.folder:
+            return f"modified_image_path: {record.modified_image_path} is in no folder"
+        original, target, mask = map(self._here, record.paths)
+        key = f"{record.folder}/{record.sample_id}_{record.level}"
+        return _Placed(key, record, (original, target, mask))
+
+    def _here(self, path: str) -> str:
+        """Where a file lies that the authors had at a path."""
+        for old in sorted(self.roots, key=len, reverse=True):
+            rest = path.removeprefix(old)
+            if rest != path and (old.endswith("/") or rest.startswith("/") or not rest):
+                path = os.path.join(self.roots[old], rest.lstrip("/"))  # noqa: PTH118
+                return str(Path(path).absolute())
+        return os.path.join(self._folder, path)  # noqa: PTH118 - absolute ones stay
+
+
+def _list(file: Path) -> list[Any]:
+    try:
+        read = json.loads(file.read_text("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise InputError(show_path(file), f"cannot be read: {error}") from error
+    if not isinstance(read, list):
+        raise InputError(show_path(file), "is not a list of records")
+    return read
+
+
+def _with_switches(items: list[_Placed]) -> list[_Placed]:
+    """Rounds whose scale is known told apart by the scale of the round before them."""
+    before: dict[str, _Placed] = {}
+    switches: dict[str, str] = {}
+    rounds = [one for one in items if one.record.level.isdecimal()]
+    for one in sorted(rounds, key=lambda one: int(one.record.level)):
+        scene = _scene(one)
+        last = before.get(scene)
+        if last is not None and last.record.scale and one.record.scale:
+            same = last.record.scale == one.record.scale
+            named = f"{last.record.scale}_to_{one.record.scale}"
+            switches[one.id] = "same_scale" if same else named
+        before[scene] = one
+    return [_Placed(one.id, one.record, one.files, switches.get(one.id, "")) for one in items]
+
+
+def _scene(one: _Placed) -> str:
+    """What the two scales of an image, or the rounds of a dialogue, have in common."""
+    return f"{one.record.folder}/{one.record.sample_id}"
+
+
+def _texts(one: _Placed) -> dict[str, Any]:
+    record = one.record
+    return {
+        "id": one.id,
+        "instruction": record.modification_text,
+        "task": f"round_{record.level}" if record.level.isdecimal() else record.level,
+        "questions": tuple(
+            {"question": pair.question, "answer": pair.correct_answer}
+            for pair in record.qa_pairs or ()
+        ),
+        "extra": {"scene": _scene(one), "level": record.level, "switch": one.switch},
+    }

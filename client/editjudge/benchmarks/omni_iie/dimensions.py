@@ -1,0 +1,127 @@
+"""The metrics of Omni IIE Bench (sections 4 and 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...dimension import Dimension, Reading
+from ...item import Need
+from ...pixels import PSNR_CAP
+from ...scorers.generalist import JUDGE, FactCheck
+from ...scorers.resized import RegionClip, RegionLpips, RegionShare, SquaredPixels
+from .protocol import (
+    AREA_WEIGHTED,
+    EMPTY_COUNTS,
+    NO_QA,
+    STRETCHED_LPIPS,
+    WHOLE_BACKGROUND_CLIP,
+)
+
+REGIONS = ("foreground", "background", "whole")
+_PIXELS = SquaredPixels()
+_TARGET: frozenset[Need] = frozenset({"target"})
+_BOTH: frozenset[Need] = frozenset({"target", "mask"})
+_WITHIN = {"foreground": " where the mask is white", "background": " outside the mask", "whole": ""}
+
+
+def dimensions(on: Collection[str]) -> tuple[Dimension, ...]:
+    """By the switches that are on; what weighs a mean stands last and is in no table."""
+    weighs = REGIONS[:2] if AREA_WEIGHTED.name in on else ()
+    return (
+        *(_lpips(region, on) for region in REGIONS),
+        *(_clip(region, on) for region in REGIONS),
+        *(() if NO_QA.name in on else (_QA,)),
+        _PSNR,
+        _SSIM,
+        *map(_share, weighs),
+    )
+
+
+def _lpips(region: str, on: Collection[str]) -> Dimension:
+    # Only regions are fed otherwise: the whole picture shares its calls with the paper's.
+    stretched = region != "whole" and STRETCHED_LPIPS.name in on
+    scorer = RegionLpips(
+        "lpips.vgg",
+        "stretched" if stretched else "zero",
+        region != "whole" and EMPTY_COUNTS.name in on,
+    )
+    return Dimension(
+        id=f"omni_iie.lpips.{region}",
+        asks=f"How far is the result from the target{_WITHIN[region]}?",
+        range=(0.0, 10.0),
+        higher_is_better=False,
+        source="Omni IIE Bench, sections 4.2 and 4.3, equations 1, 3 and 5",
+        how=Reading(scorer, region),
+        needs=_TARGET if region == "whole" else _BOTH,
+        variant=f"lpips.vgg.768.{'stretched' if stretched else 'zero'}",
+        tolerance=1e-4,
+    )
+
+
+def _clip(region: str, on: Collection[str]) -> Dimension:
+    background = region == "background"
+    scorer = RegionClip(
+        "clip.vit_b_32",
+        background and WHOLE_BACKGROUND_CLIP.name in on,
+        region != "whole" and EMPTY_COUNTS.name in on,
+    )
+    return Dimension(
+        id=f"omni_iie.clip.{region}",
+        asks=f"How alike are the meanings of result and target{_WITHIN[region]}?",
+        range=(-1.0, 1.0),
+        higher_is_better=True,
+        source="Omni IIE Bench, sections 4.2 and 4.3, equations 2, 4 and 6",
+        how=Reading(scorer, region),
+        needs=_TARGET if region == "whole" else _BOTH,
+        variant="cosine.768.zero",
+        tolerance=1e-4,
+    )
+
+
+def _share(region: str) -> Dimension:
+    return Dimension(
+        id=f"omni_iie.share.{region}",
+        asks=f"How much of the picture is the {region}? (a weight)",
+        range=(0.0, 1.0),
+        higher_is_better=True,
+        source="Omni IIE Bench, released code",
+        how=Reading(RegionShare(), region),
+        needs=frozenset({"mask"}),
+        variant="share.768",
+    )
+
+
+_QA = Dimension(
+    id="omni_iie.qa",
+    asks="Does the result show everything that the instruction implies?",
+    range=(0.0, 1.0),
+    higher_is_better=True,
+    source="Omni IIE Bench, section 5.1",
+    how=Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct"),
+    variant="qa.one_strike",
+    # Of one edit: an answer near the balance may tip.
+    tolerance=1.0,
+)
+_PSNR = Dimension(
+    id="omni_iie.psnr",
+    asks="How close are the result's pixels to the target's?",
+    range=(0.0, PSNR_CAP),
+    higher_is_better=True,
+    source="Omni IIE Bench, section 4.2; scikit-image",
+    how=Reading(_PIXELS, "psnr"),
+    needs=_TARGET,
+    variant=f"psnr.rgb.768.cap{PSNR_CAP:g}",
+    unit="dB",
+    tolerance=1e-9,
+)
+_SSIM = Dimension(
+    id="omni_iie.ssim",
+    asks="How alike are the structures of result and target?",
+    range=(-1.0, 1.0),
+    higher_is_better=True,
+    source="Omni IIE Bench, section 4.2; Wang et al. 2004; scikit-image",
+    how=Reading(_PIXELS, "ssim"),
+    needs=_TARGET,
+    variant="ssim.rgb.win7.768",
+    tolerance=1e-9,
+)

@@ -1,0 +1,256 @@
+"""Comparing with the target at 768x768, whole and on both sides of its mask (Omni IIE Bench).
+
+Both images are squashed to 768x768 (Lanczos) and the mask likewise (nearest), whatever their
+aspect ratios (section 4.1). Regions are `whole`, `foreground` (where the mask is white) and
+`background`; of a region everything else is black in both images (section 4.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..dimension import Scorer, ServiceScorer
+from ..errors import Abstained
+from ..images import Image
+from ..item import Edit, Item
+from ..pixels import mse, psnr_from_mse, ssim
+from ..verdict import Scored, Verdict
+from .similarity import by_region, cosine_of
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+RegionRule: TypeAlias = Literal["zero", "stretched"]
+
+SIDE = 768
+SMALLEST_SHARE = 1e-5
+"""Of the picture: what is less counts as empty in the released code."""
+
+
+@dataclass(frozen=True)
+class SquaredPixels(Scorer):
+    """PSNR and SSIM against the target at 768x768 (section 4.2).
+
+    Fields `psnr`, 0..100 dB, and `ssim`, -1..1, higher is better; of uint8 RGB, as scikit-image
+    has them by default.
+    """
+
+    name: ClassVar[str] = "squared_pixels"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "opencv-python-headless")
+
+    side: int = SIDE
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
+        return await asyncio.to_thread(self.compare, edit, wanted)
+
+    def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+        """The same, at once."""
+        target, edited = (one.rgb for one in _squared_pair(edit, self.side))
+        found: dict[str, Verdict] = {}
+        if "psnr" in wanted:
+            ratio = psnr_from_mse(mse(target, edited))
+            found["psnr"] = Scored(value=ratio.value, evidence={"capped": ratio.capped})
+        if "ssim" in wanted:
+            found["ssim"] = Scored(value=ssim(target, edited))
+        return found
+
+
+@dataclass(frozen=True)
+class RegionShare(Scorer):
+    """How much of the picture a region is: its weight in the released code.
+
+    Fields `foreground` and `background`, 0..1, of the mask at 768x768; together 1.
+    """
+
+    name: ClassVar[str] = "region_share"
+
+    side: int = SIDE
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Count pixels; nobody is asked."""
+
+        def share(region: str) -> Verdict:
+            return Scored(value=float(_selected(edit.item, region, self.side).mean()))
+
+        return {region: await asyncio.to_thread(share, region) for region in wanted}
+
+
+@dataclass(frozen=True)
+class RegionLpips(ServiceScorer):
+    """LPIPS of edited image and target at 768x768 (equations 1, 3 and 5).
+
+    Fields are the regions; 0 or more, lower is more alike. The mean over the whole picture, so
+    a small region makes a small number. A region without a pixel is `degenerate`.
+
+    Attributes:
+        service: Of the role `lpips`.
+        rule: How the service takes a region: `zero`, or `stretched` as the released code does.
+        empty_counts: A region that is as good as empty counts as 0, as in the released code.
+    """
+
+    name: ClassVar[str] = "region_lpips"
+
+    rule: RegionRule = "zero"
+    empty_counts: bool = False
+    side: int = SIDE
+
+    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+        """One for each region."""
+        return {self.service: len(wanted)}
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """One call for each region, side by side; the service takes them together."""
+        target, edited = await asyncio.to_thread(_squared_pair, edit, self.side)
+
+        async def distance(region: str) -> Verdict:
+            smallest = SMALLEST_SHARE if self.empty_counts else 0.0
+            mask = await asyncio.to_thread(_mask, edit.item, region, self.side, smallest)
+            if mask is None:
+                return _empty(region, 0.0 if self.empty_counts else None)
+            inputs = {"IMAGE_A": target.encoded, "IMAGE_B": edited.encoded, **mask}
+            reply = await panel.call(self.service, inputs, {"region": self.rule})
+            return Scored(value=float(np.asarray(reply["DISTANCE"])[0]))
+
+        return await by_region(wanted, distance)
+
+
+@dataclass(frozen=True)
+class RegionClip(ServiceScorer):
+    """Cosine of CLIP's embeddings of edited image and target (equations 2, 4 and 6).
+
+    Fields are the regions; -1..1, higher is more alike. Both images are brought to 768x768
+    before CLIP brings them to its own size. A region without a pixel is `degenerate`.
+
+    Attributes:
+        service: Of the role `clip`.
+        whole_background: The background is the whole picture, as in the released code, which
+            keeps the mask in an alpha channel that CLIP's processor drops.
+        empty_counts: A background that is as good as empty counts as 0, and a foreground
+            without a pixel as 1 (two black pictures), as in the released code.
+    """
+
+    name: ClassVar[str] = "region_clip"
+
+    whole_background: bool = False
+    empty_counts: bool = False
+    side: int = SIDE
+
+    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+        """Two for each region."""
+        return {self.service: 2 * len(wanted)}
+
+    async def score(
+        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Two calls for each region, side by side; the service takes them together."""
+        pair = await asyncio.to_thread(_squared_pair, edit, self.side)
+
+        async def embedding(image: Image, mask: Mapping[str, bytes]) -> NDArray[np.float64]:
+            inputs = {"IMAGE": image.encoded, **mask}
+            reply = await panel.call(self.service, inputs, {"region": "zero"})
+            return np.asarray(reply["EMBEDDING"], dtype=np.float64)
+
+        async def similarity(region: str) -> Verdict:
+            background = region == "background"
+            smallest = SMALLEST_SHARE if self.empty_counts and background else 0.0
+            mask = await asyncio.to_thread(_mask, edit.item, region, self.side, smallest)
+            if mask is None:
+                counts = 0.0 if background else 1.0
+                return _empty(region, counts if self.empty_counts else None)
+            if background and self.whole_background:
+                mask = {}
+            both = await asyncio.gather(*(embedding(image, mask) for image in pair))
+            return Scored(value=cosine_of(*both))
+
+        return await by_region(wanted, similarity)
+
+
+@dataclass(frozen=True)
+class _Squares:
+    """One image at the sizes that were asked for."""
+
+    lock: Lock = field(default_factory=Lock)
+    by_side: dict[int, Image] = field(default_factory=dict)
+
+
+_LOCK = Lock()
+_SQUARED: WeakKeyDictionary[Image, _Squares] = WeakKeyDictionary()
+
+
+def squared(image: Image, side: int = SIDE) -> Image:
+    """An image squashed to a square (Lanczos), once however many scorers ask.
+
+    What has the size already is returned as it is, with its own bytes.
+    """
+    if image.size == (side, side):
+        return image
+    with _LOCK:
+        squares = _SQUARED.setdefault(image, _Squares())
+    with squares.lock:
+        if side not in squares.by_side:
+            resized = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
+            # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
+            buffer = io.BytesIO()
+            resized.save(buffer, "PPM")
+            squares.by_side[side] = Image(image.name, buffer.getvalue(), np.asarray(resized))
+        return squares.by_side[side]
+
+
+def _squared_pair(edit: Edit, side: int) -> tuple[Image, Image]:
+    """The target and the edited image."""
+    if edit.item.target is None:
+        raise ValueError(f"{edit.item.id} has no target")
+    return squared(edit.item.target, side), squared(edit.output, side)
+
+
+def _selected(item: Item, region: str, side: int) -> NDArray[np.bool_]:
+    """A region of the mask squashed to a square (nearest), bool (side, side)."""
+    if item.mask is None:
+        raise ValueError(f"{region} of {item.id} needs a mask")
+    picture = Pil.fromarray(item.mask.selected).resize((side, side), Pil.Resampling.NEAREST)
+    inside = np.asarray(picture, dtype=bool)
+    return inside if region == "foreground" else ~inside
+
+
+def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, bytes] | None:
+    """A region as services take it, nothing of the whole picture; None where it is empty.
+
+    Args:
+        smallest: The share of the picture below which it is.
+    """
+    if region == "whole":
+        return {}
+    selected = _selected(item, region, side)
+    if not selected.any() or selected.mean() < smallest:
+        return None
+    buffer = io.BytesIO()
+    Pil.fromarray(selected).save(buffer, "PNG")
+    return {"MASK": buffer.getvalue()}
+
+
+def _empty(region: str, counts: float | None) -> Scored:
+    """What a region without pixels is.
+
+    Raises:
+        Abstained: `degenerate`, where it counts as nothing.
+    """
+    if counts is None:
+        raise Abstained("degenerate", f"the {region} has no pixel")
+    return Scored(value=counts, evidence={"empty": region}, imputed=True)

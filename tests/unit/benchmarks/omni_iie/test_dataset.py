@@ -1,0 +1,190 @@
+"""The reader of Omni IIE Bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.benchmarks.omni_iie.dataset import MULTI, SINGLE, OmniData
+from editjudge.errors import InputError
+
+from .made import AUTHORS, mask, record, released
+
+QA = [{"question": "Is it red?", "correct_answer": "Yes"}]
+SINGLES = [
+    record("coco2017val", "0001", "low"),
+    record("coco2017val", "0001", "high", qa_pairs=QA),
+    record("sharegpt4v(llava)", "0001", "low", qa_pairs=[], qa_pairs_error="no reply"),
+]
+ROUNDS = [
+    record("gqa", "0001", "3", scale="high"),
+    record("gqa", "0001", "1", scale="low"),
+    record("gqa", "0001", "7", scale="high"),
+    {**record("gqa", "0002", "2"), "level": 2},
+]
+
+
+def read(folder: Path, single: Any = SINGLES, multi: Any = ROUNDS) -> OmniData:
+    return OmniData(released(folder, single, multi), roots={AUTHORS: str(folder / "files")})
+
+
+def problems(data: OmniData) -> InputError:
+    with pytest.raises(InputError) as raised:
+        list(data.checked())
+    return raised.value
+
+
+def test_items_are_keyed_by_folder_sample_and_level(tmp_path: Path) -> None:
+    data = read(tmp_path)
+    items = {ref.id: data.load(ref) for ref in data.checked()}
+    assert list(items) == [
+        "coco2017val/0001_low",
+        "coco2017val/0001_high",
+        "sharegpt4v/0001_low",
+        "gqa/0001_3",
+        "gqa/0001_1",
+        "gqa/0001_7",
+        "gqa/0002_2",
+    ]
+    high = items["coco2017val/0001_high"]
+    assert high.instruction == "do coco2017val/0001_high"
+    assert high.questions == ({"question": "Is it red?", "answer": "Yes"},)
+    assert items["sharegpt4v/0001_low"].questions == ()
+    assert (high.task, items["gqa/0001_7"].task) == ("high", "round_7")
+    assert high.target is not None
+    assert high.mask is not None
+    assert Path(high.target.name) == tmp_path / "files/synthesized_images/coco2017val/0001_high.png"
+    assert high.mask.selected.mean() == 0.25
+    outlines = {ref.id: data.outline(ref) for ref in data.items()}
+    for name, item in items.items():
+        assert (outlines[name].extra, outlines[name].questions) == (item.extra, item.questions)
+    assert data.outputs(tmp_path).why_not("gqa/0001_1").endswith("gqa/0001_1.png (or .jpg, .jpeg,"
+        " .webp, .bmp, .tif, .tiff, .gif, .ppm)")  # fmt: skip
+
+
+def test_switches_of_scale_where_it_is_known(tmp_path: Path) -> None:
+    data = read(tmp_path)
+    found = {ref.id: data.outline(ref).extra["switch"] for ref in data.items()}
+    assert found == {
+        "coco2017val/0001_low": "",
+        "coco2017val/0001_high": "",
+        "sharegpt4v/0001_low": "",
+        "gqa/0001_1": "",
+        "gqa/0001_3": "low_to_high",
+        "gqa/0001_7": "same_scale",
+        "gqa/0002_2": "",
+    }
+
+
+@pytest.mark.parametrize("name", [SINGLE, MULTI, "mine_QA.json"])
+def test_one_list_is_enough(tmp_path: Path, name: str) -> None:
+    folder = released(tmp_path, SINGLES, ROUNDS)
+    roots = {AUTHORS: str(folder / "files")}
+    for other in {SINGLE, MULTI} - {name}:
+        text = (folder / other).read_text()
+        (folder / other).unlink()
+    if not (folder / name).is_file():
+        (folder / name).write_text(text)
+    data = OmniData(folder / name, roots=roots)
+    assert len(list(data.checked())) in {3, 4}
+    if name in {SINGLE, MULTI}:
+        assert OmniData(folder, roots=roots).digest == data.digest
+        assert "were released" in data.notes()[0]
+    else:
+        assert data.notes() == ()
+
+
+def test_roots_fit_whole_names_and_the_longest_counts(tmp_path: Path) -> None:
+    folder = released(tmp_path, SINGLES[:1], [])
+    elsewhere = tmp_path / "elsewhere"
+    (folder / "files/masks").rename(elsewhere)
+    data = OmniData(
+        folder,
+        roots={
+            AUTHORS: str(folder / "files"),
+            f"{AUTHORS}/masks": str(elsewhere),
+            f"{AUTHORS}/synth": "/nowhere",
+        },
+    )
+    (ref,) = data.checked()
+    assert data.pictures(ref)[2] == elsewhere / "coco2017val/0001_low_target.png"
+    assert data.roots[AUTHORS] == str(folder / "files")
+
+
+def test_paths_without_a_root_lie_beside_the_list(tmp_path: Path) -> None:
+    released(tmp_path, SINGLES[:1], [])
+    released_list = tmp_path / SINGLE
+    released_list.write_text(released_list.read_text().replace(f"{AUTHORS}/", "files/"))
+    assert len(list(OmniData(tmp_path).checked())) == 1
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    data = read(tmp_path)
+    gone = tmp_path / "files/masks/gqa/0001_1_target.png"
+    gone.unlink()
+    error = problems(data)
+    assert error.reason == f"1 entry cannot be used:\n  gqa/0001_1: no such file: {gone}"
+    assert "--root OLD=NEW" in str(error)
+    without = problems(OmniData(tmp_path))
+    assert without.reason.startswith("7 entries cannot be used")
+    assert f"{AUTHORS}/synthesized_images/gqa/0001_1.png" in without.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"level": "medium"}, "level: String should match pattern"),
+        ({"level": "0"}, "level: String should match pattern"),
+        ({"sample_id": "../x"}, "sample_id: an id names a file"),
+        ({"modification_text": None}, "modification_text: Field required"),
+        ({"modified_image_path": "x.png"}, "modified_image_path: x.png is in no folder"),
+        ({"qa_pair": QA}, "qa_pair: no such field, did you mean qa_pairs?"),
+        ({"qa_pairs": [{"question": "Is it?", "answer": "Yes"}]}, "qa_pairs.0.correct_answer"),
+        ({"scale": "medium"}, "scale: Input should be 'low' or 'high'"),
+        ({}, "entry 2: gqa/7_1 is that of final_dataset.json, entry 1 already"),
+    ],
+)
+def test_entries_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    right = record("gqa", "7", "1")
+    wrong = {k: v for k, v in {**right, **change}.items() if v is not None}
+    data = read(tmp_path, [right, wrong], [])
+    error = problems(data)
+    assert said in error.reason
+    assert error.reason.startswith("1 entry")
+    assert "--root" not in str(error)
+
+
+def test_fields_of_others_are_left_aside(tmp_path: Path) -> None:
+    data = read(tmp_path, [record("gqa", "7", "1", caption="x", total_rounds=3)], [])
+    assert len(list(data.checked())) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "cannot be read"), ("{}", "not a list"), ("[5]", "is no object")]
+)
+def test_what_is_no_list_of_records(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / SINGLE).write_text(text)
+    assert said in problems(OmniData(tmp_path)).reason
+
+
+def test_no_list_at_all(tmp_path: Path) -> None:
+    (tmp_path / SINGLE).write_text("[]")
+    assert problems(OmniData(tmp_path)).reason == "no entries"
+    (tmp_path / SINGLE).unlink()
+    with pytest.raises(InputError, match=r"no final_dataset\.json and no final_multi"):
+        OmniData(tmp_path)
+
+
+def test_a_mask_in_colour_is_refused(tmp_path: Path) -> None:
+    data = read(tmp_path, SINGLES[:1], [])
+    (ref,) = data.checked()
+    source, _, where = data.pictures(ref)
+    where.write_bytes(source.read_bytes())
+    with pytest.raises(InputError, match="mask in colour"):
+        data.load(ref)
+    mask(where, 0.0)
+    loaded = data.load(ref).mask
+    assert loaded is not None
+    assert not loaded.selected.any()

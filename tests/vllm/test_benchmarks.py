@@ -1,0 +1,150 @@
+"""Whole benchmarks on the real vLLM and the real Triton, with random weights in both."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge_services.runtime.launcher import TritonServer
+
+from ..unit.benchmarks.kris.made import released
+from ..untrained import untrained
+from .conftest import serving
+from .test_score import TOLERANT
+
+pytestmark = [
+    pytest.mark.triton,
+    pytest.mark.timeout(600),
+]
+SIDE = 64
+ENTRIES = ("clip-vit-base-patch32", "dinov2-small", "lpips-vgg", "got-ocr2")
+
+
+@pytest.fixture(scope="module")
+def judge(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a generalist.
+
+    On a CPU, vLLM 0.32 ends when a request with a seed is prefilled in chunks: its generators
+    cannot be set back there.
+    """
+    folders = {"whole": checkpoints["whole"]}
+    flags = ("--dtype=float32", "--no-enable-chunked-prefill")
+    with serving(folders, tmp_path_factory.mktemp("logs"), *flags) as servers:
+        servers["whole"].wait_until_ready()
+        yield servers["whole"].url
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    with untrained(tmp_path_factory.mktemp("models"), ENTRIES) as found:
+        yield found.server
+
+
+def picture(path: Path, seed: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    coarse = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    Pil.fromarray(coarse).resize((SIDE, SIDE), Pil.Resampling.BICUBIC).save(path)
+
+
+def items(folder: Path, *lines: dict[str, Any]) -> Path:
+    """`items.jsonl` with two sources, a mask, and outputs of `ours`."""
+    for seed, name in enumerate(("source.png", "other.png")):
+        picture(folder / name, seed)
+    mask = np.zeros((SIDE, SIDE), np.uint8)
+    mask[8:40, 8:40] = 255
+    Pil.fromarray(mask).save(folder / "mask.png")
+    for seed, line in enumerate(lines):
+        picture(folder / "ours" / f"{line['id']}.png", 10 + seed)
+    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder / "items.jsonl"
+
+
+def editjudge(folder: Path, *arguments: Any) -> dict[str, Any]:
+    ran = subprocess.run(
+        [sys.executable, "-m", "editjudge", *map(str, arguments), "--json"],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=500,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    last: dict[str, Any] = json.loads(ran.stdout if "summary" in arguments else "null")
+    return last
+
+
+def judged(folder: Path, benchmark: str, data: Path, judge: str, *more: Any) -> dict[str, Any]:
+    """The summary's cells of `ours`."""
+    (folder / "editjudge.toml").write_text(f'[generalists.judge]\nurl = "{judge}"\n{TOLERANT}')
+    outputs = ("--outputs", f"ours={folder / 'ours'}", "--out", folder / "run")
+    editjudge(folder, "run", benchmark, "--data", data, *outputs, *more)
+    cells: dict[str, Any] = editjudge(folder, "summary", folder / "run")["models"]["ours"]
+    return cells
+
+
+def covered(cells: dict[str, Any], but: tuple[str, ...] = ()) -> dict[str, float]:
+    """Values of the cells that ask about anything; each but some has full coverage."""
+    asked = {name: c for name, c in cells.items() if c["asked"] and not name.endswith(but or " ")}
+    assert {
+        name: cell["counts"] for name, cell in asked.items() if cell["scored"] < cell["asked"]
+    } == {}
+    return {name: cell["value"] for name, cell in asked.items()}
+
+
+def test_kris(judge: str, tmp_path: Path) -> None:
+    data = released(
+        tmp_path / "KRIS_Bench",
+        anomaly_correction=1,
+        temporal_prediction=1,
+        rule__based_reasoning=1,
+    )
+    for number, folder in enumerate(sorted(p for p in data.iterdir() if p.is_dir())):
+        picture(tmp_path / "ours" / folder.name / "1.png", number)
+    values = covered(judged(tmp_path, "kris", data, judge))
+    assert {"kris.overall", "kris.logical_reasoning.knowledge_plausibility"} <= set(values)
+    assert all(0 <= value <= 100 for value in values.values())
+
+
+def test_co_edit(judge: str, stack: TritonServer, tmp_path: Path) -> None:
+    usual = {"instruction": "make it red", "source": "source.png"}
+    data = items(
+        tmp_path,
+        {"id": "1", "type": "subject_customization", "mask": "mask.png", **usual},
+        {"id": "2", "type": "style_editing", **usual},
+        {"id": "3", "type": "in_context", "subject": True, **usual},
+    )
+    values = covered(judged(tmp_path, "co_edit", data, judge, "--endpoint", stack.url))
+    assert {"co_edit.overall", "co_edit.identity_preservation"} <= set(values)
+    assert all(0 <= value <= 10 for value in values.values())
+
+
+def test_i2i(judge: str, stack: TritonServer, tmp_path: Path) -> None:
+    """What needs Sa2VA finds nothing untrained; Q-Insight and ArtiMuse are not served here."""
+    asked = {
+        "se": ["blending_naturalness", "instruction_following", "physical_plausibility",
+               "local_attribute_accuracy", "world_knowledge_reasoning",
+               "text_content_style_accuracy"],
+        "me": ["composition_interaction", "cross_source_transfer", "inter_subject_consistency"],
+    }  # fmt: skip
+    told = {"instruction": "write HELLO on it"}
+    data = items(
+        tmp_path,
+        {"id": "1", "task": "text_rendering", "source": "source.png", "target_text": "HELLO",
+         "hint": "a sign says HELLO", "dimensions": asked["se"], **told},
+        {"id": "2", "task": "basic_combination", "sources": ["source.png", "other.png"],
+         "dimensions": asked["me"], **told},
+    )  # fmt: skip
+    cells = judged(tmp_path, "i2i", data, judge, "--endpoint", stack.url)
+    # Sampled at random, a list may hold the same question twice: then it cannot be read.
+    lists = ("plausibility", "interaction", "transfer", "subject_consistency")
+    said = [cells[f"i2i.me.{name}"]["counts"] for name in asked["me"]]
+    assert all(counts in ({"scored": 1}, {"unscored": 1}) for counts in said)
+    assert {"scored": 1} in said
+    values = covered(cells, (*lists, "overall"))
+    due = {f"i2i.se.{name}" for name in asked["se"] if not name.endswith(lists)}
+    assert due <= set(values)
+    assert all(0 <= value <= 1 for value in values.values())
