@@ -237,7 +237,7 @@ async def test_what_has_no_number_is_counted(tmp_path: Path) -> None:
     bench = Bench(tmp_path, LOST)
     (bench.results / "missing.png").unlink()
     done = verb("validate", *bench.arguments, "--json")
-    assert (done.code, done.json["counts"]) == (2, {"missing": 1})
+    assert (done.code, done.json["counts"]) == (2, {"missing": 1, "mask": 2})
     async with bench.served() as (judge, _, run):
         done = await asyncio.to_thread(command, *run)
         assert done.code == 3, done.err

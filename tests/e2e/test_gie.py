@@ -21,6 +21,7 @@ from ..contract.scripted_openai import ScriptedOpenAi, reply
 from ..contract.scripted_triton import ScriptedTriton
 from ..contract.scripted_triton import reply as tensors
 from ..unit.benchmarks.gie.made import mask, odd, picture, pixels, released, shifted
+from ..unit.benchmarks.gie.originals import imported
 from .conftest import Ran
 from .test_kris import verb
 from .test_run import command
@@ -46,6 +47,7 @@ class Judge(ScriptedOpenAi):
     def __init__(self) -> None:
         super().__init__()
         self.images: dict[str, list[int]] = {}
+        self.texts: list[str] = []
 
     def said(self) -> dict[str, Any]:
         messages = self.requests[-1]["messages"]
@@ -54,6 +56,7 @@ class Judge(ScriptedOpenAi):
         asked = re.search(r"What of ([\w ]+)\?|What (colour) is it compared", text)
         if asked is None:
             return super().said()
+        self.texts.append(text)
         name = asked[1] or "Color Change"
         images = sum(p["type"] == "image_url" for p in parts)
         self.images.setdefault(name, []).append(images)
@@ -146,9 +149,11 @@ def errors(gie: Gie, *, masked: bool) -> list[tuple[float, float]]:
 async def run_and_summary(gie: Gie, protocol: str) -> tuple[Ran, Ran, Judge, Clip]:
     judge, clip = Judge(), Clip()
     out = gie.folder / protocol
+    # What stands in for the authors' prompts is known to this process alone.
+    run = verb if protocol == "official" else command
     async with judge.serving() as generalist, clip.serving() as triton:
         ran = await asyncio.to_thread(
-            command,
+            run,
             *("run", *gie.arguments("ours", "copy"), "--protocol", protocol, "--out", out),
             *("--generalist", generalist, "--endpoint", triton),
         )
@@ -156,7 +161,10 @@ async def run_and_summary(gie: Gie, protocol: str) -> tuple[Ran, Ran, Judge, Cli
     return ran, verb("summary", out, "--json"), judge, clip
 
 
-async def test_from_the_released_file_to_both_tables(gie: Gie) -> None:
+async def test_from_the_released_file_to_both_tables(
+    gie: Gie, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(monkeypatch, tmp_path / "prompts")
     ran, paper, judge, clip = await run_and_summary(gie, "paper")
     assert "ours: 1 outputs are missing" in ran.err
     assert paper.json["protocol"] == "gie.paper.1"
@@ -198,6 +206,8 @@ async def test_from_the_released_file_to_both_tables(gie: Gie) -> None:
 
     _, official, judge, clip = await run_and_summary(gie, "official")
     assert official.json["protocol"] == "gie.official.1"
+    assert official.json["prompts"] == "original"
+    assert all(text.startswith("Original image:Edited image:Asked: ") for text in judge.texts)
     # To the letter only 0, 5 and 9 are right; what is no option is wrong too, and it is asked.
     assert cell(official, "ours", "overall") == (pytest.approx(100 * 3 / 9), 9, 10)
     assert cell(official, "ours", "scene_background_change") == (pytest.approx(100 / 3), 3, 3)
@@ -232,6 +242,24 @@ async def test_from_the_released_file_to_both_tables(gie: Gie) -> None:
     )
     shown = verb("summary", gie.folder / "paper")
     assert "GIE-Bench, tables 2 and 3, gie.paper.1, 10 items, prompts: own" in shown.out
+
+
+@pytest.mark.parametrize("verb_name", ["run", "validate"])
+def test_official_needs_the_authors_prompts(
+    gie: Gie, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb_name: str
+) -> None:
+    monkeypatch.setenv("EDITJUDGE_PROMPTS_DIR", str(tmp_path / "none"))
+    out = ["--out", gie.folder / "run"] if verb_name == "run" else []
+    given = [verb_name, *gie.arguments("copy"), *out, "--protocol", "official"]
+    done = command(*given)
+    assert done.code == 2
+    assert "the authors' prompts of gie are not imported" in done.err
+    assert "editjudge prompts import gie --from PATH" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not (gie.folder / "run").exists()
+    if verb_name == "validate":
+        done = command(*given, "--without", "original_prompts")
+        assert done.code == 0, done.err
 
 
 def test_validate_tells_what_is_odd(gie: Gie) -> None:

@@ -49,6 +49,8 @@ def test_everything_at_hand_is_judged(command: Command, files: dict[str, Path], 
     ran = command("score", *inputs, *text, "--endpoint", stack, "--json")
     assert ran.code == 0, ran.err
     verdicts = {v["dimension"]: v for v in ran.json["verdicts"]}
+    asking = {"core.multiple_choice", "core.fact_check"}
+    assert {verdicts.pop(name)["kind"] for name in asking} == {"not_applicable"}
     judged = {name: v for name, v in verdicts.items() if v["kind"] != "not_served"}
     assert {v["status"] for v in judged.values()} == {"scored"}
     assert len(judged) == 22

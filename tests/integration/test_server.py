@@ -78,16 +78,19 @@ async def ask(panel: Panel) -> Any:
     return await panel.call("quality.piqe", probe_inputs("quality"))
 
 
+async def at_once(server: TritonServer, calls: int) -> list[Any]:
+    """Calls side by side; a panel would find out how much the server takes, these know no limit."""
+    async with TritonEndpoint(Endpoint(url=server.url), RetryPolicy(attempts=1)) as triton:
+        service, inputs = "quality.piqe", probe_inputs("quality")
+        asked = (SERVICES[service], model_name(service), inputs)
+        return await asyncio.gather(
+            *(triton.infer(*asked, service=service) for _ in range(calls)), return_exceptions=True
+        )
+
+
 async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> None:
     with serving(tmp_path, seconds=0.3, max_batch=1, max_queue=2) as server:
-        # One panel would find out how much the server takes; these calls know of no limit.
-        once = RetryPolicy(attempts=1)
-        async with TritonEndpoint(Endpoint(url=server.url), once) as triton:
-            service, inputs = "quality.piqe", probe_inputs("quality")
-            asked = (SERVICES[service], model_name(service), inputs)
-            answers = await asyncio.gather(
-                *(triton.infer(*asked, service=service) for _ in range(12)), return_exceptions=True
-            )
+        answers = await at_once(server, 12)
         rejected = [a for a in answers if isinstance(a, Overloaded)]
         answered = [a for a in answers if isinstance(a, dict)]
         assert len(rejected) + len(answered) == 12
@@ -101,8 +104,7 @@ async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> N
 
 async def test_waiting_requests_are_batched(tmp_path: Path) -> None:
     with serving(tmp_path, seconds=0.2, max_batch=4) as server:
-        async with panel_of(server) as panel:
-            answers = await asyncio.gather(*(ask(panel) for _ in range(9)))
+        answers = await at_once(server, 9)
     sizes = {round(float(a["SCORE"][0]) * 100) for a in answers}
     assert max(sizes) == 4
 

@@ -17,6 +17,12 @@ _THOUGHT = re.compile(r"</think(?:ing)?>[ \t]*\n")
 _QUOTES = "\"'`“”\u2018\u2019«»"
 
 
+COPY_ONE = (
+    "Reply with exactly one of the options given above, copied word for word, and nothing else."
+)
+"""How to choose among options that the prompt lists."""
+
+
 def _loose(text: str) -> str:
     """A text as it is compared: without case, quotes around it, a final full stop, extra space."""
     text = " ".join(text.split())
@@ -81,10 +87,7 @@ class Option(OutputContract[str]):
     @property
     def instruction(self) -> str:
         """Says how to choose. The prompt lists the options itself, marked as data."""
-        return (
-            "Reply with exactly one of the options given above, copied word for word, and "
-            "nothing else."
-        )
+        return COPY_ONE
 
     @property
     def schema(self) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .contract import OutputContract, Unparsable
+from .options import COPY_ONE
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,7 @@ class Verbatim(OutputContract[str]):
     @property
     def instruction(self) -> str:
         """Says how to choose. The prompt lists the texts itself, marked as data."""
-        return (
-            "Reply with exactly one of the options given above, copied word for word, and "
-            "nothing else."
-        )
+        return COPY_ONE
 
     @property
     def schema(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..errors import InputError
 from ..images import Image, Mask, show_path
 from ..item import Item
 
@@ -32,6 +33,32 @@ class ItemRef:
     id: str
     index: int
     data: Any
+
+
+MAX_PROBLEMS = 20
+"""How many things that cannot be used are listed."""
+
+
+def unusable(
+    path: Path,
+    problems: Sequence[str],
+    what: tuple[str, str] = ("item", "items"),
+    *,
+    count: int | None = None,
+    mend: str = "",
+) -> InputError:
+    """The one error that tells everything that cannot be used in a file or folder.
+
+    Args:
+        problems: Each in one line; beyond `MAX_PROBLEMS` they are counted.
+        what: One of them, and several.
+        count: How many there are, where only the first are given.
+    """
+    count = len(problems) if count is None else count
+    more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
+    lines = "\n  ".join([*problems[:MAX_PROBLEMS], *more])
+    said = f"{count:,} {what[count != 1]} cannot be used:\n  {lines}"
+    return InputError(show_path(path), said, mend)
 
 
 class Dataset(Protocol):

@@ -14,10 +14,16 @@ from ..digest import file_digest
 from ..errors import InputError, TextError
 from ..images import Mask, load_image, load_mask, show_path
 from ..item import MAX_TEXT_CHARACTERS, Item, check_text
-from .dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask
+from .dataset import (
+    MAX_PROBLEMS,
+    ItemRef,
+    OutputFolder,
+    Outputs,
+    placeholder,
+    placeholder_mask,
+    unusable,
+)
 
-MAX_PROBLEMS = 20
-"""How many lines that cannot be used are listed."""
 _MAX_ID = 255
 
 
@@ -159,15 +165,10 @@ class ItemsFile:
             count += 1
             if count <= MAX_PROBLEMS:
                 problems.append(f"line {number}: {problem}")
-        name = show_path(self.path)
         if count:
-            more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
-            lines = "\n  ".join([*problems, *more])
-            raise InputError(
-                name, f"{count:,} line{'' if count == 1 else 's'} cannot be used:\n  {lines}"
-            )
+            raise unusable(self.path, problems, ("line", "lines"), count=count)
         if not seen:
-            raise InputError(name, "no items", "write one JSON object per line")
+            raise InputError(show_path(self.path), "no items", "write one JSON object per line")
 
     def shape(self, ref: ItemRef) -> tuple[bool | int, ...]:
         """How many sources, and which of the others."""

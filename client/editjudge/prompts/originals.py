@@ -23,7 +23,7 @@ from typing import Any
 
 from platformdirs import user_data_path
 
-from ..answers import Scores
+from ..answers import OutputContract
 from ..digest import content_digest
 from ..errors import ConfigError
 from ..panel.prompt import Part, Prompt, Text
@@ -118,7 +118,7 @@ class OriginalTemplate(Template):
         return content_digest(f"{super().digest} {self.labels}".encode())
 
     def prompt(self, values: Mapping[str, Value]) -> Prompt:
-        """The prompt for one edit: their text, then each image after its label."""
+        """The prompt for one edit: their text, and each image after its label."""
         parts: list[Part] = []
         for literal, name, _, _ in string.Formatter().parse(self.user):
             _add(parts, literal)
@@ -147,6 +147,8 @@ class OriginalPrompt:
         contract: The form that the text asks for; what reads a reply strictly.
         fields: Ours by the names of its own fields in braces; None where the released code
             sends the text as it stands, with doubled braces.
+        system: The name that the text of the system turn is kept under; empty for none.
+        images_first: The images stand before the text.
     """
 
     name: str
@@ -156,20 +158,24 @@ class OriginalPrompt:
     source: str
     images: tuple[str, ...]
     labels: Labels
-    contract: Scores
+    contract: OutputContract[Any]
     fields: tuple[tuple[str, str], ...] | None = ()
+    system: str = ""
+    images_first: bool = False
 
     @property
     def template(self) -> OriginalTemplate:
         """As a template.
 
         Raises:
-            ConfigError: the text was not imported.
+            ConfigError: a text was not imported.
         """
-        return _template(self, originals()[self.release].text(self.file))
+        texts = originals()[self.release]
+        system = texts.text(self.system) if self.system else ""
+        return _template(self, texts.text(self.file), system)
 
     def with_our_fields(self, text: str) -> str:
-        """The text in the form of our templates, before its images."""
+        """The text in the form of our templates, without its images."""
         if self.fields is None:
             return _escaped(text)
         ours = dict(self.fields)
@@ -231,13 +237,16 @@ def import_originals(name: str, source: Path) -> dict[str, Path]:
 
 
 @lru_cache(256)
-def _template(one: OriginalPrompt, text: str) -> OriginalTemplate:
+def _template(one: OriginalPrompt, text: str, system: str) -> OriginalTemplate:
+    turn = [one.with_our_fields(text), *(f"{{{images}}}" for images in one.images)]
+    if one.images_first:
+        turn = [*turn[1:], turn[0]]
     return OriginalTemplate(
         name=one.name,
         asks=one.asks,
         source=one.source,
-        system="",
-        user=one.with_our_fields(text) + "".join(f"{{{images}}}" for images in one.images),
+        system=system,
+        user="".join(turn),
         contract=one.contract,
         origin="original",
         labels=one.labels,
@@ -272,21 +281,31 @@ def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def _strings(suffix: str, data: bytes) -> Iterator[str]:
-    """The strings in a Python or JSON file; nothing is run."""
+    """The strings in a Python or JSON file, f-strings as templates; nothing is run."""
     try:
         if suffix == ".py":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the file's own escapes
                 tree = ast.parse(data)
-            yield from (
-                node.value
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            )
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+                elif isinstance(node, ast.JoinedStr):
+                    yield _as_template(node)
         elif suffix == ".json":
             yield from _json_strings(json.loads(data))
     except (SyntaxError, ValueError, RecursionError):
         return
+
+
+def _as_template(node: ast.JoinedStr) -> str:
+    """An f-string in the form of `str.format`, its expressions in the braces of fields."""
+    return "".join(
+        f"{{{ast.unparse(part.value)}}}"
+        if isinstance(part, ast.FormattedValue)
+        else _escaped(ast.literal_eval(part))
+        for part in node.values
+    )
 
 
 def _json_strings(value: Any) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +14,7 @@ from ..dimension import ServiceScorer
 from ..item import Edit, Item
 from ..panel.generalist import Answer, Generalist
 from ..prompts import Template, template
+from ..prompts.originals import OriginalPrompt
 from ..verdict import Scored, Verdict
 from .asking import ask
 
@@ -40,17 +41,29 @@ class Asking(ServiceScorer):
         prompt: Name of the template.
         by_task: Tasks whose items are asked about with another one, as (task, template).
         repeat: From 0, among judgements that are made several times.
+        originals: The authors' prompts among those that are named.
     """
 
     service: str
     prompt: str
     by_task: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
     repeat: int = field(default=0, kw_only=True)
+    originals: tuple[OriginalPrompt, ...] = field(default=(), kw_only=True)
 
     @property
     def template(self) -> Template:
         """The template of tasks that have none of their own."""
-        return template(self.prompt)
+        return self.template_of(self.prompt)
+
+    def template_of(self, name: str) -> Template:
+        """A template by name, the authors' or ours.
+
+        Raises:
+            ConfigError: it is the authors' and was not imported.
+            KeyError: there is none of this name.
+        """
+        theirs = {one.name: one for one in self.originals}
+        return theirs[name].template if name in theirs else template(name)
 
     def prompt_of(self, item: Item) -> str:
         """The name of the template for an item: that of its task."""
@@ -60,11 +73,11 @@ class Asking(ServiceScorer):
     def templates(self) -> Mapping[str, Template]:
         """All its templates, by parameter; those of tasks as `task.<task>`."""
         own = {
-            f.name: template(getattr(self, f.name))
+            f.name: self.template_of(getattr(self, f.name))
             for f in fields(self)
             if f.name == "prompt" or f.name.endswith("_prompt")
         }
-        return own | {f"task.{task}": template(name) for task, name in self.by_task}
+        return own | {f"task.{task}": self.template_of(name) for task, name in self.by_task}
 
     def asked(self, service: str, repeat: int) -> Asking:
         """Of the judge, another one's."""
@@ -86,16 +99,16 @@ class Asking(ServiceScorer):
     def spec(self) -> Mapping[str, object]:
         """The parameters, each template with its digest and whose words it is in."""
         given: dict[str, object] = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name != "by_task"
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in {"by_task", "originals"}
         }
         for name, one in self.templates.items():
             if not name.startswith("task."):
                 given[name] = _words_of(one)
-        tasks: dict[str, list[str]] = {}
-        for task, name in self.by_task:
-            tasks.setdefault(_words_of(template(name)), []).append(task)
-        if tasks:
-            given["by_task"] = ";".join(f"{'+'.join(of)}:{one}" for one, of in tasks.items())
+        if self.by_task:
+            pairs = ((task, _words_of(self.template_of(name))) for task, name in self.by_task)
+            given["by_task"] = grouped(pairs)
         return given
 
 
@@ -114,7 +127,7 @@ class Weighted(Asking):
     ) -> Mapping[str, Verdict]:
         """Ask once."""
         judge = panel.generalist(self.service)
-        prompt = ask(template(self.prompt_of(edit.item)), edit, judge)
+        prompt = ask(self.template_of(self.prompt_of(edit.item)), edit, judge)
         said = await judge.choose(prompt, tuple(self.weights), repeat=self.repeat)
         return {"score": _scored(said.value.expectation(self.weights), said.evidence)}
 
@@ -167,7 +180,7 @@ class QuestionList(Asking):
     ) -> Mapping[str, Verdict]:
         """Generate the questions, then ask them side by side."""
         judge = panel.generalist(self.service)
-        asking = template(self.prompt_of(edit.item))
+        asking = self.template_of(self.prompt_of(edit.item))
         generated = await judge.answer(
             ask(asking, edit, judge), _contract(asking), repeat=self.repeat
         )
@@ -175,7 +188,7 @@ class QuestionList(Asking):
         said = await asyncio.gather(
             *(
                 judge.choose(
-                    ask(template(self.question_prompt), edit, judge, question=one),
+                    ask(self.template_of(self.question_prompt), edit, judge, question=one),
                     ("Yes", "No"),
                     repeat=self.repeat,
                 )
@@ -211,7 +224,7 @@ class Rubric(Asking):
     ) -> Mapping[str, Verdict]:
         """Ask once, or `repeats` times."""
         judge = panel.generalist(self.service)
-        asking = template(self.prompt_of(edit.item))
+        asking = self.template_of(self.prompt_of(edit.item))
         contract = _contract(asking)
         prompt = ask(asking, edit, judge)
         repeats = judge.endpoint.repeats if judge.endpoint.temperature else 1
@@ -257,7 +270,7 @@ class MultipleChoice(Asking):
     @property
     def templates(self) -> Mapping[str, Template]:
         """With the one for questions that compare."""
-        more = {"comparing": template(self.comparing)} if self.comparing else {}
+        more = {"comparing": self.template_of(self.comparing)} if self.comparing else {}
         return {**super().templates, **more}
 
     def asks(self, item: Item) -> Mapping[str, int]:
@@ -311,7 +324,7 @@ class MultipleChoice(Asking):
 
     async def _ask(self, edit: Edit, judge: Generalist, question: Mapping[str, Any]) -> Answer[str]:
         options = tuple(question["options"])
-        asking = template(self._template(edit.item, question))
+        asking = self.template_of(self._template(edit.item, question))
         listed = (", " if self.in_line else "\n").join(options)
         prompt = ask(asking, edit, judge, question=question["question"], options=listed)
         reads = Verbatim() if self.exact else Option(options)
@@ -359,7 +372,7 @@ class FactCheck(Asking):
         """Generate pairs where the item has none, then check each."""
         judge = panel.generalist(self.service)
         pairs, generated = await self._pairs(edit, judge)
-        asking = template(self.prompt_of(edit.item))
+        asking = self.template_of(self.prompt_of(edit.item))
         said = await asyncio.gather(
             *(
                 judge.choose(
@@ -387,11 +400,19 @@ class FactCheck(Asking):
     ) -> tuple[Sequence[tuple[str, str]], list[Answer[Any]]]:
         if edit.item.questions:
             return [(q["question"], q["answer"]) for q in edit.item.questions], []
-        pairs = template(self.pairs_prompt)
+        pairs = self.template_of(self.pairs_prompt)
         generated = await judge.answer(
             ask(pairs, edit, judge), _contract(pairs), repeat=self.repeat
         )
         return generated.value, [generated]
+
+
+def grouped(pairs: Iterable[tuple[str, str]]) -> str:
+    """Tasks with what is used for each, those that share it together, for specs."""
+    found: dict[str, list[str]] = {}
+    for task, text in pairs:
+        found.setdefault(text, []).append(task)
+    return ";".join(f"{'+'.join(tasks)}:{text}" for text, tasks in found.items())
 
 
 def _words_of(one: Template) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PIL import Image as Pil
@@ -16,13 +16,11 @@ from ..answers.first_digit import FirstDigit, FoundScores
 from ..errors import Abstained
 from ..images import Image, load_image
 from ..item import Edit, Item
-from ..panel.generalist import Answer, Generalist
-from ..panel.prompt import Prompt
-from ..prompts import Labelled, Template, Value, template
-from ..prompts.originals import OriginalPrompt, OriginalTemplate
+from ..panel.generalist import Answer
+from ..prompts import Template
 from ..verdict import Scored, Unscored, Verdict
 from .asking import ask
-from .generalist import Rubric, merged
+from .generalist import Rubric, grouped, merged
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -37,7 +35,6 @@ class ReleasedRubric(Rubric):
     Fields and scale are those of `Rubric`. A reply may give some of its scores and lack others.
 
     Attributes:
-        originals: The authors' prompts among those that `prompt` and `by_task` name.
         readers: What reads replies instead of the prompt's own contract, as (task, reader); the
             task `""` stands for all that are not named. Empty for the contract.
         untold: The judge gets an empty text for instruction and explanation.
@@ -45,41 +42,25 @@ class ReleasedRubric(Rubric):
     """
 
     name: ClassVar[str] = "released_rubric"
-    originals: tuple[OriginalPrompt, ...] = field(default=(), kw_only=True)
     readers: tuple[tuple[str, FirstDigit], ...] = field(default=(), kw_only=True)
     untold: bool = field(default=False, kw_only=True)
     jpeg: tuple[str, ...] = field(default=(), kw_only=True)
 
-    @property
-    def template(self) -> Template:
-        """The template of tasks that have none of their own."""
-        return self._found(self.prompt)
-
-    @property
-    def templates(self) -> Mapping[str, Template]:
-        """All its templates, by parameter; those of tasks as `task.<task>`."""
-        tasks = {f"task.{task}": self._found(name) for task, name in self.by_task}
-        return {"prompt": self.template} | tasks
-
     def spec(self) -> Mapping[str, object]:
         """The parameters, templates and readers with their digests."""
-        special = {"originals", "prompt", "by_task", "readers"}
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in special}
-        tasks = {name: one for name, one in self.templates.items() if name != "prompt"}
-        return given | {
-            "prompt": _worded(self.template),
-            "by_task": _grouped((n.partition(".")[2], _worded(one)) for n, one in tasks.items()),
-            "readers": _grouped((t, f"{one.name}({one.digest[:15]})") for t, one in self.readers),
-        }
+        readers = (
+            (task or "others", f"{one.name}({one.digest[:15]})") for task, one in self.readers
+        )
+        return {**super().spec(), "readers": grouped(readers)}
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask once, or `repeats` times."""
         judge = panel.generalist(self.service)
-        asking = self._found(self.prompt_of(edit.item))
+        asking = self.template_of(self.prompt_of(edit.item))
         contract = self._contract(edit.item, asking)
-        prompt = _asked(asking, self._shown(edit), judge)
+        prompt = ask(asking, self._shown(edit), judge)
         repeats = judge.endpoint.repeats if judge.endpoint.temperature else 1
         first = self.repeat * repeats
         said: list[Answer[ScoresAnswer | FoundScores]] = await asyncio.gather(
@@ -87,10 +68,6 @@ class ReleasedRubric(Rubric):
         )
         names = dict.fromkeys(name for one in said for name in _names(one.value))
         return {name: _verdict(said, name) for name in names}
-
-    def _found(self, name: str) -> Template:
-        known = {one.name: one for one in self.originals}
-        return known[name].template if name in known else template(name)
 
     def _contract(self, item: Item, asking: Template) -> OutputContract[ScoresAnswer | FoundScores]:
         readers = dict(self.readers)
@@ -117,37 +94,6 @@ def _as_jpeg(image: Image) -> Image:
     except OSError as error:  # more than 65,535 pixels on a side
         raise Abstained("degenerate", f"{image.name} cannot be a JPEG: {error}") from error
     return load_image(buffer.getvalue(), image.name)
-
-
-def _asked(one: Template, edit: Edit, judge: Generalist) -> Prompt:
-    if not isinstance(one, OriginalTemplate):
-        return ask(one, edit, judge)
-    item, labels = edit.item, one.labels
-
-    def shown(label: str, images: Iterable[Image | None]) -> tuple[Labelled, ...]:
-        given = (image for image in images if image is not None)
-        return tuple(
-            Labelled(label.format(n=n), judge.picture(image)) for n, image in enumerate(given, 1)
-        )
-
-    def frames() -> tuple[Labelled, ...]:
-        each = [(labels.given, image) for image in item.sources]
-        each.insert(int(item.extra["position"]) - 1, (labels.made, edit.output))
-        return tuple(
-            Labelled(label.format(n=n), judge.picture(image))
-            for n, (label, image) in enumerate(each, 1)
-        )
-
-    known: dict[str, Any] = {
-        "sources": lambda: shown(labels.source, item.sources),
-        "edited": lambda: shown(labels.edited, (edit.image,)),
-        "target": lambda: shown(labels.target, (item.target,)),
-        "frames": frames,
-        "instruction": lambda: item.instruction,
-        "hint": lambda: item.hint or "",
-    }
-    values: dict[str, Value] = {name: known[name]() for name in one.fields}
-    return one.prompt(values)
 
 
 def _names(value: ScoresAnswer | FoundScores) -> Iterable[str]:
@@ -180,15 +126,3 @@ def _evidence(said: Sequence[Answer[ScoresAnswer | FoundScores]], name: str) -> 
         **merged(said),
         **read,
     }
-
-
-def _worded(one: Template) -> str:
-    return f"{one.name}({one.origin},{one.digest[:15]})"
-
-
-def _grouped(pairs: Iterable[tuple[str, str]]) -> str:
-    """Tasks that share a text, together."""
-    found: dict[str, list[str]] = {}
-    for task, text in pairs:
-        found.setdefault(text, []).append(task or "others")
-    return ";".join(f"{'+'.join(tasks)}:{text}" for text, tasks in found.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
@@ -21,6 +20,7 @@ from ..prompts import template
 from ..verdict import NotApplicable, Scored, Verdict
 from .asking import ask
 from .generalist import Asking, merged
+from .regions import png_of
 from .similarity import FeatureRule, Vector, cosine_of
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class _Pair:
         self._problems[side].append(f"{self._command.phrase!r} {what} the {where}")
 
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
-        mask = await asyncio.to_thread(_png, region)
+        mask = await asyncio.to_thread(png_of, region)
         inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
         reply = await self._panel.call(self._how.features, inputs, {"region": self._how.rule})
         return np.asarray(reply["EMBEDDING"], dtype=np.float64)
@@ -218,16 +218,10 @@ def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.boo
     return np.asarray(picture, dtype=np.bool_)
 
 
-def _png(region: NDArray[np.bool_]) -> bytes:
-    buffer = io.BytesIO()
-    Pil.fromarray(region).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
 def _shown(region: NDArray[np.bool_]) -> dict[str, Any]:
     """A region as evidence: its share of the image, and a small 1-bit PNG of it in base64."""
     height, width = region.shape
     scale = min(1.0, _SHOWN / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    small = base64.b64encode(_png(_stretched(region, size))).decode("ascii")
+    small = base64.b64encode(png_of(_stretched(region, size))).decode("ascii")
     return {"share": round(float(region.mean()), 6), "mask": small}

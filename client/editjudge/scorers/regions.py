@@ -38,6 +38,13 @@ def is_empty(edit: Edit, region: str, size: tuple[int, int]) -> bool:
     return found is not None and not found.any()
 
 
+def png_of(mask: NDArray[np.bool_]) -> bytes:
+    """A mask (H, W) as PNG, one bit a pixel."""
+    buffer = io.BytesIO()
+    Pil.fromarray(mask).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
     """A region as a service takes it: `{"MASK": PNG}`, nothing for the whole image.
 
@@ -53,9 +60,7 @@ def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, 
         return {}
     if not mask.any():
         raise Abstained("degenerate", f"the region {region} the mask has no pixel")
-    buffer = io.BytesIO()
-    Pil.fromarray(mask).save(buffer, "PNG")
-    return {"MASK": buffer.getvalue()}
+    return {"MASK": png_of(mask)}
 
 
 def squashed(image: Image, side: int) -> RGB:

@@ -25,6 +25,7 @@ from ..images import Image
 from ..item import Edit, Item
 from ..pixels import mse, psnr_from_mse, ssim
 from ..verdict import Scored, Verdict
+from .regions import png_of
 from .similarity import by_region, cosine_of
 
 if TYPE_CHECKING:
@@ -240,9 +241,7 @@ def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, byte
     selected = _selected(item, region, side)
     if not selected.any() or selected.mean() < smallest:
         return None
-    buffer = io.BytesIO()
-    Pil.fromarray(selected).save(buffer, "PNG")
-    return {"MASK": buffer.getvalue()}
+    return {"MASK": png_of(selected)}
 
 
 def _empty(region: str, counts: float | None) -> Scored:

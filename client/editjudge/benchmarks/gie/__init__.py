@@ -11,6 +11,7 @@ from ..dataset import Dataset
 from .columns import columns
 from .dataset import GieData
 from .dimensions import SWITCHES, dimensions
+from .official import ORIGINALS
 from .own import OwnItems
 
 
@@ -36,5 +37,6 @@ BENCHMARK = Benchmark(
     table="tables 2 and 3",
     switches=SWITCHES,
     protocols={PAPER: frozenset(), OFFICIAL: frozenset(one.name for one in SWITCHES)},
+    originals=ORIGINALS,
     remaps=True,
 )

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...images import show_path
-from ..items import MAX_PROBLEMS
+from ..dataset import MAX_PROBLEMS
 from .released import SIDE, Packed, Released, read_released
 
 RECORDS, MASKS = "records.json", "masks.npy"

@@ -18,8 +18,16 @@ from ...answers import Option, Unparsable
 from ...errors import InputError
 from ...images import Mask, load_image, load_mask, show_path
 from ...item import Item
-from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask
-from ..items import MAX_PROBLEMS, File, Text, said
+from ..dataset import (
+    MAX_PROBLEMS,
+    ItemRef,
+    OutputFolder,
+    Outputs,
+    placeholder,
+    placeholder_mask,
+    unusable,
+)
+from ..items import File, Text, said
 from . import compact
 from .released import Packed, unpacked
 from .taxonomy import EDIT_TYPES
@@ -183,18 +191,10 @@ class GieData:
                 yield ref
             else:
                 problems[int(ref.id)] = f"image: no such file: {show_path(path)}"
-        name = show_path(self.path)
         if problems:
-            count = len(problems)
-            lines = [f"{i}: {what}" for i, what in sorted(problems.items())[:MAX_PROBLEMS]]
-            lines += [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
-            raise InputError(
-                name,
-                f"{count:,} item{'' if count == 1 else 's'} cannot be used:\n  "
-                + "\n  ".join(lines),
-            )
+            raise unusable(self.path, [f"{i}: {what}" for i, what in sorted(problems.items())])
         if not self._usable[0]:
-            raise InputError(name, "no items")
+            raise InputError(show_path(self.path), "no items")
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the data as it was released, and changes what a score can be."""

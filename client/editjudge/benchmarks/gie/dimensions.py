@@ -14,6 +14,7 @@ from ...scorers.pixels import BlackedOutSsim, PixelComparison
 from ...scorers.similarity import FeatureSimilarity
 from ...verdict import Scored, Verdict
 from ..benchmark import Switch
+from .official import PROMPTS, THEIRS
 from .released import SIDE
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ _CLIP_SSIM = "masked_clip_ssim_evaluation.py"
 _MSE_PSNR = "masked_mse_evaluation.py, masked_psnr_evaluation.py"
 _VQA = "GPT-4o_VQA_evaluation.py"
 
+ORIGINAL_PROMPTS = Switch(
+    "original_prompts",
+    "The authors' own prompts, imported; labels and order of the images are theirs too",
+    _VQA,
+)
 EXACT_MATCH = Switch(
     "exact_match",
     "A reply is right where it equals the expected answer to the letter; any other is wrong, even"
@@ -70,6 +76,7 @@ UNCALIBRATED = Switch(
     "masked_mse_evaluation.py",
 )
 SWITCHES = (
+    ORIGINAL_PROMPTS,
     EXACT_MATCH,
     BOTH_IMAGES,
     OPTIONS_IN_LINE,
@@ -115,12 +122,17 @@ def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
 
 def _correctness(on: frozenset[str]) -> tuple[Dimension, ...]:
     exact, both = EXACT_MATCH.name in on, BOTH_IMAGES.name in on
+    original = ORIGINAL_PROMPTS.name in on
+    alone, beside = "gie/choice", "gie/choice_with_source"
+    if original:
+        alone, beside = THEIRS[alone], THEIRS[beside]
     scorer = MultipleChoice(
         JUDGE,
-        "gie/choice_with_source" if both else "gie/choice",
+        beside if both else alone,
         exact=exact,
-        comparing="" if both else "gie/choice_with_source",
+        comparing="" if both else beside,
         in_line=OPTIONS_IN_LINE.name in on,
+        originals=PROMPTS if original else (),
     )
     return (
         Dimension(

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...errors import InputError
 from ...images import load_image, show_path
 from ...item import Item
-from ..dataset import ItemRef, OutputFolder, Outputs, placeholder
-from ..items import MAX_PROBLEMS, File, Name, Text, said
+from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, unusable
+from ..items import File, Name, Text, said
 from .taxonomy import FOLDERS, FRAMES, TEMPORAL, task_of
 
 ANNOTATION = "annotation.json"
@@ -171,13 +171,7 @@ class KrisData:
             else:
                 yield ref
         if problems:
-            count = len(problems)
-            more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
-            lines = "\n  ".join([*problems[:MAX_PROBLEMS], *more])
-            raise InputError(
-                show_path(self.path),
-                f"{count:,} item{'' if count == 1 else 's'} cannot be used:\n  {lines}",
-            )
+            raise unusable(self.path, problems)
         if not self._read.items:
             raise InputError(show_path(self.path), "no items")
 

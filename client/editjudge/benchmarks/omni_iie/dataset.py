@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...errors import InputError
 from ...images import load_image, load_mask, show_path
 from ...item import Item
-from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask
-from ..items import MAX_PROBLEMS, File, Name, Text, said
+from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask, unusable
+from ..items import File, Name, Text, said
 
 SINGLE, MULTI = "final_dataset.json", "final_multi_dataset_cleaned.json"
 RELEASED = {SINGLE: 1725, MULTI: 1131}
@@ -189,15 +189,8 @@ class OmniData:
             else:
                 yield ref
         if problems:
-            count = len(problems)
-            more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
-            lines = "\n  ".join([*problems[:MAX_PROBLEMS], *more])
             mend = "say where the authors' folders lie here: --root OLD=NEW" if lost else ""
-            raise InputError(
-                show_path(self.path),
-                f"{count:,} entr{'y' if count == 1 else 'ies'} cannot be used:\n  {lines}",
-                mend,
-            )
+            raise unusable(self.path, problems, ("entry", "entries"), mend=mend)
         if not self._read.items:
             raise InputError(show_path(self.path), "no entries")
 

@@ -27,8 +27,14 @@ from editjudge.verdict import Outcome, Scored, Unscored
 
 from ...panel.scripted_transport import ScriptedTransport, generalist, seen
 from .made import odd, picture, pixels, record, released, shifted
+from .originals import imported
 
 ANSWER = "gie.functional_correctness"
+
+
+@pytest.fixture(autouse=True)
+def _authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    imported(monkeypatch, tmp_path)
 
 
 class Panel:
@@ -97,7 +103,7 @@ async def test_the_source_is_shown_where_the_question_compares(items: list[Item]
         assert "Edited image" in text_of(panel)
         official = Panel("The new one")
         await judged(item, pixels(50), "official", official)
-        assert "Source image" in text_of(official)
+        assert "Original image:" in text_of(official)
 
 
 async def test_options_have_lines_of_their_own(items: list[Item]) -> None:
@@ -173,8 +179,13 @@ def test_the_signature_names_both_prompts_and_how_replies_are_read() -> None:
         "reads=option.1",
     ):
         assert text in paper
-    assert "reads=verbatim.1" in official
-    assert "gie/choice(" not in official
+    for text in (
+        "prompt=gie/user_prompt_with_source(original,sha256:",
+        "comparing=,",
+        "reads=verbatim.1",
+    ):
+        assert text in official
+    assert "gie/choice" not in official
 
 
 # Pixels
@@ -406,6 +417,7 @@ async def test_a_mask_of_ones_own_is_not_stretched(items: list[Item]) -> None:
 # Switches
 
 CHANGES = {
+    "original_prompts": {"functional_correctness"},
     "exact_match": {"functional_correctness", "reachable"},
     "both_images": {"functional_correctness"},
     "options_in_line": {"functional_correctness"},
