@@ -1,0 +1,98 @@
+"""The review page of `editjudge prepare`, in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ..contract.scripted_openai import reply
+from .test_prepare import Set, Writer, written
+from .test_prepare import data as data
+
+
+@pytest.mark.browser
+async def test_the_page_accepts_rejects_saves_and_is_applied(data: Set, tmp_path: Path) -> None:
+    data.write(4)
+    server = Writer()
+    server.says = {
+        "edit number 2.": {
+            "question": '<b>Which</b> of them is "it" & why?',
+            "answer": "<script>alert(1)</script>",
+            "wrong": ["Blue"],
+        },
+        "edit number 3.": lambda: reply(None, message={"refusal": "I will not"}),
+    }
+    async with server.serving() as url:
+        done = await written(*data.asked("questions", "--generalist", url))
+    assert done.code == 3, done.err
+    decided = await asyncio.to_thread(_decided_in_a_browser, data.out, tmp_path)
+    applied = await written("review", data.out, "--decisions", decided, "--json")
+    assert applied.code == 0, applied.err
+    assert applied.json["accepted"] == 1
+    assert applied.json["rejected"] == {"set/1": "two answers\u2026 <i>j"}
+    assert applied.json["undecided"] == ["set/2", "set/3"]
+    assert [one["id"] for one in data.items("accepted.jsonl")] == ["set/0"]
+    (rejected,) = data.items("rejected.jsonl")
+    assert rejected["id"] == "set/1"
+    assert "questions" not in rejected
+
+
+def _decided_in_a_browser(folder: Path, saved: Path) -> Path:
+    """Accept the first item, reject the second with a note, by keys and by buttons."""
+    from playwright.sync_api import sync_playwright
+
+    requests: list[str] = []
+    errors: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
+        page.goto((folder / "review.html").as_uri())
+        cards = page.locator("article")
+        assert cards.count() == 4
+        assert page.locator("#counts").inner_text() == "0 accepted, 0 rejected, 3 of 3 undecided"
+        assert "<b>Which</b> of them" in cards.nth(2).inner_text(), "text stays text"
+        assert cards.nth(3).locator(".decide").count() == 0, "what failed is not decided about"
+
+        page.keyboard.press("j")
+        page.keyboard.press("a")
+        assert cards.nth(0).get_attribute("data-decision") == "accept"
+        cards.nth(1).locator(".reject").click()
+        cards.nth(1).locator("input").fill("two answers\u2026 <i>")
+        page.keyboard.press("j")  # text: keys do nothing else in a note
+        page.keyboard.press("Escape")
+        page.keyboard.press("j")
+        page.keyboard.press("r")
+        page.keyboard.press("k")
+        page.keyboard.press("u")
+        assert page.locator("#counts").inner_text() == "1 accepted, 1 rejected, 1 of 3 undecided"
+
+        page.reload()
+        assert page.locator("#counts").inner_text() == "1 accepted, 1 rejected, 1 of 3 undecided"
+        page.locator("[data-show=reject]").click()
+        assert [card.is_visible() for card in cards.all()] == [False, True, False, False]
+        page.locator("[data-show=all]").click()
+        for width in (1280, 420):
+            page.set_viewport_size({"width": width, "height": 900})
+            overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert overflow <= 0, f"the page is {overflow} px wider than a window of {width}"
+        before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.locator("#theme").click()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+        with page.expect_download() as download:
+            page.locator("#save").click()
+        assert download.value.suggested_filename == "review.json"
+        file = saved / "review.json"
+        download.value.save_as(file)
+        browser.close()
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert errors == []
+    return file
