@@ -82,7 +82,8 @@ def _grid(
 def _rounded(cell: Cell, deviation: float | None, *, decimals: int) -> str:
     """As papers print; a star where a rule put numbers in."""
     star = "*" if cell.imputed else ""
-    value = "-" if cell.value is None else f"{cell.value:.{decimals}f}{star}"
+    # Adding 0 makes a plain zero of a negative one.
+    value = "-" if cell.value is None else f"{round(cell.value, decimals) + 0.0:.{decimals}f}{star}"
     spread = "" if deviation is None else f" ± {deviation:.{decimals}f}"
     return f"{value}{spread} ({cell.scored}/{cell.asked})"
 

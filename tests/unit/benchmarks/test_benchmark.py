@@ -147,6 +147,8 @@ def test_a_name_of_elsewhere_is_refused() -> None:
         BENCHMARK.rules_named("b.paper.2+gone")
     with pytest.raises(ConfigError, match="'b' is no protocol of b"):
         BENCHMARK.rules_named("b")
+    with pytest.raises(ConfigError, match="by version 1 of our reading of b, which is 2 now"):
+        BENCHMARK.rules_named("b.paper.1")
 
 
 def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:

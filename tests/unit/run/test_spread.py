@@ -14,6 +14,7 @@ from rich.console import Console
 
 from editjudge.benchmarks.replicas import Replicas, replicated
 from editjudge.column import (
+    Cell,
     Column,
     Composite,
     InstanceWeighted,
@@ -224,3 +225,15 @@ def test_agreement_is_shown_with_reasons_for_what_is_not_defined() -> None:
     assert "* a judge gives every edit the same value" in text
     assert "one, two" in text
     assert "50.0%" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [(-0.0004, 3, "0.000"), (-0.0004, 2, "0.00"), (0.1254, 3, "0.125"), (72.346, 2, "72.35")],
+)
+def test_grouped_numbers_are_as_the_paper_prints(value: float, decimals: int, text: str) -> None:
+    columns = [column("c", Mean("x"), "shown", "A"), column("d", Mean("y"), "empty", "B")]
+    cells = {"m": {"x.c": Cell(value, {"scored": 2}), "x.d": Cell(None, {})}}
+    lines = shown(results_table(columns, cells, decimals=decimals), 100)
+    assert f" {text} (2/2) " in "\n".join(lines)
+    assert not any("empty" in line for line in lines), "what asks nothing has no row"

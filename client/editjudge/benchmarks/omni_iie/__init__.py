@@ -14,5 +14,6 @@ BENCHMARK = Benchmark(
     table="tables 2 to 5",
     switches=SWITCHES,
     protocols={PAPER: frozenset(), OFFICIAL: frozenset(one.name for one in SWITCHES)},
+    decimals=3,
     remaps=True,
 )
