@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -27,9 +28,13 @@ async def panel(triton: TritonServer) -> AsyncIterator[Panel]:
 
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Untrained]:
-    """An untrained export of every entry that is served here."""
+    """An untrained export of every entry that is served here; Sa2VA always finds something."""
+    from .speaking import speaking  # needs torch, unlike the servers as installed
+
     entries = [KINDS[name].entry for name in SERVED]
-    with untrained(tmp_path_factory.mktemp("models"), entries) as found:
+    with ExitStack() as ending:
+        with speaking():
+            found = ending.enter_context(untrained(tmp_path_factory.mktemp("models"), entries))
         yield found
 
 

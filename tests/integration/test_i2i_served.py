@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from editjudge.benchmarks.i2i.taxonomy import TRACKS, usual
 from editjudge.benchmarks.registry import benchmark
 from editjudge.client import make_edit
 from editjudge.config import Endpoint, Settings
@@ -17,14 +20,20 @@ from editjudge.item import Edit, Item
 from editjudge.panel import Panel
 from editjudge.panel.triton import Reply
 from editjudge.run.judge import judge
+from editjudge.run.store import RunStore, StoredVerdict
 from editjudge.scorers.generalist import JUDGE
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
-from editjudge.verdict import Scored, Unscored
+from editjudge.verdict import Scored
 from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.segmentation.masks import png
 
+from ..e2e.test_i2i import ALL, ITEMS, I2i
+from ..e2e.test_i2i import Judge as ScriptedJudge
+from ..e2e.test_kris import cells, verb
+from ..e2e.test_run import command
 from ..unit.panel.scripted_transport import ScriptedTransport, generalist, seen
+from .test_run_served import requests
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
 
@@ -98,9 +107,78 @@ async def test_sa2va_and_got_are_asked_as_they_expect(panel: Panel) -> None:
     done = await judge(Edit(item, "m", load_image(photograph(3))), asked, known, panel)
     assert done.untrained == {d.id for d in asked}
     consistency, text = done.outcomes.values()
-    # Untrained, Sa2VA never answers that there is a region.
-    assert isinstance(consistency, Unscored)
-    assert consistency.kind == "degenerate"
-    assert consistency.reason.startswith("'the red box' was not found in the source image 2; ")
+    assert isinstance(consistency, Scored)
+    (region,) = consistency.evidence["regions"]
+    assert (region["command"], region["source_index"]) == ("the red box", 1)
     assert isinstance(text, Scored)
     assert text.value in {0.1, 0.5, 0.8, 1.0}
+
+
+# Nobody here serves these two.
+UNSERVED = {"image_quality", "aesthetic_quality"}
+PRODUCTS = ("subject_extraction_composition",)
+REGIONS = {
+    "se": ("non_edited_region_fidelity", "subject_identity_fidelity"),
+    "me": ("non_edited_element_fidelity", "subject_consistency", "detail_fidelity"),
+}
+REGION_IDS = {f"i2i.{track}.{name}" for track, names in REGIONS.items() for name in names}
+
+
+def served_items() -> list[dict[str, Any]]:
+    """Two of each track, which ask every dimension that can be scored here."""
+    found = []
+    for one in ITEMS:
+        asked = one.get("dimensions") or usual(TRACKS[one["task"]], target_text=False, hint=False)
+        found.append(one | {"dimensions": [name for name in asked if name not in UNSERVED]})
+    return found
+
+
+async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path: Path) -> None:
+    i2i, answering = I2i(tmp_path, served_items(), "ours", "theirs"), ScriptedJudge()
+    async with answering.serving() as url:
+        servers = ["--generalist", url, "--endpoint", stack.url]
+        run = ["run", *i2i.arguments, "--out", i2i.out, *servers]
+        before = requests(stack)
+        done = await asyncio.to_thread(command, *run)
+        assert done.code == 0, done.err
+        made = len(answering.requests), requests(stack)
+        assert made[1] > before
+        again = await asyncio.to_thread(command, *run)
+    assert again.code == 0, again.err
+    assert (len(answering.requests), requests(stack)) == made
+
+    table = verb("summary", i2i.out, "--json")
+    for model in i2i.models:
+        row = cells(table, model)
+        for track, names in ALL.items():
+            for name in set(names) - UNSERVED:
+                value, scored, of = row[f"i2i.{track}.{name}"]
+                assert scored == of > 0, f"full coverage of {track}.{name}"
+                assert value is not None
+                assert (-1 if name in REGIONS[track] + PRODUCTS else 0) <= value <= 1
+    with RunStore.open(i2i.out, read_only=True) as store:
+        found = list(store.verdicts())
+    _all_regions_are_shown([one for one in found if one.dimension in REGION_IDS])
+
+
+def _all_regions_are_shown(found: list[StoredVerdict]) -> None:
+    """Each with Sa2VA's score and a mask, which depends on the phrase and on the picture."""
+    scored = [one for one in found if isinstance(one.verdict, Scored)]
+    # One multi-image item of two preserves nothing, by its commands.
+    assert (len(scored), len(found) - len(scored)) == (16, 2)
+    masks: dict[tuple[str, ...], set[str]] = {}
+    for one in scored:
+        assert -1 <= one.verdict.value <= 1
+        assert "untrained=yes" in one.signature
+        for region in one.verdict.evidence["regions"]:
+            print(
+                one.model,
+                one.item,
+                one.dimension,
+                {
+                    k: v if not isinstance(v, dict) else {kk: str(vv)[-30:] for kk, vv in v.items()}
+                    for k, v in region.items()
+                },
+            )
+    print(found[0].signature)
+    assert 0

@@ -15,6 +15,7 @@ from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from ..benchmarks.benchmark import Benchmark, Rules
+    from ..benchmarks.replicas import Replicas
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -89,6 +90,24 @@ def dimension_option(function: F) -> F:
         metavar="ID",
         help="Id or glob (core.psnr.*); may be given several times. All by default.",
     )(function)
+
+
+def judge_option(function: F) -> F:
+    """`--judge NAME`."""
+    return click.option(
+        "--judge",
+        "judges",
+        multiple=True,
+        metavar="NAME",
+        help="A generalist that judges, by its name; several judge side by side. judge by default.",
+    )(function)
+
+
+def replicas_of(judges: tuple[str, ...], repeats: int | None) -> Replicas:
+    """Which judges, and how often each."""
+    from ..benchmarks.replicas import USUAL, Replicas
+
+    return Replicas(tuple(dict.fromkeys(judges)) or (USUAL,), repeats or 1)
 
 
 def rules_option(function: F) -> F:

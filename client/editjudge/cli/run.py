@@ -16,7 +16,9 @@ from .options import (
     endpoint_option,
     generalist_option,
     json_option,
+    judge_option,
     pairs_of,
+    replicas_of,
     root_option,
     rules_of,
     rules_option,
@@ -73,13 +75,7 @@ _RESUME = "the same command goes on where this ended"
 @endpoint_option
 @generalist_option
 @asking_options
-@click.option(
-    "--judge",
-    "judges",
-    multiple=True,
-    metavar="NAME",
-    help="A generalist that judges, by its name; several judge side by side. judge by default.",
-)
+@judge_option
 @config_option
 @json_option
 def command(
@@ -112,14 +108,13 @@ def command(
     Exit code 3 when verdicts failed or the run ended early (--fail-on-error, --max-cost).
     """
     from ..benchmarks.registry import benchmark as benchmark_of
-    from ..benchmarks.replicas import Replicas
     from ..run.opened import dataset_of, ordered
     from ..run.work import Survey
 
     chosen = benchmark_of(benchmark)
     rules = rules_of(chosen, protocol, with_, without, weights)
     settings = with_generalist(settings_of(config, endpoints), **asking)
-    replicas = Replicas(tuple(dict.fromkeys(judges)) or ("judge",), repeats or 1)
+    replicas = replicas_of(judges, repeats)
     check_judges(settings, replicas.judges if judges else ())
     order = ordered(
         chosen,

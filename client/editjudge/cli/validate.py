@@ -12,7 +12,9 @@ from .options import (
     config_option,
     dimension_option,
     json_option,
+    judge_option,
     pairs_of,
+    replicas_of,
     root_option,
     rules_of,
     rules_option,
@@ -38,6 +40,8 @@ _SHOWN = 20
 @root_option
 @rules_option
 @dimension_option
+@judge_option
+@click.option("--repeats", type=click.IntRange(1, 1000), help="As for run.")
 @config_option
 @json_option
 def command(
@@ -51,6 +55,8 @@ def command(
     without: tuple[str, ...],
     weights: str | None,
     patterns: tuple[str, ...],
+    judges: tuple[str, ...],
+    repeats: int | None,
     config: Path | None,
     as_json: bool,
 ) -> int:
@@ -69,7 +75,8 @@ def command(
     chosen = benchmark_of(benchmark)
     rules = rules_of(chosen, protocol, with_, without, weights)
     dataset = dataset_of(chosen, data, pairs_of("--root", roots))
-    order = ordered(chosen, rules, dataset, models_of(outputs), patterns)
+    replicas = replicas_of(judges, repeats)
+    order = ordered(chosen, rules, dataset, models_of(outputs), patterns, replicas=replicas)
     found = validated(order, settings_of(config), single_image)
     if as_json:
         click.echo(dumps(as_data(found)))
