@@ -58,3 +58,12 @@ def package_version(name: str) -> str:
 def flat(spec: Mapping[str, object]) -> str:
     """A scorer's parameters as one value: `a=1,b=x`, in a fixed order."""
     return ",".join(f"{key}={spec[key]}" for key in sorted(spec))
+
+
+def untrained(identities: Mapping[str, str]) -> tuple[str, ...]:
+    """The services whose weights are random: what they say is no result.
+
+    Args:
+        identities: Or signatures, by any name.
+    """
+    return tuple(name for name, one in identities.items() if "untrained=yes" in one)

@@ -1,9 +1,14 @@
-"""I2I-Bench's hybrid pipelines behind the real Triton, on untrained Sa2VA, DINOv3 and GOT-OCR2."""
+"""I2I-Bench's hybrid pipelines behind the real Triton, on untrained Sa2VA, DINOv3 and GOT-OCR2.
+
+Sa2VA is one that always finds a region: see `speaking`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +20,12 @@ from editjudge.benchmarks.i2i.taxonomy import TRACKS, usual
 from editjudge.benchmarks.registry import benchmark
 from editjudge.client import make_edit
 from editjudge.config import Endpoint, Settings
-from editjudge.images import load_image
+from editjudge.images import load_image, load_mask
 from editjudge.item import Edit, Item
 from editjudge.panel import Panel
 from editjudge.panel.triton import Reply
 from editjudge.run.judge import judge
-from editjudge.run.store import RunStore, StoredVerdict
+from editjudge.run.store import RunStore
 from editjudge.scorers.generalist import JUDGE
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
@@ -108,7 +113,8 @@ async def test_sa2va_and_got_are_asked_as_they_expect(panel: Panel) -> None:
     assert done.untrained == {d.id for d in asked}
     consistency, text = done.outcomes.values()
     assert isinstance(consistency, Scored)
-    (region,) = consistency.evidence["regions"]
+    regions: Any = consistency.evidence["regions"]
+    (region,) = regions
     assert (region["command"], region["source_index"]) == ("the red box", 1)
     assert isinstance(text, Scored)
     assert text.value in {0.1, 0.5, 0.8, 1.0}
@@ -116,12 +122,16 @@ async def test_sa2va_and_got_are_asked_as_they_expect(panel: Panel) -> None:
 
 # Nobody here serves these two.
 UNSERVED = {"image_quality", "aesthetic_quality"}
-PRODUCTS = ("subject_extraction_composition",)
+OUTSIDE, SUBJECTS = "i2i.se.non_edited_region_fidelity", "i2i.se.subject_identity_fidelity"
 REGIONS = {
-    "se": ("non_edited_region_fidelity", "subject_identity_fidelity"),
-    "me": ("non_edited_element_fidelity", "subject_consistency", "detail_fidelity"),
+    OUTSIDE,
+    SUBJECTS,
+    "i2i.me.non_edited_element_fidelity",
+    "i2i.me.subject_consistency",
+    "i2i.me.detail_fidelity",
 }
-REGION_IDS = {f"i2i.{track}.{name}" for track, names in REGIONS.items() for name in names}
+SIGNED = REGIONS | {"i2i.me.subject_extraction_composition"}
+"""Those that may be below 0: the last one is a product with one of the regions."""
 
 
 def served_items() -> list[dict[str, Any]]:
@@ -150,35 +160,45 @@ async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path
     table = verb("summary", i2i.out, "--json")
     for model in i2i.models:
         row = cells(table, model)
-        for track, names in ALL.items():
-            for name in set(names) - UNSERVED:
-                value, scored, of = row[f"i2i.{track}.{name}"]
-                assert scored == of > 0, f"full coverage of {track}.{name}"
-                assert value is not None
-                assert (-1 if name in REGIONS[track] + PRODUCTS else 0) <= value <= 1
+        for name in (f"i2i.{t}.{n}" for t, names in ALL.items() for n in set(names) - UNSERVED):
+            value, scored, asked = row[name]
+            assert scored == asked > 0, f"full coverage of {name}"
+            assert value is not None
+            assert (-1 if name in SIGNED else 0) <= value <= 1, name
+    _regions_are_shown(i2i)
+    _masks_are_of_the_phrase_and_the_picture(i2i)
+
+
+def _regions_are_shown(i2i: I2i) -> None:
     with RunStore.open(i2i.out, read_only=True) as store:
-        found = list(store.verdicts())
-    _all_regions_are_shown([one for one in found if one.dimension in REGION_IDS])
+        found = [one for one in store.verdicts() if one.dimension in REGIONS]
+    scored = [(one, one.verdict) for one in found if isinstance(one.verdict, Scored)]
+    # By its commands, one of the two multi-image items preserves nothing.
+    assert (len(scored), len(found)) == (2 * 8, 2 * 9)
+    for one, verdict in scored:
+        assert re.search(r"segmenter_sa2va/1\([^)]*untrained=yes", one.signature)
+        assert -1 <= verdict.value <= 1
+        regions: Any = verdict.evidence["regions"]
+        for region in regions:
+            for side in ("source", "edited"):
+                assert 0 < region[side]["share"] < 1
+                assert load_mask(base64.b64decode(region[side]["mask"])).selected.any()
+            # Where only the edited image is segmented, its mask is laid over the source.
+            sides = {"edited"} if one.dimension == OUTSIDE else {"source", "edited"}
+            sure = {side: region[side]["score"] for side in sides}
+            assert all(0 < score <= 1 for score in sure.values()), sure
+            assert ("score" in region["source"]) == ("source" in sides)
 
 
-def _all_regions_are_shown(found: list[StoredVerdict]) -> None:
-    """Each with Sa2VA's score and a mask, which depends on the phrase and on the picture."""
-    scored = [one for one in found if isinstance(one.verdict, Scored)]
-    # One multi-image item of two preserves nothing, by its commands.
-    assert (len(scored), len(found) - len(scored)) == (16, 2)
-    masks: dict[tuple[str, ...], set[str]] = {}
-    for one in scored:
-        assert -1 <= one.verdict.value <= 1
-        assert "untrained=yes" in one.signature
-        for region in one.verdict.evidence["regions"]:
-            print(
-                one.model,
-                one.item,
-                one.dimension,
-                {
-                    k: v if not isinstance(v, dict) else {kk: str(vv)[-30:] for kk, vv in v.items()}
-                    for k, v in region.items()
-                },
-            )
-    print(found[0].signature)
-    assert 0
+def _masks_are_of_the_phrase_and_the_picture(i2i: I2i) -> None:
+    edited = []
+    for model in i2i.models:
+        left, right = i2i.evidence(model, "se-full", SUBJECTS).evidence["regions"]
+        assert (left["command"], right["command"]) == ("left part", "right part")
+        assert left["source"]["mask"] != right["source"]["mask"]
+        edited.append(left["edited"]["mask"])
+        (outside,) = i2i.evidence(model, "se-full", OUTSIDE).evidence["regions"]
+        assert outside["command"] == "left part"
+        both = left["edited"]["share"] + outside["edited"]["share"]
+        assert both == pytest.approx(1, abs=2e-6), "one of them is inverted"
+    assert edited[0] != edited[1]

@@ -14,7 +14,7 @@ from editjudge.dimension import Dimension, Reading
 from editjudge.report.page import Page, render
 from editjudge.report.plots import scatter
 from editjudge.report.result import as_json, dumps
-from editjudge.report.table import cell_text, note
+from editjudge.report.table import cell_text, note, untrained_line
 from editjudge.run.judge import Judgement, judge
 from editjudge.verdict import Failed, NotServed, Scored, Unscored
 
@@ -74,6 +74,12 @@ NOTES = [
 @pytest.mark.parametrize(("outcome", "text"), NOTES)
 def test_notes(outcome: Any, text: str) -> None:
     assert text in note(outcome)
+
+
+def test_random_weights_are_told() -> None:
+    identities = {"lpips.vgg": "lpips_vgg/1(precision=fp32,untrained=yes)", "ocr.ppocr": "ocr/1()"}
+    assert untrained_line(identities) == "UNTRAINED weights, not a result: lpips.vgg"
+    assert untrained_line({"ocr.ppocr": "ocr/1()"}) == ""
 
 
 def test_cells_show_their_coverage() -> None:

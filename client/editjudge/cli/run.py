@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,7 @@ def _run(
                     session.settings = at_hand
                     finished = session.judge(left, fail_on_error)
         table = cells(store, finished.work, finished.signatures)
-        return _told(finished, table, out, as_json=as_json)
+        return _told(finished, table, out, store.header.identities, as_json=as_json)
 
 
 def _header(out: Path) -> Any:
@@ -245,9 +246,11 @@ def _dry_run(survey: Any, out: Path, settings: Settings, *, as_json: bool) -> in
     return 0
 
 
-def _told(finished: Any, table: Any, out: Path, *, as_json: bool) -> int:
+def _told(
+    finished: Any, table: Any, out: Path, identities: Mapping[str, str], *, as_json: bool
+) -> int:
     from ..report.live import emit, summary
-    from ..report.table import column_table, console, usage_text
+    from ..report.table import column_table, console, untrained_line, usage_text
     from ..run.progress import as_event
     from ..run.summary import as_json as as_data
     from ..run.summary import columns
@@ -265,6 +268,9 @@ def _told(finished: Any, table: Any, out: Path, *, as_json: bool) -> int:
         d for d in finished.work.order.dimensions if _asked(table, d.id) and not is_replica(d.id)
     ]
     console().print(column_table(columns(judged), table))
+    roles = finished.work.order.roles(d.id for d in judged)
+    if warning := untrained_line({r: one for r, one in identities.items() if r in roles}):
+        click.secho(warning, fg="red", bold=True)
     for reason, names in finished.not_served.items():
         click.echo(f"not judged, {reason}: {', '.join(names)}")
     if finished.usage:

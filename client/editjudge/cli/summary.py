@@ -43,7 +43,7 @@ def command(
     from ..benchmarks.registry import benchmark as benchmark_of
     from ..report.columns import agreement_tables, results_table
     from ..report.result import dumps
-    from ..report.table import console
+    from ..report.table import console, untrained_line
     from ..run.results import as_json as as_data
     from ..run.results import results
     from ..run.store import RunStore
@@ -61,6 +61,8 @@ def command(
     click.echo(", ".join(filter(None, about)))
     for role, identity in found.identities.items():
         click.echo(f"{role}: {identity}")
+    if warning := untrained_line(found.identities):
+        click.secho(warning, fg="red", bold=True)
     if found.beside.replicas.each:
         click.echo(_judges(found.beside.replicas))
     screen = console()

@@ -11,6 +11,7 @@ from rich.text import Text
 from ..column import Cell, Column
 from ..dimension import Dimension
 from ..run.judge import Judgement
+from ..signature import untrained
 from ..verdict import (
     Failed,
     MissingOutput,
@@ -84,6 +85,16 @@ def judged_by(judgement: Judgement) -> list[str]:
     if judgement.usage:
         lines.append(f"the generalist took {usage_text(judgement.usage)}")
     return lines
+
+
+def untrained_line(identities: Mapping[str, str]) -> str:
+    """A warning where weights are random; empty where none are.
+
+    Args:
+        identities: Of services, or signatures of dimensions, by name.
+    """
+    names = untrained(identities)
+    return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
 
 
 def usage_text(usage: Mapping[str, float]) -> str:

@@ -10,7 +10,7 @@ from ..dimension import Derived, Dimension, Part, Reading, Scorer
 from ..errors import Abstained, ServiceError
 from ..item import Edit
 from ..panel import Panel
-from ..signature import Signature
+from ..signature import Signature, untrained
 from ..verdict import (
     Failed,
     MissingOutput,
@@ -83,14 +83,14 @@ async def judge(
     for dimension in plan.dimensions:
         outcomes[dimension.id] = _within(dimension, _outcome(dimension, readings, outcomes))
     identities = panel.identities()
-    random = [role for role, identity in identities.items() if "untrained=yes" in identity]
+    random = set(untrained(identities))
     return Judgement(
         edit=edit,
         dimensions={d.id: d for d in asked},
         outcomes={d.id: outcomes[d.id] for d in asked},
         signatures={d.id: signature_of(d, known, identities) for d in asked},
         services=identities,
-        untrained=frozenset(d.id for d in asked if roles_of(d, known) & set(random)),
+        untrained=frozenset(d.id for d in asked if roles_of(d, known) & random),
         usage=_usage(readings),
         errors={
             d.id: error

@@ -13,7 +13,7 @@ from ..column import Cell, Column, Row, tabulate
 from ..dimension import Derived, Dimension
 from ..errors import ConfigError
 from ..item import Item
-from ..signature import Signature
+from ..signature import Signature, untrained
 from ..verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored
 from .judge import derive
 from .opened import order_of
@@ -174,6 +174,7 @@ def as_json(found: Results) -> dict[str, Any]:
         "prompts": found.words,
         "items": found.items,
         "services": dict(found.identities),
+        "untrained": list(untrained(found.identities)),
         "columns": [
             {
                 "id": column.id,
