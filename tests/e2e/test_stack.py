@@ -132,8 +132,23 @@ def test_a_killed_client_leaves_no_server(tmp_path: Path, photo_file: Path) -> N
     ) as client:
         assert wait_until(lambda: _children(client.pid))
         (server,) = _children(client.pid)
+        assert wait_until(lambda: len(_stubs(tmp_path)) >= 2)
         client.kill()
     assert wait_until(lambda: not Path(f"/proc/{server}").exists())
+    assert wait_until(lambda: not _stubs(tmp_path)), "models outlive their server"
+
+
+def _stubs(folder: Path) -> list[int]:
+    """Processes of Python models whose server was started in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().split(b"\0")[0]
+        except OSError:  # it ended meanwhile
+            continue
+        if str(folder).encode() in command and command.endswith(b"stub"):
+            found.append(int(process.name))
+    return found
 
 
 def _children(pid: int) -> list[int]:

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
+import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +27,7 @@ from editjudge.panel.contracts import ABSTAINED, Tensor
 from .specialist import BadRequest, Outputs, Request, Specialist, Unavailable
 
 log = logging.getLogger(__name__)
+_WATCH_SECONDS = 2.0
 
 
 class _Rejected(Exception):
@@ -36,6 +43,31 @@ def serve(specialist: type[Specialist]) -> type:
     return TritonPythonModel
 
 
+def _end_with_server() -> None:
+    """End this process when its server is gone.
+
+    A stub waits for its server's next message for ever, also when the server was killed. Its own
+    thread that looks for the server then ends, and the process stays, with the model in memory.
+    """
+    server = _server(Path("/proc/self/cmdline").read_text().split("\0")) or os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == server:
+            time.sleep(_WATCH_SECONDS)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, name="server", daemon=True).start()
+
+
+def _server(command: Sequence[str]) -> int | None:
+    """The server's process id on a stub's command line: the number before the backend's folder.
+
+    It may be gone before anything here runs, so its stub's parent is not asked first.
+    """
+    pairs = pairwise(command)
+    return next((int(one) for one, other in pairs if one.isdigit() and other[:1] == "/"), None)
+
+
 class _Adaptor:
     kind: type[Specialist]
 
@@ -43,6 +75,7 @@ class _Adaptor:
         """Called once by Triton; the model is ready when this returns."""
         import triton_python_backend_utils as pb
 
+        _end_with_server()
         self._pb = pb
         self._specialist = self.kind()
         self._decoders = ThreadPoolExecutor(thread_name_prefix="decode")
