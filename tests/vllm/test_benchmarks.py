@@ -136,4 +136,5 @@ def test_i2i(judge: str, tmp_path: Path) -> None:
     values = covered(cells, (*lists, "overall"))
     due = {f"i2i.se.{name}" for name in asked["se"] if not name.endswith(lists)}
     assert due <= set(values)
-    assert all(0 <= value <= 1 for value in values.values())
+    # With one item a track, nothing stands on both sides of a difference.
+    assert all(0 <= value <= 1 for name, value in values.items() if "less" not in name)
