@@ -8,6 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 Values = Mapping[str, float]
 
 
+def mean(values: Values) -> float:
+    """The mean of the parts at hand; at least one.
+
+    Returns:
+        Between the lowest and the highest part.
+    """
+    found = math.fsum(values.values()) / len(values)
+    # Rounding must not carry the mean outside its parts.
+    return min(max(found, min(values.values())), max(values.values()))
+
+
 def product(values: Values) -> float:
     """The product of all parts (I2I-Bench, subject extraction, appendix F).
 

@@ -33,6 +33,12 @@ class Signature:
         texts = ((key, str(value).translate(_RESERVED)) for key, value in pairs)
         return cls(tuple((key, text) for key, text in texts if text))
 
+    @classmethod
+    def parsed(cls, text: str) -> Signature:
+        """Of a signature that is there as text, as `str` gives it."""
+        pairs = (field.partition(":") for field in text.split("|"))
+        return cls(tuple((key, value) for key, _, value in pairs))
+
     def __str__(self) -> str:
         return "|".join(f"{key}:{value}" for key, value in self.fields)
 

@@ -6,13 +6,12 @@ stands their mean. Everything else is judged once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..dimension import Derived, Dimension, Part, Reading, derived
-from ..fusion import Values
+from ..fusion import mean
 from ..scorers.generalist import JUDGE
 
 _ROLE, _, USUAL = JUDGE.partition(".")
@@ -107,10 +106,3 @@ def _how(how: Reading | Derived, replica: Replica, judged: set[str]) -> Reading 
 
 def _reading(one: Reading, replica: Replica) -> Reading:
     return replace(one, scorer=one.scorer.asked(f"{_ROLE}.{replica.judge}", replica.repeat - 1))
-
-
-def mean(values: Values) -> float:
-    """Of several judges' values, or of a judge's repeats; at least one."""
-    found = math.fsum(values.values()) / len(values)
-    # Rounding must not carry the mean outside its parts, and so outside the dimension's range.
-    return min(max(found, min(values.values())), max(values.values()))

@@ -121,7 +121,7 @@ def _rows(
     today = Order(order.dataset, order.outputs, dimensions, order.known).signatures(
         header.identities
     )
-    signatures = {name: _parsed(text) for name, text in today.items()}
+    signatures = {name: Signature.parsed(text) for name, text in today.items()}
     missing = {(e.model, e.item): e.missing for e in store.edits() if e.digest is None}
     judged: dict[tuple[str, str], dict[str, Outcome]] = {}
     for one in store.verdicts(evidence=False):
@@ -157,11 +157,6 @@ def _without(
     if rule is not None:
         return Scored(value=rule, imputed=True)
     return MissingOutput(reason=missing or "the model gave no image")
-
-
-def _parsed(text: str) -> Signature:
-    pairs = (field.partition(":") for field in text.split("|"))
-    return Signature(tuple((key, value) for key, _, value in pairs))
 
 
 def as_json(found: Results) -> dict[str, Any]:

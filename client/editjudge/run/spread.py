@@ -8,9 +8,10 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 from ..agreement import Figure, between, standard_deviation, within
-from ..benchmarks.replicas import Replica, Replicas, mean
+from ..benchmarks.replicas import Replica, Replicas
 from ..column import Cell, Column, Composite, InstanceWeighted, Row, tabulate
 from ..dimension import Dimension, derived
+from ..fusion import mean
 from ..verdict import Outcome, Scored
 from .judge import derive
 

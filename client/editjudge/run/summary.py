@@ -80,7 +80,7 @@ def _cell(
     if (pending := asked - sum(counts.values())) > 0:
         counts["pending"] = pending
     mean = math.fsum(values.numbers) / len(values.numbers) if values.numbers else None
-    made_of = hashed(signature) if values.counts else ""
+    made_of = Signature.parsed(signature).digest if values.counts else ""
     return Cell(
         mean,
         counts,
@@ -90,12 +90,6 @@ def _cell(
             {"column": dimension.id, "aggregation": f"mean({dimension.id})", "of": made_of}
         ),
     )
-
-
-def hashed(signature: str) -> str:
-    """The digest of a signature that is there as text."""
-    pairs = (field.partition(":") for field in signature.split("|"))
-    return Signature(tuple((key, value) for key, _, value in pairs)).digest
 
 
 def _why(counts: Mapping[str, int]) -> str:

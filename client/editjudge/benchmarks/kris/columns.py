@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 from ...column import Aggregation, Column, Composite, InstanceWeighted, Mean
-from ...fusion import Values
+from ...fusion import mean
 from ...item import Item
 from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE, reasoning_dimension
 
@@ -23,10 +22,6 @@ _SOURCE = "KRIS-Bench, table 2"
 
 def _in(dimension: str, item: Item) -> bool:
     return reasoning_dimension(item) == dimension
-
-
-def _mean(values: Values) -> float:
-    return math.fsum(values.values()) / len(values)
 
 
 def _words(name: str) -> str:
@@ -48,7 +43,7 @@ def _ids(dimension: str) -> dict[str, str]:
 def _of_dimension(dimension: str, on: frozenset[str]) -> tuple[Column, ...]:
     """A reasoning dimension: its metrics, and their mean."""
     where = partial(_in, dimension)
-    how: Aggregation = Composite(_mean, _ids(dimension))
+    how: Aggregation = Composite(mean, _ids(dimension))
     if {"pooled_metrics", "missing_skipped"} <= on:
         # While every item has all of its metrics, values and metrics weigh the same.
         how = InstanceWeighted(tuple(_ids(dimension).values()), present=True)

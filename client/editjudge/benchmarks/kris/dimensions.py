@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from ...dimension import Derived, Dimension, Reading, derived
-from ...fusion import Values, gated
+from ...fusion import gated, mean
 from ...item import Item
 from ...scorers.generalist import JUDGE, Rubric
 from ...scorers.original import ReleasedRubric
@@ -104,10 +103,6 @@ def _dimension(name: str, asks: str, how: Reading | Derived, source: str) -> Dim
     )
 
 
-def _mean(values: Values) -> float:
-    return math.fsum(values.values()) / len(values)
-
-
 def _plausibility(on: frozenset[str], judged: Reading) -> Reading | Derived:
     if "knowledge_ungated" in on:
         return judged
@@ -152,7 +147,7 @@ def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
     average = _dimension(
         "average",
         "How good is the edit, all its metrics taken together?",
-        derived(_mean, *(one.id for one in metrics)),
+        derived(mean, *(one.id for one in metrics)),
         "figure 3",
     )
     return (*metrics, average)
