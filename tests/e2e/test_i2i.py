@@ -232,6 +232,8 @@ def drawn(path: Path, seed: int, size: tuple[int, int]) -> None:
 class I2i:
     """Items and two models whose outputs have another size than the sources."""
 
+    SOURCE, OUTPUT = (32, 24), (20, 16)
+
     def __init__(self, folder: Path, items: list[dict[str, Any]], *models: str) -> None:
         self.folder, self.models = folder, models
         self.out = folder / "run"
@@ -240,10 +242,10 @@ class I2i:
             track = one["id"][:2]
             sources = [f"source-{number}{side}.png" for side in ("a" if track == "se" else "ab")]
             for seed, name in enumerate(sources, 10 * number):
-                drawn(folder / name, seed, size=(32, 24))
+                drawn(folder / name, seed, self.SOURCE)
             for seed, model in enumerate(models, 500 + 10 * number):
                 if one["id"] != "me-missing":
-                    drawn(folder / model / f"{one['id']}.png", seed, size=(20, 16))
+                    drawn(folder / model / f"{one['id']}.png", seed, self.OUTPUT)
             given = {"source": sources[0]} if track == "se" else {"sources": sources}
             lines.append(one | given | {"instruction": f"do {one['id']}"})
         (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -143,8 +143,14 @@ def served_items() -> list[dict[str, Any]]:
     return found
 
 
+class Photographs(I2i):
+    """Pictures in which random masks of two phrases differ by more than a pixel or two."""
+
+    SOURCE, OUTPUT = (128, 96), (120, 96)
+
+
 async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path: Path) -> None:
-    i2i, answering = I2i(tmp_path, served_items(), "ours", "theirs"), ScriptedJudge()
+    i2i, answering = Photographs(tmp_path, served_items(), "ours", "theirs"), ScriptedJudge()
     async with answering.serving() as url:
         servers = ["--generalist", url, "--endpoint", stack.url]
         run = ["run", *i2i.arguments, "--out", i2i.out, *servers]

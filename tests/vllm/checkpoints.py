@@ -68,7 +68,7 @@ def make_qinsight(folder: Path) -> Path:
     )
     return _save(
         folder / "q-insight-untrained",
-        Qwen2_5_VLForConditionalGeneration(config),
+        lambda: Qwen2_5_VLForConditionalGeneration(config),
         tokens,
         "Qwen2_5_VLProcessor",
         _qwen_images(14),
@@ -118,7 +118,7 @@ def make_artimuse(folder: Path) -> Path:
     }
     return _save(
         folder / "artimuse-untrained",
-        InternVLForConditionalGeneration(config),
+        lambda: InternVLForConditionalGeneration(config),
         tokens,
         "InternVLProcessor",
         images,
@@ -172,7 +172,7 @@ def _qwen3(folder: Path, words: tuple[tuple[str, ...], ...]) -> Path:
     )
     return _save(
         folder,
-        Qwen3VLForConditionalGeneration(config),
+        lambda: Qwen3VLForConditionalGeneration(config),
         tokens,
         "Qwen3VLProcessor",
         _qwen_images(16),
@@ -239,14 +239,14 @@ def _template(image: str, video: str) -> str:
 
 def _save(
     folder: Path,
-    model: PreTrainedModel,
+    build: Callable[[], PreTrainedModel],
     tokens: PreTrainedTokenizerFast,
     processor: str,
     images: dict[str, Any],
     videos: dict[str, Any],
     **more: Any,
 ) -> Path:
-    spread(model, _SEED, gain=1.5).save_pretrained(folder)
+    spread(build, _SEED, gain=1.5).save_pretrained(folder)
     tokens.save_pretrained(folder)
     files = {
         "preprocessor_config.json": images | {"processor_class": processor},

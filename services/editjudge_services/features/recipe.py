@@ -113,7 +113,7 @@ class VisionRecipe:
 
     def untrained(self, folder: Path) -> None:
         """Save a tiny checkpoint with random weights, in the hub's layout."""
-        spread(self.tiny(), SEED).save_pretrained(folder)  # type: ignore[operator]
+        spread(self.tiny, SEED).save_pretrained(folder)  # type: ignore[operator]
         _write_processor(folder, self.processor, self.rule)
 
     def load(self, checkpoint: Path) -> Any:

@@ -63,7 +63,7 @@ class GotRecipe:
             image_token_id=token("<imgpad>"),
             image_seq_length=(side // 16 // 4) ** 2,
         )
-        network: Any = spread(library.GotOcr2ForConditionalGeneration(config), SEED)
+        network: Any = spread(lambda: library.GotOcr2ForConditionalGeneration(config), SEED)
         with torch.no_grad():
             # Input and output share this table: at full size each token would call for itself.
             network.get_input_embeddings().weight.mul_(0.1)

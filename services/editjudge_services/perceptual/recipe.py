@@ -47,7 +47,7 @@ class LpipsRecipe:
         """Save a random trunk; it has its full size, which the heads' shapes fix."""
         model = nn.Module()
         # 2 ** 0.5 makes up for what the ReLUs take away, layer after layer.
-        model.features = spread(trunk(self.net)[0], SEED, gain=2**0.5)
+        model.features = spread(lambda: trunk(self.net)[0], SEED, gain=2**0.5)
         torch.save(model.state_dict(), folder / f"{self.net}-untrained.pth")
 
     def load(self, checkpoint: Path) -> Lpips:

@@ -100,10 +100,9 @@ def _save_detector(folder: Path) -> None:
         d_model=64,
         disable_custom_kernels=True,
     )
-    network = library.GroundingDinoForObjectDetection._from_config(
-        config, attn_implementation="eager"
-    )
-    spread(network, SEED).save_pretrained(folder)  # type: ignore[operator]
+    build = library.GroundingDinoForObjectDetection._from_config
+    network = spread(lambda: build(config, attn_implementation="eager"), SEED)
+    network.save_pretrained(folder)  # type: ignore[operator]
     library.BertTokenizerFast(vocab=_bert_vocabulary()).save_pretrained(folder)
     size = {"shortest_edge": 160, "longest_edge": 256}
     library.GroundingDinoImageProcessorPil(size=size).save_pretrained(folder)
@@ -153,7 +152,7 @@ def _sam() -> Any:
     config = library.SamConfig(
         vision_config=vision, prompt_encoder_config=prompt, mask_decoder_config=decoder
     )
-    return spread(library.SamModel(config), SEED)
+    return spread(lambda: library.SamModel(config), SEED)
 
 
 RECIPES: dict[str, Recipe] = {

@@ -69,9 +69,9 @@ class Sa2VaRecipe:
         tokenizer = byte_tokenizer(_SPECIAL, "<|im_end|>", "<|endoftext|>")
         tokenizer.save_pretrained(folder)
         raw = _tiny_config(tokenizer)
-        lmm = spread(Qwen3VLForConditionalGeneration(_lmm_config(raw)), SEED)
-        sam2 = spread(Sam2Model(_sam2_config(raw)), SEED)
-        head = spread(linears(32, 32), SEED)
+        lmm = spread(lambda: Qwen3VLForConditionalGeneration(_lmm_config(raw)), SEED)
+        sam2 = spread(lambda: Sam2Model(_sam2_config(raw)), SEED)
+        head = spread(lambda: linears(32, 32), SEED)
         published = {f"{LMM}{name}": one for name, one in lmm.state_dict().items()}
         published |= {f"{LINEARS}{name}": one for name, one in head.state_dict().items()}
         published |= {

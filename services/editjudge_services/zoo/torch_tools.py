@@ -9,7 +9,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,20 +25,24 @@ from .artefact import Parity
 _SIZES = ((96, 128), (256, 192), (224, 224), (150, 420))
 
 
-def spread(model: nn.Module, seed: int, gain: float = 1.0) -> nn.Module:
-    """Give a model random weights with which its outputs depend visibly on its inputs.
+def spread(build: Callable[[], nn.Module], seed: int, gain: float = 1.0) -> nn.Module:
+    """A model with random weights with which its outputs depend visibly on its inputs.
 
     The libraries' own initialisations leave biases, layer scales and some tables at 0 or
     1e-5, which hides mistakes in whatever they multiply.
 
     Args:
-        model: Changed in place.
+        build: Makes the model. What it draws itself and this does not replace (tables that are
+            buffers, such as SAM's frequencies) comes from the seed as well.
         seed: The same seed gives the same weights.
         gain: Of the weight matrices; 2 ** 0.5 keeps the scale through ReLUs.
 
     Returns:
         The model, in evaluation mode.
     """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
