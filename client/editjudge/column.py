@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from .fusion import Values
 from .item import Item
 from .signature import Signature
-from .verdict import NotApplicable, Outcome, Scored
+from .verdict import NotApplicable, Outcome, Scored, Unscored
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,8 @@ class Cell:
 class Mean:
     """The mean of one dimension over a model's edits.
 
+    An edit without a value is left out of the mean and stands in the coverage.
+
     Attributes:
         of: Dimension id.
         where: The items to include, by default all.
@@ -86,7 +88,9 @@ class Mean:
 class Paired:
     """The mean difference of one dimension between two edits that belong together.
 
-    A pair with one value missing has no difference: it counts as what is missing.
+    Each pair counts once. One with a value missing has no difference: it counts as what is
+    missing. Nor has one with a value that a rule put in, since the difference would measure the
+    rule: it counts as unscored.
 
     Attributes:
         of: Dimension id.
@@ -102,6 +106,9 @@ class Paired:
 class Composite:
     """A function of other columns of the same model.
 
+    Without a value as soon as one of them is; edits without a value are in theirs, or not, by
+    their own rules. The coverage is that of all of them together.
+
     Attributes:
         fn: From `{name: value}` to the value.
         of: Column ids by name.
@@ -113,14 +120,22 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class InstanceWeighted:
-    """The mean of other columns, each weighted by how many edits it asks about.
+    """The mean of other columns, each weighted by its number of edits.
+
+    Columns that ask about no edit take no part. Edits without a value stay in the coverage; what
+    else they do is said by `present`:
+
+    - False: a column weighs as many edits as it asks about, so that one without a value counts
+      as the mean of the others of its column. A column without any value leaves the whole
+      without one.
+    - True: a column weighs as many edits as have a value, and drops out where none has. Of plain
+      means this is the mean over all values of all columns.
 
     Attributes:
         of: Column ids.
         by: For each of them the column whose edits are its weight, by default itself. Of a
             column that is made of several metrics, every edit counts once for each metric.
-        present: Only the edits that have a value count, and columns without any drop out; all
-            stay in the coverage.
+        present: Only the edits that have a value count.
     """
 
     of: tuple[str, ...]
@@ -132,7 +147,8 @@ class InstanceWeighted:
 class Pooled:
     """The mean of a dimension after a transformation fitted to all models' values.
 
-    A number of this kind changes when a model joins the pool, so its signature names it.
+    A number of this kind changes when a model joins the pool, so its signature names it. An
+    edit without a value is in neither fit nor mean, and stands in the coverage.
 
     Attributes:
         fit: From the values of every edit of every model to the transformation.
@@ -155,6 +171,7 @@ class Column:
         source: Paper and table.
         group: What it belongs to in the paper's table; with `title` it names the column.
         protocol: In full, for example `kris.paper.1`. Its benchmark fills it in.
+        decimals: To which the paper prints it; None for those of its benchmark.
     """
 
     id: str
@@ -164,6 +181,7 @@ class Column:
     source: str = ""
     group: str = ""
     protocol: str = ""
+    decimals: int | None = None
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -263,12 +281,18 @@ def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
     total = math.fsum(weight for _, weight in values)
     scale, offset = how.affine
     value = scale * math.fsum(v * w for v, w in values) / total + offset if total else None
-    reason = "" if total else "nothing scored" if counts else "not applicable to any item"
     signature = _signature(column, _named(how), how.of, rows)
+    reason = "" if total else _why_no_mean(counts, scored=bool(values))
     return Cell(value, counts, imputed, reason, signature)
 
 
 _ONE = Scored(value=1.0)
+
+
+def _why_no_mean(counts: Mapping[str, int], *, scored: bool) -> str:
+    if scored:
+        return "every weight is 0"
+    return "nothing scored" if counts else "not applicable to any item"
 
 
 def _named(how: Mean) -> str:
@@ -290,13 +314,28 @@ def _paired(column: Column, how: Paired, rows: Sequence[Row]) -> Cell:
             continue  # an item that has no partner in the data
         if isinstance(plus, NotApplicable) or isinstance(minus, NotApplicable):
             continue
-        worse = minus if isinstance(plus, Scored) else plus
-        counts[worse.status] = counts.get(worse.status, 0) + 1
-        if isinstance(plus, Scored) and isinstance(minus, Scored):
-            differences.append(plus.value - minus.value)
+        outcome = _difference(plus, minus)
+        counts[outcome.status] = counts.get(outcome.status, 0) + 1
+        if isinstance(outcome, Scored):
+            differences.append(outcome.value)
     value = math.fsum(differences) / len(differences) if differences else None
     reason = "" if differences else "nothing scored" if counts else "no pairs"
-    return Cell(value, counts, 0, reason, _signature(column, f"paired({how.of})", how.of, rows))
+    signature = _signature(column, f"paired({how.of} as judged)", how.of, rows)
+    return Cell(value, counts, 0, reason, signature)
+
+
+_PUT_IN = Unscored(kind="degenerate", reason="a rule put in a side of the pair")
+
+
+def _difference(plus: Outcome, minus: Outcome) -> Outcome:
+    """Of a pair, or what it counts as."""
+    if not isinstance(plus, Scored):
+        return plus
+    if not isinstance(minus, Scored):
+        return minus
+    if plus.imputed or minus.imputed:
+        return _PUT_IN
+    return Scored(value=plus.value - minus.value)
 
 
 def _instance_weighted(column: Column, how: InstanceWeighted, cells: Mapping[str, Cell]) -> Cell:
@@ -312,6 +351,7 @@ def _instance_weighted(column: Column, how: InstanceWeighted, cells: Mapping[str
         lambda values: _weighted_mean(values, weights),
         parts,
         left_out if how.present and len(left_out) < len(parts) else frozenset(),
+        aggregation="composite of present" if how.present else "composite",
     )
 
 
@@ -320,6 +360,8 @@ def _composite(
     fn: Callable[[Values], float],
     parts: Mapping[str, Cell],
     left_out: Collection[str] = (),
+    *,
+    aggregation: str = "composite",
 ) -> Cell:
     """A function of the parts; those left out count in the coverage alone."""
     counts: dict[str, int] = {}
@@ -332,7 +374,7 @@ def _composite(
         {
             "column": column.id,
             "protocol": column.protocol,
-            "aggregation": "composite",
+            "aggregation": aggregation,
             "of": made_of,
         }
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
-from PIL import ImageOps, UnidentifiedImageError
+from PIL import ImageFile, ImageOps, UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError
@@ -39,6 +40,7 @@ _SUFFIXES = {
     ".gif": "GIF",
     ".ppm": "PPM",
 }
+_DEEP = re.compile(r";16[BLN]S?$")  # of raw modes; "BGR;16" has 16 bits in all three
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
@@ -180,7 +182,7 @@ def decode(data: bytes) -> tuple[RGB, tuple[str, ...]]:
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
-            deep = "16" in str(picture.tile)
+            deep = _is_deep(picture)
             picture.load()
             upright, turned = _upright(picture)
             rgb, notes = _to_rgb(upright, deep=deep)
@@ -265,6 +267,13 @@ def _check_header(picture: Pil.Image) -> None:
     frames = 1 if picture.format == "MPO" else getattr(picture, "n_frames", 1)
     if frames > 1:
         raise ValueError(f"{frames} frames")
+
+
+def _is_deep(picture: ImageFile.ImageFile) -> bool:
+    """Whether the file has 16 bits per channel; to be asked before it is loaded."""
+    # By raw mode alone: what stands beside it in a tile may be any number.
+    given = (args if isinstance(args, tuple) else (args,) for *_, args in picture.tile)
+    return any(isinstance(raw, str) and _DEEP.search(raw) for raw, *_ in filter(None, given))
 
 
 def _upright(picture: Pil.Image) -> tuple[Pil.Image, tuple[str, ...]]:

@@ -189,7 +189,7 @@ async def test_from_items_to_the_tables(tmp_path: Path) -> None:
 
     table = verb("summary", bench.out, "--json")
     assert table.code == 0, table.err
-    assert table.json["protocol"] == "co_edit.paper.1"
+    assert table.json["protocol"] == "co_edit.paper.2"
     assert table.json["prompts"] == "own"
     check(table)
     got = cells(table)
@@ -200,11 +200,13 @@ async def test_from_items_to_the_tables(tmp_path: Path) -> None:
     asked = {name for name, (_, _, count) in got.items() if count}
     assert {d.id.removeprefix("co_edit.") for d in rules().dimensions} <= asked
     shown = verb("summary", bench.out)
-    assert "Co-EditBench, tables 1, 7 and 13, co_edit.paper.1, 5 items, prompts: own" in shown.out
+    assert "Co-EditBench, tables 1, 7 and 13, co_edit.paper.2, 5 items, prompts: own" in shown.out
 
     for flags, switches, without in (
         (["--weights", "uniform"], ("uniform_weights",), ()),
+        (["--weights", "paper"], (), ()),
         (["--with", "shifted_cosines"], ("shifted_cosines",), ()),
+        (["--with", "exponential_distances"], ("exponential_distances",), ()),
         (["--without", "specialists"], (), ("specialists",)),
         (["--without", "reasoning"], (), ("reasoning",)),
         (["--without", "specialists", "--weights", "uniform"],
@@ -213,7 +215,7 @@ async def test_from_items_to_the_tables(tmp_path: Path) -> None:
         ablated = verb("summary", bench.out, *flags, "--json")
         assert ablated.code == 0, ablated.err
         check(ablated, *switches, without=without)
-    assert ablated.json["protocol"] == "co_edit.paper.1+uniform_weights-specialists"
+    assert ablated.json["protocol"] == "co_edit.paper.2+uniform_weights-specialists"
 
     anew = verb("summary", bench.out, "--with", "plain_questions", "--json")
     assert anew.json["models"]["ours"]["co_edit.overall"]["counts"] == {"pending": 4}
@@ -292,9 +294,26 @@ async def test_a_run_without_specialists_calls_none(tmp_path: Path) -> None:
     assert triton.asked == []
     assert len(judge.asked) == 4
     table = verb("summary", bench.out, "--json")
-    assert table.json["protocol"] == "co_edit.paper.1-specialists"
+    assert table.json["protocol"] == "co_edit.paper.2-specialists"
     one, other = (expected(n, without=("specialists",))["overall"] for n in ("custom", "text"))
     assert cells(table)["overall"] == (pytest.approx((one + other) / 2), 2, 2)
+
+
+async def test_weights_of_the_paper_from_a_run_with_uniform_ones(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, LINES)
+    async with bench.served() as (_, _, run):
+        done = await asyncio.to_thread(command, *run, "--weights", "uniform")
+    assert done.code == 0, done.err
+    uniform = verb("summary", bench.out, "--json")
+    assert uniform.json["protocol"] == "co_edit.paper.2+uniform_weights"
+    check(uniform, "uniform_weights")
+    paper = verb("summary", bench.out, "--weights", "paper", "--json")
+    assert paper.code == 0, paper.err
+    assert paper.json["protocol"] == "co_edit.paper.2"
+    check(paper)
+    both = verb("summary", bench.out, "--weights", "paper", "--with", "uniform_weights")
+    assert both.code == 2
+    assert "uniform_weights is both asked for and left out" in both.err
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

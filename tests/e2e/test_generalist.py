@@ -142,6 +142,35 @@ async def test_doctor_tells_of_missing_probabilities(command: Command) -> None:
     assert "logprobs" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (reply("Yes"), ""),
+        (Fault(400, {"error": {"message": "no such deployment"}}), "no such deployment"),
+        (reply("", finish_reason="length"), "no answer that can be read"),
+        (reply("purple"), "no answer that can be read"),
+    ],
+    ids=["answers", "refuses", "says nothing", "says anything"],
+)
+async def test_doctor_asks_a_judge_that_tells_no_probabilities(
+    command: Command, tmp_path: Path, answer: Any, told: str
+) -> None:
+    server = ScriptedOpenAi(answer)
+    config, ledger = tmp_path / "editjudge.toml", tmp_path / "ledger.sqlite"
+    asked = 0
+    async with server.serving() as url:
+        config.write_text(
+            f'ledger = "{ledger}"\n[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\n'
+        )
+        for _ in range(2):  # no stored reply answers in its place
+            ran = await asyncio.to_thread(command, "doctor", "--config", config, "--json")
+            assert ran.code == bool(told), ran.out + ran.err
+            (found,) = (one for one in ran.json if one["service"] == "generalist.judge")
+            assert told in found["problem"]
+            assert len(server.requests) > asked
+            asked = len(server.requests)
+
+
 def test_images_do_not_leave_without_consent(command: Command, photo_file: Path) -> None:
     ran = command(
         "score", "--source", photo_file, "--edited", photo_file, "--instruction", "x",

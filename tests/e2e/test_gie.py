@@ -167,7 +167,7 @@ async def test_from_the_released_file_to_both_tables(
     imported(monkeypatch, tmp_path / "prompts")
     ran, paper, judge, clip = await run_and_summary(gie, "paper")
     assert "ours: 1 outputs are missing" in ran.err
-    assert paper.json["protocol"] == "gie.paper.1"
+    assert paper.json["protocol"] == "gie.paper.2"
     assert paper.json["items"] == 10
 
     # Right: 0, 1 (case), 3, 5 and 9; wrong: 2 (cannot be won) and 4; 6 and 7 cannot be read, 8 is
@@ -205,7 +205,7 @@ async def test_from_the_released_file_to_both_tables(
     assert cell(paper, "ours", "preservation")[0] == pytest.approx(mine, rel=1e-6)
 
     _, official, judge, clip = await run_and_summary(gie, "official")
-    assert official.json["protocol"] == "gie.official.1"
+    assert official.json["protocol"] == "gie.official.2"
     assert official.json["prompts"] == "original"
     assert all(text.startswith("Original image:Edited image:Asked: ") for text in judge.texts)
     # To the letter only 0, 5 and 9 are right; what is no option is wrong too, and it is asked.
@@ -241,7 +241,7 @@ async def test_from_the_released_file_to_both_tables(
         )
     )
     shown = verb("summary", gie.folder / "paper")
-    assert "GIE-Bench, tables 2 and 3, gie.paper.1, 10 items, prompts: own" in shown.out
+    assert "GIE-Bench, tables 2 and 3, gie.paper.2, 10 items, prompts: own" in shown.out
 
 
 @pytest.mark.parametrize("verb_name", ["run", "validate"])
@@ -321,3 +321,61 @@ def test_bad_data_is_one_error(gie: Gie) -> None:
     assert "2 items cannot be used" in done.err
     assert "3: edit_type: 'Sizes' is none of Add Object" in done.err
     assert "4: object_mask: is not 224 rows of 224 zeros and ones" in done.err
+
+
+def own(folder: Path) -> list[Any]:
+    """Two items of one's own with sources that are no squares; one output is."""
+    lines = []
+    for index, size in enumerate(((240, 160), (200, 200))):
+        source, where = pixels(index), np.zeros((160, 240), bool)
+        where[40:90, 80:150] = True
+        picture(folder / f"{index}.png", source)
+        picture(folder / f"m{index}.png", where)
+        edited = shifted(source, 2, 1)
+        edited[48:88, 90:140] = 255
+        resized = np.asarray(Pil.fromarray(edited).resize(size, Pil.Resampling.LANCZOS))
+        picture(folder / "results" / f"own/{index}.png", resized)
+        asked = {
+            "question": "What of Add Object?",
+            "options": ["The new one", "The old one"],
+            "answer": ("the new one.", "Something else")[index],
+            "compares": bool(index),
+        }
+        about = {"id": f"own/{index}", "instruction": "Do it.", "task": "Add Object"}
+        files = {"source": f"{index}.png", "mask": f"m{index}.png"}
+        lines.append(about | files | {"questions": [asked]})
+    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return ["gie", "--data", folder / "items.jsonl", "--outputs", f"ours={folder / 'results'}"]
+
+
+@pytest.mark.parametrize("protocol", ["paper", "official"])
+async def test_data_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    imported(monkeypatch, tmp_path / "prompts")
+    given = own(tmp_path / "own")
+    well = verb("validate", *given)
+    assert well.code == 0, well.out
+    for note in ("so the question cannot be won: it counts as wrong (own/1)", "too (own/1)"):
+        assert note in " ".join(well.out.split())
+    judge, clip = Judge(), Clip()
+    async with judge.serving() as generalist, clip.serving() as triton:
+        ran = await asyncio.to_thread(
+            verb,
+            *("run", *given, "--protocol", protocol, "--out", tmp_path / "run"),
+            *("--generalist", generalist, "--endpoint", triton),
+        )
+    assert ran.code == 0, ran.err
+    table = verb("summary", tmp_path / "run", "--json")
+    for name in ("mse", "psnr", "ssim", "clip", "clip_whole"):
+        assert cell(table, "ours", f"mean.{name}")[1:] == (2, 2)
+    right = {"paper": 50, "official": 0}[protocol]
+    assert cell(table, "ours", "add_object") == (right, 2, 2)
+
+
+def test_the_folder_is_converted(gie: Gie) -> None:
+    done = verb("prepare", "gie", "--data", gie.file.parent, "--out", gie.folder / "compact")
+    assert done.code == 0, done.err
+    assert "1 item: the question compares with the source" in done.out
+    well = verb("validate", *gie.arguments("copy", data=gie.folder / "compact"))
+    assert well.code == 0, well.out

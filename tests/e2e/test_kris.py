@@ -168,6 +168,11 @@ async def test_from_folders_to_table_2(kris: Kris) -> None:
     assert ours[f"{natural}.instruction_following"] == (per((5 + 2) / 2), 2, 4)
     assert ours[f"{natural}.knowledge_plausibility"] == (per((4 + 1) / 2), 2, 4)
     of_natural = (87.5 + 100 + 62.5 + 37.5) / 4
+    # Biology is all there is of natural science: by task and metric the same numbers.
+    for metric in ("visual_consistency", "visual_quality", "knowledge_plausibility"):
+        assert ours[f"kris.task.biology.{metric}"] == ours[f"{natural}.{metric}"]
+    assert ours["kris.task.count_change.instruction_following"] == (37.5, 2, 3)
+    assert "kris.task.count_change.knowledge_plausibility" not in ours
     assert ours["kris.conceptual_knowledge"] == (pytest.approx(of_natural), 10, 16)
     counts = table.json["models"]["ours"][f"{natural}.instruction_following"]["counts"]
     assert counts == {"scored": 2, "unscored": 1, "failed": 1}
@@ -195,6 +200,7 @@ async def test_from_folders_to_table_2(kris: Kris) -> None:
     assert "0.00* (6/6)" in again.out
     assert "- (0/1)" in again.out
     assert "* imputed" in again.out
+    assert "IF by task" in again.out
 
 
 def test_without_the_rule_a_missing_output_is_missing(kris: Kris) -> None:
@@ -262,6 +268,7 @@ async def test_the_official_protocol(
     assert ours[f"{natural}.knowledge_plausibility"] == (None, 0, 4)
     assert ours["kris.temporal_prediction"] == (75, 6, 6)
     assert ours["kris.task.count_change"] == (75, 3, 3)
+    assert ours["kris.task.count_change.visual_consistency"] == (75, 3, 3)
     # Without an output to instruction decomposition the average is that of logical reasoning.
     assert ours["kris.procedural_knowledge"] == (75, 2, 7)
     assert ours["kris.task.biology"] == (None, 0, 4)
@@ -329,6 +336,19 @@ def test_validate_finds_everything(kris: Kris) -> None:
     done = verb("validate", *kris.arguments("ours"))
     assert done.code == 2
     assert "biology/1: explain: no such field" in done.out
+
+    file.write_text(file.read_text().replace('"explain"', '"explain_en"').replace("so that 1", ""))
+    done = verb("validate", *kris.arguments("ours"))
+    assert "biology: 1 item without an explanation where the release has 0" in done.out
+
+
+def test_temporal_prediction_is_three_tasks(kris: Kris) -> None:
+    given = ["--generalist", "http://127.0.0.1:9/v1", "--dry-run", "--json", "--out", kris.out]
+    refused = command("run", *kris.arguments("ours"), *given, "--task", "temporal_prediction")
+    assert (refused.code, "reverse_prediction" in refused.err) == (2, True)
+    done = command("run", *kris.arguments("ours"), *given, "--task", "*_prediction")
+    assert done.code == 0, done.err
+    assert done.json["calls"] == {"generalist.judge": 3 * 2}
 
 
 def test_core_has_a_table_too(tmp_path: Path) -> None:

@@ -236,6 +236,10 @@ def test_validate(bench: Bench) -> None:
     assert found.code == 2
     assert found.json["counts"]["missing"] == 1
     assert found.json["counts"]["extra"] == 1
+    mask(bench.files / "masks/gqa/0001_1_target.png", 0.25, (200, 20))
+    shapes = verb("validate", *given)
+    assert shapes.json["counts"]["mask"] == 2, "beside the note on the empty one"
+    assert "mask of 200x20 for an image of 96x80" in shapes.out
     without_root = verb("validate", *bench.arguments[:-2])
     assert without_root.code == 2
     assert "7 entries cannot be used" in without_root.out

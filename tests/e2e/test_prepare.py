@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import math
+import shutil
 import signal
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -25,6 +26,7 @@ from editjudge.images import load_mask
 from ..contract.scripted_openai import ScriptedOpenAi, reply
 from ..contract.scripted_triton import Failure, ScriptedTriton
 from .conftest import Ran
+from .test_kris import verb
 from .test_run import process, ran, until
 
 SIZE = (32, 24)
@@ -388,11 +390,46 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         if "mask" in line
     }
     assert share == {"set/0": 0.75, "set/1": 1.0, "set/3": 1.0, "set/4": 0.5, "set/6": 0.5}
-    assert lines[1]["mask_shows"] == "edited"
+    shows = {one["id"]: one["mask_shows"] for one in lines if "mask" in one}
+    assert shows.pop("set/4") == "kept", "what was named is white, and it is kept"
+    assert set(shows.values()) == {"edited"}
     assert lines[0]["mask"] == "masks/set/0.png"
     page = (data.out / "review.html").read_text()
     assert "not found</dt><dd>unicorn" in page
     assert "set/1" not in page, "it had a mask before"
+
+
+async def test_masks_for_other_benchmarks_items(data: Set, tmp_path: Path) -> None:
+    """Their fields are kept, and what the benchmark demands is what is made."""
+    own = {
+        "co_edit": [{"type": "text_editing"}, {"type": "background_editing", "subject": True}],
+        "i2i": [{"task": "local_editing", "dimensions": ["spatial_accuracy"]}] * 2,
+    }
+    writer, segmenter = Writer(), Segmenter()
+    writer.says = {"edit number 1.": {"scope": "surroundings", "phrases": ["cup"]}}
+    outputs = tmp_path / "outputs"
+    (outputs / "set").mkdir(parents=True)
+    for index in range(2):
+        shutil.copy(data.folder / "images" / f"{index}.png", outputs / "set")
+    async with writer.serving() as url, segmenter.serving() as triton:
+        for name, fields in own.items():
+            data.write(2)
+            given = [json.loads(line) for line in data.file.read_text().splitlines()]
+            given = [{k: v for k, v in one.items() if k != "task"} | own_fields
+                     for one, own_fields in zip(given, fields, strict=True)]  # fmt: skip
+            data.file.write_text("".join(json.dumps(one) + "\n" for one in given))
+            data.out = tmp_path / name
+            asked = data.asked("masks", "--generalist", url, "--endpoint", triton, "--json")
+            done = await written(*asked)
+            assert done.code == 0, done.err
+            assert counts(done) == {"made": 2}
+            made = data.items()
+            for one, line in zip(given, made, strict=True):
+                assert line == one | {name: line[name] for name in ("source", "mask", "mask_shows")}
+            assert [line["mask_shows"] for line in made] == ["edited", "kept"]
+            items = data.out / "items.jsonl"
+            well = verb("validate", name, "--data", items, "--outputs", f"m={outputs}", "--json")
+            assert well.code == 0, well.out
 
 
 async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:

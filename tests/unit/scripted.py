@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from editjudge.dimension import Scorer
-from editjudge.errors import Abstained, ServiceError
 from editjudge.images import load_image, load_mask
 from editjudge.item import Edit, Item
 from editjudge.verdict import Scored, Verdict
@@ -52,7 +51,7 @@ class Scripted(Scorer):
         verdicts = {}
         for name in wanted:
             reply = replies.get(f"{self.key}.{name}", replies.get(name))
-            if isinstance(reply, Abstained | ServiceError):
+            if isinstance(reply, Exception):
                 raise reply
             verdicts[name] = Scored(value=reply) if isinstance(reply, int | float) else reply
         return verdicts

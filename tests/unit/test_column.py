@@ -131,7 +131,7 @@ def test_a_value_without_its_weight_counts_as_the_weights_outcome() -> None:
 
 def test_weights_of_nothing_give_no_number() -> None:
     got = cell(AREA, of=weighed((Scored(value=2), Scored(value=0))))
-    assert (got.value, got.reason) == (None, "nothing scored")
+    assert (got.value, got.reason, got.scored) == (None, "every weight is 0", 1)
 
 
 def test_an_imputed_value_needs_its_weight_too() -> None:
@@ -159,7 +159,7 @@ def test_the_mean_difference_of_pairs() -> None:
     )
     got = cell(DROP, of=of)
     assert (got.value, got.scored, got.asked) == (2, 2, 2)
-    assert "paired(d)" in str(got.signature)
+    assert "paired(d as judged)" in str(got.signature)
     assert DROP.dimensions == ("d",)
 
 
@@ -177,6 +177,20 @@ def test_a_pair_counts_as_what_is_missing_of_it() -> None:
     assert (got.value, got.reason) == (None, "nothing scored")
     assert got.counts == {"unscored": 1, "missing_output": 1}
     assert cell(DROP, of=sides(("a", "+", Scored(value=1)))).reason == "no pairs"
+
+
+@pytest.mark.parametrize("side", ["+", "-"])
+def test_a_value_that_a_rule_put_in_is_no_side_of_a_pair(side: str) -> None:
+    of = sides(
+        ("a", "+", Scored(value=0, imputed=side == "+")),
+        ("a", "-", Scored(value=0, imputed=side == "-")),
+        ("b", "+", Scored(value=5)),
+        ("b", "-", Scored(value=2)),
+    )
+    assert cell(DROP, of=of[:2]).reason == "nothing scored"
+    got = cell(DROP, of=of)
+    assert (got.value, got.imputed) == (3, 0)
+    assert got.counts == {"scored": 1, "unscored": 1}
 
 
 def test_items_outside_every_pair_are_left_out() -> None:
@@ -262,6 +276,36 @@ def test_weights_may_be_those_of_other_columns() -> None:
     ]
     total = Column("t", "T", InstanceWeighted(("a", "b", "never"), by=("b", "b", "never")), True)
     assert cell(*columns, total, of=of).value == 3
+
+
+REFUSED = Unscored(kind="refused", reason="?")
+
+
+@pytest.mark.parametrize(
+    ("present", "mean"),
+    [
+        # The one without a value counts as 1, the mean of its column.
+        (False, (3 * 1 + 1 * 5) / 4),
+        (True, (2 * 1 + 1 * 5) / 3),
+    ],
+)
+def test_what_an_edit_without_a_value_counts_as(present: bool, mean: float) -> None:
+    of = rows([Scored(value=1), Scored(value=1), REFUSED], "a") + rows([Scored(value=5)], "b")
+    columns = [
+        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
+        for task in ("a", "b", "never")
+    ]
+    parts = tuple(one.id for one in columns)
+    total = Column("t", "T", InstanceWeighted(parts, present=present), True)
+    got = cell(*columns, total, of=of)
+    assert (got.value, got.scored, got.asked) == (pytest.approx(mean), 3, 4)
+    other = replace(total, how=InstanceWeighted(parts, present=not present))
+    assert got.signature != cell(*columns, other, of=of).signature
+    # A column without any value takes the whole with it, or drops out.
+    nothing = rows([REFUSED], "a") + rows([Scored(value=5)], "b")
+    got = cell(*columns, total, of=nothing)
+    assert (got.value, got.reason) == ((5, "") if present else (None, "no value for a"))
+    assert (got.scored, got.asked) == (1, 2)
 
 
 def test_values_on_the_papers_scale() -> None:

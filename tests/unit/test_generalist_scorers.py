@@ -236,6 +236,55 @@ async def test_facts_are_generated_where_the_item_has_none(edit: Edit) -> None:
     assert got["correct"].evidence["generated"] is True
 
 
+def sampling(prompt: Prompt) -> Any:
+    """A judge that writes every word itself."""
+    text = seen(prompt)
+    if "have not seen the result" in text:
+        return listed(QUESTIONS)
+    if "Is part" in text:
+        return "Yes"
+    if text.startswith("make it red\n"):
+        return json.dumps({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
+    if "Is it red?" in text:
+        return "True"
+    if "Rate." in text:
+        return json.dumps({"reasoning": "", "consistency": 4, "quality": 2})
+    return "good" if "excellent" in text else "No"
+
+
+@pytest.mark.parametrize("settings", [{}, {"repeats": 2}, {"repeats": 2, "temperature": 0.7}])
+@pytest.mark.parametrize(
+    ("scorer", "value", "calls"),
+    [
+        (FiveLevel(JUDGE, "core/instruction_following"), 0.75, {1: 1, 2: 2}),
+        (YesNo(JUDGE, "t/yes"), 0.0, {1: 1, 2: 2}),
+        (QUESTION_LIST, 1.0, {1: 6, 2: 11}),
+        (FactCheck(JUDGE, "t/fact", "t/pairs"), 1.0, {1: 2, 2: 3}),
+        (Rubric(JUDGE, "t/rubric"), 4.0, {1: 1, 2: 2}),
+    ],
+)
+async def test_a_judge_without_probabilities(
+    edit: Edit, scorer: Any, value: float, calls: dict[int, int], settings: dict[str, Any]
+) -> None:
+    """What it says is paid for whatever `repeats` is, so it is told, and foreseen."""
+    panel = Panel(sampling, logprobs="never", **settings)
+    got = await score(scorer, edit, panel)
+    verdict = got.get("score") or got.get("correct") or got["consistency"]
+    assert verdict.value == value
+    made = len(panel.transport.asked)
+    greedy = isinstance(scorer, Rubric) and "temperature" not in settings
+    assert made == calls[1 if greedy else settings.get("repeats", 1)]
+    assert verdict.evidence["judge"] == "judge"
+    assert verdict.evidence["usage"]["calls"] == made
+    assert verdict.evidence["usage"]["prompt_tokens"] == 100 * made
+    keys = verdict.evidence.get("calls") or [verdict.evidence["call"]]
+    assert len(set(keys)) == made
+    # Seven questions or three pairs at most, where five and one were written.
+    unwritten = {QuestionList: 2, FactCheck: 2}.get(type(scorer), 0) * settings.get("repeats", 1)
+    foreseen = sum(scorer.replies(edit.item, panel.judge.endpoint).values())
+    assert foreseen == made + unwritten
+
+
 def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
     with pytest.raises(ValueError, match="needs hint"):
         module.ask(Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge)

@@ -134,6 +134,37 @@ def test_16_bit_rgb_is_noted() -> None:
     assert rgb[0, 0].tolist() == [255, 128, 0]
 
 
+def test_16_bit_tiff_in_colour_is_noted() -> None:
+    # Pillow writes none, so the header of one with 8 bits is changed.
+    data = bytearray(encoded(Pil.new("RGB", (2, 1)), "TIFF"))
+    with Pil.open(io.BytesIO(data)) as picture:
+        bits = picture.tag_v2._tagdata[258]  # type: ignore[attr-defined]
+        start = picture.tag_v2[273][0]  # type: ignore[attr-defined]
+    at = data.index(bits)
+    data[at : at + 6] = struct.pack("<3H", 16, 16, 16)
+    count = data.index(struct.pack("<HHI", 279, 4, 1))
+    data[count + 8 : count + 12] = struct.pack("<I", 12)
+    data[start:] = struct.pack("<6H", 65535, 32896, 0, 0, 0, 65535)
+    rgb, notes = decode(bytes(data))
+    assert notes == ("16 bits per channel reduced to 8",)
+    assert rgb[0].tolist() == [[255, 128, 0], [0, 0, 255]]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "TIFF", "GIF", "PPM", "WEBP"])
+@pytest.mark.parametrize("size", [(1216, 832), (1600, 900), (16, 16)])
+def test_a_size_with_16_in_it_is_no_depth(kind: str, size: tuple[int, int]) -> None:
+    data = encoded(Pil.new("L" if kind == "GIF" else "RGB", size), kind)
+    notes = load_image(data).notes
+    assert not any("16" in note for note in notes), notes
+
+
+def test_16_bits_of_a_whole_pixel_are_no_depth() -> None:
+    pixels = struct.pack("<2H", 0x7FFF, 0)
+    head = struct.pack("<IiiHHIIiiII", 40, 2, 1, 1, 16, 0, len(pixels), 0, 0, 0, 0)
+    file = b"BM" + struct.pack("<IHHI", 54 + len(pixels), 0, 0, 54) + head + pixels
+    assert load_image(file).notes == ()
+
+
 def test_content_decides_and_a_wrong_suffix_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "really.png"
     path.write_bytes(encoded(RED, "JPEG"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from editjudge.dimension import Derived, Dimension, Reading, derived
-from editjudge.errors import Abstained, Unreachable
+from editjudge.errors import Abstained, ConfigError, Unreachable
 from editjudge.fusion import product
 from editjudge.item import Edit
 from editjudge.run.judge import Judgement, judge
@@ -54,6 +54,37 @@ async def test_a_failing_service_costs_only_its_own_dimensions() -> None:
     )
     assert fine == Scored(value=3)
     assert result.failed
+
+
+async def test_a_scorer_that_trips_costs_only_its_own_dimensions() -> None:
+    result = await judged(
+        edit(replies={"a.f": KeyError("answer"), "b.f": 3}),
+        dimension("broken", Reading(A, "f")),
+        dimension("fine", Reading(B, "f")),
+    )
+    assert list(result.outcomes.values()) == [Failed(error="KeyError: 'answer'"), Scored(value=3)]
+
+
+async def test_what_is_the_callers_to_mend_is_told() -> None:
+    told = edit(replies={"a.f": ConfigError("no prompts", "import them")})
+    with pytest.raises(ConfigError, match="import them"):
+        await judged(told, dimension("one", Reading(A, "f")))
+
+
+async def test_a_composite_keeps_what_its_own_readings_rest_on() -> None:
+    read = Scored(value=2, evidence={"read": "OPEN", "call": "k", "usage": {"calls": 1}})
+    result = await judged(
+        edit(f=read, g=3),
+        dimension("part", Reading(A, "g")),
+        dimension("whole", derived(product, "part", of={"text": Reading(B, "f")})),
+    )
+    assert result.outcomes["whole"] == Scored(
+        value=6,
+        evidence={
+            "parts": {"part": 3.0, "text": 2.0},
+            "readings": {"text": {"read": "OPEN", "call": "k"}},
+        },
+    )
 
 
 async def test_an_abstention_is_unscored_for_every_field() -> None:

@@ -43,6 +43,17 @@ def test_every_switch_is_listed_with_where_it_is_on(name: str) -> None:
     assert all(one["switch"] in shown for one in switches)
 
 
+def test_services_stand_as_they_are_called_those_of_parts_too() -> None:
+    (one,) = told("dimensions", "co_edit.overall")
+    services = ["clip.vit_b_32", "features.dinov2", "generalist.judge", "lpips.vgg"]
+    assert one["services"] == services
+    assert told("dimensions", "core.psnr.source.outside")[0]["services"] == []
+    shown = CliRunner().invoke(command, ["dimensions", "co_edit.overall"]).output
+    assert f"needs {', '.join(services)}" in shown
+    masked = CliRunner().invoke(command, ["dimensions", "core.text_content_accuracy"]).output
+    assert "needs target text, ocr.ppocr" in masked
+
+
 def test_a_benchmark_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="no benchmark is called 'chess'; there is core"):
         CliRunner().invoke(command, ["switches", "chess"], catch_exceptions=False)

@@ -232,15 +232,18 @@ async def test_an_empty_list_where_one_is_due_is_no_answer(edit: Edit) -> None:
     assert got.kind == "unparsable"
 
 
+LOST = "'x' was found in the source image 1 and not in the edited image"
 DEGENERATE: list[tuple[RegionSimilarity, dict[str, Any], str]] = [
     (SUBJECTS, {"a": b"", "out": (0, 1 / 2)}, "'x' was not found in the source image 1"),
-    (SUBJECTS, {"a": (0, 1 / 2), "out": b""}, "'x' was not found in the edited image"),
+    (SUBJECTS, {"a": (0, 1 / 2), "out": b""}, LOST),
+    (SUBJECTS, {"a": (0, 1 / 2), "out": (0, 0)}, LOST),
+    (SUBJECTS, {"a": (0, 1), "out": b""}, f"'x' fills the source image 1; {LOST}"),
     (SUBJECTS, {"a": b"", "out": b""}, "source image 1; 'x' was not found in the edited image"),
-    (SUBJECTS, {"a": (0, 0), "out": (0, 1 / 2)}, "'x' has an empty mask in the source image 1"),
+    (SUBJECTS, {"a": (0, 0), "out": (0, 1 / 2)}, "'x' was not found in the source image 1"),
     (SUBJECTS, {"a": (0, 1), "out": (0, 1 / 2)}, "'x' fills the source image 1"),
     (SUBJECTS, {"a": (0, 1 / 2), "out": (0, 1)}, "'x' fills the edited image"),
     (OUTSIDE, {"out": b""}, "'x' was not found in the edited image"),
-    (OUTSIDE, {"out": (0, 0)}, "'x' has an empty mask in the edited image"),
+    (OUTSIDE, {"out": (0, 0)}, "'x' was not found in the edited image"),
     (OUTSIDE, {"out": (0, 1)}, "'x' fills the source image 1; 'x' fills the edited image"),
     (
         SUBJECTS,
@@ -264,8 +267,43 @@ async def test_masks_without_a_region(
     assert isinstance(got, Unscored)
     assert got.kind == "degenerate"
     assert reason in got.reason
-    assert got.evidence["regions"][0]["command"] == "x"  # type: ignore[index,call-overload]
+    (region,) = got.evidence["regions"]  # type: ignore[misc]
+    assert region["command"] == "x"  # type: ignore[index,call-overload]
+    assert ("lost" in region) == (LOST in got.reason)  # type: ignore[operator]
     assert panel.regions == [], "nothing is compared"
+
+
+ZERO = replace(SUBJECTS, lost=0.0)
+
+
+async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
+    source, out = edit.item.sources[0], edit.output
+    masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xy"}
+    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b""}
+    got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), ZERO)
+    assert isinstance(got, Scored)
+    assert got.value == pytest.approx((0.6 + 0) / 2, abs=1e-7)
+    assert got.imputed
+    kept, lost = got.evidence["regions"]  # type: ignore[misc]
+    assert kept["cosine"] == pytest.approx(0.6)  # type: ignore[index,call-overload,arg-type]
+    assert "lost" not in kept  # type: ignore[operator]
+    assert lost["lost"] is True  # type: ignore[index,call-overload]
+    assert "cosine" not in lost, "it was not measured"  # type: ignore[operator]
+    masks["y", "out"] = box(out, 0, 0.25)
+    found = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), ZERO)
+    assert not found.imputed
+    nothing = replace(SUBJECTS, lost=0.0, prompt="i2i/edited_region", found="edited")
+    got = await judged(edit, Panel(["y"], {("y", "out"): b""}), nothing)
+    assert got.reason == "'y' was not found in the edited image", "no source has it"
+
+
+@pytest.mark.parametrize("source", [b"", (0, 1)])
+async def test_what_no_source_shows_was_not_lost(edit: Edit, source: Any) -> None:
+    there = box(edit.item.sources[0], *source) if isinstance(source, tuple) else source
+    got = await judged(edit, Panel(["x"], {("x", "a"): there, ("x", "out"): b""}), ZERO)
+    assert isinstance(got, Unscored)
+    assert got.kind == "degenerate"
+    assert "source image 1" in got.reason
 
 
 async def test_a_mask_that_vanishes_on_a_smaller_source() -> None:
@@ -285,7 +323,7 @@ async def test_a_zero_vector_and_one_bad_command_of_two(edit: Edit) -> None:
     masks["y", "out"] = b""  # type: ignore[assignment]
     got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[1, 0]), SUBJECTS)
     assert isinstance(got, Unscored), "a mean over the rest would hide that y is gone"
-    assert got.reason == "'y' was not found in the edited image"
+    assert got.reason == "'y' was found in the source image 1 and not in the edited image"
     masks["y", "out"] = box(out, 0, 0.5)
     got = await judged(edit, Panel(["x", "y"], masks, a=[0, 0], out=[1, 0]), SUBJECTS)
     assert isinstance(got, Unscored)
@@ -317,6 +355,7 @@ def test_what_it_takes_and_says_of_itself(edit: Edit) -> None:
     spec = OUTSIDE.spec()
     assert str(spec["prompt"]).startswith("i2i/edited_region(own,sha256:")
     assert (spec["found"], spec["inverted"], spec["segmenter"]) == ("edited", True, SEGMENTER)
+    assert (SUBJECTS.spec()["lost"], ZERO.spec()["lost"]) == (None, 0.0)
     with pytest.raises(TypeError, match="does not ask for commands"):
         RegionSimilarity(JUDGE, "i2i/accuracy").calls(edit.item, SCORE)
 

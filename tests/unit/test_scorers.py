@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from editjudge.client import make_edit
+from editjudge.errors import Abstained
+from editjudge.images import load_image
+from editjudge.item import Edit, Item
 from editjudge.scorers.pixels import PixelComparison
-from editjudge.scorers.specialists import comparable, text_accuracy
+from editjudge.scorers.specialists import TextContent, comparable, text_accuracy
 from editjudge.verdict import Scored, Unscored, Verdict
 
 METRICS = ("mse", "psnr", "ssim")
@@ -125,6 +128,35 @@ def test_layout_and_width_are_no_spelling_mistakes(read: str, target: str) -> No
 @pytest.mark.parametrize(("read", "target", "expected"), UNEQUAL)
 def test_letters_are(read: str, target: str, expected: float) -> None:
     assert text_accuracy(read, target) == pytest.approx(expected)
+
+
+class Reader:
+    """OCR that reads nothing."""
+
+    async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
+        return {"TEXT": b"", "CONFIDENCE": np.zeros(0, np.float32)}
+
+
+async def content(target: str) -> Verdict:
+    image = load_image(np.zeros((8, 8, 3), np.uint8))
+    edit = Edit(Item("1", "x", (image,), target_text=target), "m", image)
+    wanted = frozenset({"accuracy"})
+    got = await TextContent("ocr.got").score(edit, Reader(), wanted)  # type: ignore[arg-type]
+    return got["accuracy"]
+
+
+async def test_no_text_where_some_is_due_is_0() -> None:
+    got = await content("SALE")
+    assert isinstance(got, Scored)
+    assert got.value == 0
+
+
+@pytest.mark.parametrize("target", [" ", "\u3000", "\n\t "])
+async def test_a_blank_target_is_no_number(target: str) -> None:
+    """It would be right to the letter in an image without any text."""
+    with pytest.raises(Abstained, match="blank") as caught:
+        await content(target)
+    assert caught.value.kind == "degenerate"
 
 
 @given(st.text(), st.text())

@@ -31,11 +31,11 @@ class OutputContract(ABC, Generic[T_co]):
 
     Attributes:
         name: Of the kind of contract, as `spec` tells it.
-        parser: Raised whenever the same reply may be read differently than before.
+        parser: Raised whenever the same replies may lead to another answer than before.
     """
 
     name: ClassVar[str]
-    parser: ClassVar[int] = 1
+    parser: ClassVar[int] = 2
 
     @property
     @abstractmethod

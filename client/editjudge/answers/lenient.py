@@ -13,6 +13,7 @@ recurse without a limit (json5).
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -79,6 +80,18 @@ _HALF = re.compile(r"[\w.+-]{0,20}")
 def number(text: str) -> float | None:
     """The value of a JSON number and nothing else; None where it is not one."""
     return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def written(value: Value) -> str:
+    """A value as JSON text; keys that are given twice stay so."""
+    if isinstance(value, Members):
+        pairs = (f"{written(key)}: {written(member)}" for key, member in value.pairs)
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(written, value)) + "]"
+    text = json.dumps(value, ensure_ascii=False)
+    # Every number was read as a float.
+    return text.removesuffix(".0") if isinstance(value, float) else text
 
 
 def _unescape(match: re.Match[str]) -> str:

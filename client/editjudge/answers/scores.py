@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .contract import OutputContract, Unparsable, shown
 from .found import fields, plain
-from .lenient import Members, Value, number
+from .lenient import Members, Value, number, written
 
 LIST = "score"
 
@@ -81,7 +81,8 @@ class ScoresAnswer:
 
     Attributes:
         scores: By field, in the contract's order, each on its field's scale.
-        reasoning: The judge's words; empty where the contract asks for none.
+        reasoning: The judge's words, as JSON where they are no text; empty where the contract asks
+            for none.
     """
 
     scores: dict[str, float]
@@ -106,6 +107,7 @@ class Scores(OutputContract[ScoresAnswer]):
     """
 
     name: ClassVar[str] = "scores"
+    parser: ClassVar[int] = 3
 
     fields: tuple[ScoreField, ...]
     reasoning: bool | tuple[str, ...] = True
@@ -178,13 +180,7 @@ class Scores(OutputContract[ScoresAnswer]):
         else:
             due = [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
-        reasons = []
-        for key in self.texts:
-            text = values[key]
-            if not isinstance(text, str):
-                raise Unparsable(f'"{key}" is {_kind(text)}, not text')
-            reasons.append(text)
-        return ScoresAnswer(scores, "\n\n".join(reasons))
+        return ScoresAnswer(scores, "\n\n".join(_reason(values[key]) for key in self.texts))
 
     def _listed(self, value: Value) -> list[Value]:
         if not isinstance(value, list):
@@ -196,6 +192,13 @@ class Scores(OutputContract[ScoresAnswer]):
 
 def _named(field: ScoreField) -> str:
     return f"{field.name} ({field.description})" if field.description else field.name
+
+
+def _reason(value: Value) -> str:
+    """A reason as text. No score depends on it, so a list of steps will do as well as a text."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else written(value)
 
 
 def _kind(value: Value) -> str:

@@ -167,17 +167,22 @@ class Benchmark:
         """Name the protocol where numbers depend on it.
 
         A reading is the same by all protocols that read the same: its scorer's parameters are
-        in its signature. What is derived, and what is aggregated, depends on the rules.
+        in its signature. What is derived depends on the rules unless it is as by the usual
+        ones, and what is aggregated always does.
         """
-        reading = f"{self.name}.{self.version}"
+        plain = f"{self.name}.{self.version}"
+        usual = self.parts(next(iter(self.protocols.values())))
+        hows = {d.id: d.how for d in usual.dimensions}
         parts = self.parts(on)
+
+        def named(one: Dimension) -> str:
+            same = not isinstance(one.how, Derived) or hows.get(one.id) == one.how
+            return plain if same else protocol
+
         return Rules(
             protocol,
             on,
-            tuple(
-                replace(d, protocol=protocol if isinstance(d.how, Derived) else reading)
-                for d in parts.dimensions
-            ),
+            tuple(replace(one, protocol=named(one)) for one in parts.dimensions),
             tuple(replace(column, protocol=protocol) for column in parts.columns),
             parts.single_image,
         )

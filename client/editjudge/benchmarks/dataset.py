@@ -206,6 +206,10 @@ class IndexedFolder:
         return sorted(one + more)
 
 
+SEVERAL = "several outputs: "
+"""How the reason begins where an item has more than one file."""
+
+
 @cache
 def placeholder() -> Image:
     """Stands where an image is, in an item that is only looked at."""
@@ -246,5 +250,5 @@ def _join(folder: Path, item: str) -> str:
 def _why_not(folder: Path, item: str, suffixes: list[str]) -> str:
     if suffixes:
         names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
-        return f"{show_path(folder)} holds several outputs: {names}"
+        return f"{SEVERAL}{names} in {show_path(folder)}"
     return f"no {show_path(folder)}/{item}.png (or {', '.join(SUFFIXES[1:])})"

@@ -25,6 +25,7 @@ from .dataset import (
 )
 
 _MAX_ID = 255
+_USUAL = "items.jsonl"
 
 
 def _printable(text: str) -> str:
@@ -35,21 +36,42 @@ def _printable(text: str) -> str:
     return text
 
 
+def _worded(text: str) -> str:
+    """Without the space around it."""
+    if not any(c.isprintable() and not c.isspace() for c in text):
+        raise ValueError("is blank")
+    return text.strip()
+
+
+def _worded_or_left_out(text: str) -> str:
+    """Of a field that need not be there."""
+    try:
+        return _worded(text)
+    except ValueError as error:
+        mend = "write it, or leave the field out where there is none"
+        raise ValueError(f"{error}: {mend}") from None
+
+
 def _a_name(text: str) -> str:
     if len(text) > _MAX_ID or not text.isprintable():
         raise ValueError(f"an id has 1 to {_MAX_ID} printable characters")
-    if any(part in {"", ".", ".."} for part in text.split("/")) or "\\" in text:
+    if any(part.strip() in {"", ".", ".."} for part in text.split("/")) or "\\" in text:
         raise ValueError("an id names a file: no empty part, no '.', '..' or backslash")
     return text
 
 
-Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_printable)]
+_Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_printable)]
+Text = Annotated[_Text, AfterValidator(_worded)]
+OptionalText = Annotated[_Text, AfterValidator(_worded_or_left_out)]
 Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
 File = Annotated[str, Field(min_length=1)]
 
 
 class Line(BaseModel):
     """One line of `items.jsonl`.
+
+    Texts are read without the space around them, and a blank one is refused: what it should
+    have said would be judged by nothing.
 
     Attributes:
         id: Unique in the file; outputs are `<folder>/<id>.png` and the like.
@@ -74,9 +96,9 @@ class Line(BaseModel):
     mask: File | None = None
     mask_shows: Literal["edited", "kept"] = "edited"
     target: File | None = None
-    target_text: Text | None = None
-    hint: Text | None = None
-    task: str = ""
+    target_text: OptionalText | None = None
+    hint: OptionalText | None = None
+    task: Annotated[str, AfterValidator(str.strip)] = ""
     questions: tuple[dict[str, Any], ...] = ()
     extra: dict[str, Any] | None = None
 
@@ -112,17 +134,19 @@ class ItemsFile:
         line: What a line is.
 
     Args:
-        path: `items.jsonl`; UTF-8, one JSON object per line, empty lines do not count.
+        path: `items.jsonl`, or the folder that it lies in; UTF-8, one JSON object per line,
+            empty lines do not count.
+
+    Raises:
+        InputError: there is no such file.
     """
 
     name: str
     line: type[Line] = Line
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        self.path = _file(path.absolute())
         self._folder = str(self.path.parent)
-        if not path.is_file():
-            raise InputError(show_path(path), "no such file", "give --data items.jsonl")
 
     @cached_property
     def digest(self) -> str:
@@ -243,6 +267,17 @@ class ItemsFile:
 
     def _at(self, path: str) -> str:
         return os.path.join(self._folder, path)  # noqa: PTH118 - many times faster than Path
+
+
+def _file(path: Path) -> Path:
+    """A file of items, given as it is or by its folder."""
+    if path.is_dir():
+        path /= _USUAL
+        if not path.is_file():
+            raise InputError(show_path(path.parent), f"holds no {_USUAL}", f"give --data {_USUAL}")
+    if not path.is_file():
+        raise InputError(show_path(path), "no such file", f"give --data {_USUAL}")
+    return path
 
 
 def _paths(line: Line) -> tuple[str, ...]:

@@ -11,12 +11,14 @@ from typing import Any
 
 import click
 
+from ..answers import Option
 from ..client import with_local_stack
 from ..config import Settings
 from ..errors import Abstained, ServiceError
 from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.generalist import Generalist
 from ..panel.probes import probe_inputs, wrong_answer
+from ..panel.prompt import Prompt, Text
 from ..panel.triton import TritonEndpoint
 from ..report.result import dumps
 from .options import (
@@ -30,6 +32,8 @@ from .options import (
 )
 
 _ROUND_TRIPS = 5
+_CHOICES = ("Yes", "No")
+_QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
 _ANSWERS = {
     "logprobs": "choices by probabilities",
     "top_logprobs": "choices by the probabilities it lists",
@@ -83,7 +87,8 @@ async def _examine(settings: Settings) -> list[Finding]:
                 mend='pip install "editjudge[serve]", or configure one (docs/configuration.md)',
             )
         ]
-    async with Panel(settings) as panel:
+    # A reply of yesterday says nothing of today: none is taken from the ledger, or kept there.
+    async with Panel(settings.model_copy(update={"ledger": None})) as panel:
         findings = [
             Finding(
                 "all",
@@ -137,9 +142,17 @@ async def _ask(generalist: Generalist) -> Finding:
     start = time.perf_counter()
     try:
         method = await generalist.probe()
-    except (ServiceError, Abstained) as error:
+        if method == "sampled":  # no choice was asked for, or it got none
+            await generalist.answer(_QUESTION, Option(_CHOICES))
+    except ServiceError as error:
         finding.problem, finding.mend = str(error), "see the server's log"
         return finding
+    except Abstained as error:
+        # Random weights write anything; that they do is an answer.
+        if error.kind != "unparsable" or "untrained" not in generalist.model.name:
+            finding.problem = f"it gives no answer that can be read: {error}"
+            finding.mend = "see that it is a chat model, and that max_tokens leaves room for it"
+            return finding
     finding.round_trip_ms = round(1e3 * (time.perf_counter() - start), 3)
     finding.identity = generalist.identity
     finding.answer = _ANSWERS[method]

@@ -9,11 +9,13 @@ import click
 
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import benchmarks, select
+from ..benchmarks.registry import dimensions as all_dimensions
 from ..dimension import Dimension
 from ..panel import SERVICES, model_name
 from ..panel.contracts import Tensor
 from ..report.result import dumps
 from ..report.table import arrow
+from ..run.judge import roles_of
 from .options import json_option
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def list_dimensions(patterns: tuple[str, ...], as_json: bool) -> None:
     for one in found:
         low, high = one["range"]
         unit = f" {one['unit']}" if one["unit"] else ""
-        needs = ", ".join([*one["needs"], *one["services"]]).replace("_", " ")
+        inputs = (name.replace("_", " ") for name in one["needs"])
+        needs = ", ".join([*inputs, *one["services"]])
         click.echo(
             f"{one['id']:<34} {low:g}..{high:g}{unit} {arrow(one['higher_is_better'])}"
             f"   {'needs ' + needs if needs else ''}"
@@ -169,7 +172,7 @@ def _dimension(dimension: Dimension) -> dict[str, Any]:
         "unit": dimension.unit,
         "higher_is_better": dimension.higher_is_better,
         "needs": sorted(dimension.needs),
-        "services": list(dimension.roles),
+        "services": sorted(roles_of(dimension, all_dimensions())),
         "variant": dimension.variant,
         "tolerance": dimension.tolerance,
         "source": dimension.source,

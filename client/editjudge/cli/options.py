@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..benchmarks.replicas import Replicas
 
 F = TypeVar("F", bound=Callable[..., Any])
+_UNIFORM = "uniform_weights"
 
 
 def config_option(function: F) -> F:
@@ -113,7 +114,11 @@ def replicas_of(judges: tuple[str, ...], repeats: int | None) -> Replicas:
 def rules_option(function: F) -> F:
     """`--protocol NAME`, `--with SWITCH`, `--without SWITCH` and `--weights`."""
     options = (
-        click.option("--protocol", metavar="NAME", help="paper or official; paper by default."),
+        click.option(
+            "--protocol",
+            metavar="NAME",
+            help="paper or official; by default paper, of summary that of the run.",
+        ),
         click.option(
             "--with",
             "with_",
@@ -127,7 +132,7 @@ def rules_option(function: F) -> F:
         click.option(
             "--weights",
             type=click.Choice(["paper", "uniform"]),
-            help="Weights of composites: uniform is --with uniform_weights.",
+            help="Weights of composites: uniform is --with uniform_weights, paper is --without it.",
         ),
     )
     for option in reversed(options):
@@ -149,10 +154,12 @@ def rules_of(
         base: A protocol in full that is changed where no other is named.
 
     Raises:
-        ConfigError: the benchmark has no such protocol or switch.
+        ConfigError: the benchmark has no such protocol or switch, or both weights are asked for.
     """
     if weights == "uniform":
-        with_ = (*with_, "uniform_weights")
+        with_ = (*with_, _UNIFORM)
+    elif weights == "paper" and any(one.name == _UNIFORM for one in benchmark.switches):
+        without = (*without, _UNIFORM)
     if base and protocol is None:
         return benchmark.rules_named(base, with_, without)
     return benchmark.rules(protocol, with_, without)

@@ -36,7 +36,10 @@ _OUT = click.option(
 def _data_options(function: Any) -> Any:
     options = (
         click.option(
-            "--data", required=True, type=_PATH, help="items.jsonl (docs/runs.md); left as it is."
+            "--data",
+            required=True,
+            type=_PATH,
+            help="items.jsonl, of core, i2i or co_edit (docs/runs.md); left as it is.",
         ),
         _OUT,
         click.option("--limit", type=click.IntRange(1), help="Only the first items."),
@@ -71,13 +74,15 @@ def command() -> None:
     type=click.Choice(["choice", "facts"]),
     default="choice",
     show_default=True,
-    help="One multiple-choice question per item, or 1 to 3 questions with their answers.",
+    help="choice: one multiple-choice question per item, as GIE-Bench and core.multiple_choice "
+    "ask; facts: 1 to 3 questions with their answers, as Omni IIE Bench and core.fact_check ask.",
 )
 def questions(kind: Literal["choice", "facts"], **given: Any) -> int:
     """Write questions about the result, for items that have none, with the generalist.
 
-    An item's task chooses how it is asked for: the nine edit types of GIE-Bench. Exit code 3
-    when an item failed.
+    Give --kind facts for pairs of question and answer: the default writes multiple-choice
+    questions, for which an item's task chooses how it is asked: the nine edit types of GIE-Bench.
+    Exit code 3 when an item failed.
     """
     from ..prepare.questions import QuestionWriter
 
@@ -200,7 +205,7 @@ def _prepared(
     as_json: bool,
     endpoints: tuple[str, ...] = (),
 ) -> int:
-    from ..benchmarks.core.dataset import CoreData
+    from ..prepare.draft import DraftData
     from ..prepare.folder import CALLS, Folder
     from ..prepare.live import Live
     from ..prepare.session import Session
@@ -213,7 +218,7 @@ def _prepared(
         max_cost=max_cost,
         ledger=ledger,
     )
-    items = CoreData(data)
+    items = DraftData(data)
     for _ in items.checked():
         pass
     folder = Folder(out)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .options import json_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..run.rescore import Change, Changes, Side
 
 
 @click.command("rescore")
@@ -30,14 +36,18 @@ def command(run: Path, write: bool, as_json: bool) -> int:
     if as_json:
         click.echo(dumps([_as_data(key, change) for key, change in changes.items()]))
         return 0
-    _show(changes)
+    from ..report.table import console
+
+    console().print(changes_table(changes))
+    for line in reasons(changes):
+        click.echo(line)
     if not write and any(change.changed for change in changes.values()):
         click.echo("nothing was changed in the run; --write keeps the new verdicts", err=True)
     return 0
 
 
-def _as_data(key: tuple[str, str], change: Any) -> dict[str, Any]:
-    def side(one: Any) -> dict[str, Any]:
+def _as_data(key: tuple[str, str], change: Change) -> dict[str, Any]:
+    def side(one: Side) -> dict[str, Any]:
         return {"mean": one.mean, "counts": dict(one.counts)}
 
     return {
@@ -51,24 +61,33 @@ def _as_data(key: tuple[str, str], change: Any) -> dict[str, Any]:
     }
 
 
-def _show(changes: Any) -> None:
+def changes_table(changes: Changes) -> Table:
+    """A row for each model and dimension: how many verdicts, and their means before and after."""
     from rich.table import Table
 
-    from ..report.table import console
-
-    table = Table()
+    table = Table(caption="Means of the verdicts with a number; missing outputs are not judged.")
     for title in ("model", "dimension"):
-        table.add_column(title, no_wrap=True)
-    for title in ("before", "after", "changed"):
+        table.add_column(title, overflow="fold")
+    for title in ("verdicts", "mean before", "mean after", "changed", "kept"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("could not be judged again", overflow="fold")
     for (model, dimension), change in changes.items():
-        kept = f"{change.kept:,}: {change.why}" if change.kept else ""
-        cells = (_side(change.before), _side(change.after), f"{change.changed:,}", kept)
-        table.add_row(model, dimension, *cells)
-    console().print(table)
+        counts = (change.before.counts.total(), change.changed, change.kept)
+        judged, changed, kept = (f"{count:,}" for count in counts)
+        means = (_mean(change.before), _mean(change.after))
+        table.add_row(model, dimension, judged, *means, changed, kept)
+    return table
 
 
-def _side(side: Any) -> str:
-    mean = "-" if side.mean is None else f"{side.mean:.4g}"
-    return f"{mean} ({side.counts['scored']}/{side.counts.total()})"
+def _mean(side: Side) -> str:
+    return "-" if side.mean is None else f"{side.mean:.4g} of {side.counts['scored']:,}"
+
+
+def reasons(changes: Changes) -> Iterator[str]:
+    """Why verdicts were kept as they are, a line for each reason."""
+    kept: dict[str, list[str]] = {}
+    for (model, dimension), change in changes.items():
+        if change.kept:
+            of = f"{dimension} of {model} ({change.kept:,})"
+            kept.setdefault(change.why, []).append(of)
+    for why, of in kept.items():
+        yield f"- kept, not judged again: {', '.join(of)}: {why}"

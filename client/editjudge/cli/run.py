@@ -106,13 +106,15 @@ def command(
 
     BENCHMARK is core for data of one's own, or one of those that editjudge list benchmarks shows.
 
-    Exit code 3 when verdicts failed or the run ended early (--fail-on-error, --max-cost).
+    Exit code 3 when verdicts failed, nothing could be judged, or the run ended early
+    (--fail-on-error, --max-cost).
     """
     from ..benchmarks.registry import benchmark as benchmark_of
     from ..run.opened import dataset_of, ordered
     from ..run.work import Survey
 
     chosen = benchmark_of(benchmark)
+    before = _header(out)
     rules = rules_of(chosen, protocol, with_, without, weights)
     settings = with_generalist(settings_of(config, endpoints), **asking)
     replicas = replicas_of(judges, repeats)
@@ -120,7 +122,7 @@ def command(
     order = ordered(
         chosen,
         rules,
-        dataset_of(chosen, data, pairs_of("--root", roots)),
+        dataset_of(chosen, data, _roots(pairs_of("--root", roots), before, benchmark)),
         models_of(outputs),
         patterns,
         limit=limit,
@@ -130,7 +132,19 @@ def command(
     survey = Survey(order)
     if dry_run:
         return _dry_run(survey, out, settings, as_json=as_json)
-    return _run(survey, out, settings, retry, fail_on_error, as_json=as_json)
+    if before is None:
+        survey.work(None, {})  # ends here, and nothing is begun, where outputs cannot be used
+    return _run(survey, out, settings, before, retry, fail_on_error, as_json=as_json)
+
+
+def _roots(given: Mapping[str, str], before: Any, benchmark: str) -> Mapping[str, str]:
+    """Those of the run, where none are given."""
+    if before is None or before.benchmark != benchmark or given == before.roots:
+        return given or {}
+    if not given:
+        return dict(before.roots)
+    click.echo("roots are others than before: files there are taken to be the same", err=True)
+    return given
 
 
 def check_judges(settings: Settings, judges: tuple[str, ...]) -> None:
@@ -169,17 +183,18 @@ def _run(
     survey: Any,
     out: Path,
     settings: Settings,
+    before: Any,
     retry: str | None,
     fail_on_error: float | None,
     *,
     as_json: bool,
 ) -> int:
     from ..report.live import display
+    from ..run.estimate import notes
     from ..run.session import Session, header_of
     from ..run.store import RunStore
     from ..run.summary import cells
 
-    before = _header(out)
     with RunStore.open(out, header_of(survey.order, settings)) as store:
         if retry:
             dropped = _dropped(store, survey.order)
@@ -189,16 +204,33 @@ def _run(
             left = session.left(before)
             for model, (count, reason) in left.missing.items():
                 if count:
-                    shown.say(f"{model}: {count:,} outputs are missing (first: {reason})")
+                    gone = left.gone[model]
+                    kept = f"; {gone:,} were judged before and stay judged" if gone else ""
+                    shown.say(f"{model}: {count:,} outputs are missing (first: {reason}){kept}")
             if not left.edits:
                 finished = session.nothing_left(left)
             else:
                 specialists = any(not r.startswith("generalist.") for r in left.roles)
                 with services_at_hand(settings, start=specialists, say=shown.say) as at_hand:
                     session.settings = at_hand
+                    for line in notes(survey.order, at_hand):
+                        shown.say(line)
                     finished = session.judge(left, fail_on_error)
         table = cells(store, finished.work, finished.signatures)
+        for model, reasons in _unreadable(store).items():
+            shown.say(f"{model}: {len(reasons):,} outputs cannot be read (first: {reasons[0]})")
         return _told(finished, table, out, store.header.identities, as_json=as_json)
+
+
+def _unreadable(store: Any) -> dict[str, list[str]]:
+    """By model, why outputs that are there count as missing."""
+    from ..run.work import UNREADABLE
+
+    found: dict[str, list[str]] = {}
+    for one in store.edits():
+        if one.missing.startswith(UNREADABLE):
+            found.setdefault(one.model, []).append(one.missing.removeprefix(UNREADABLE))
+    return found
 
 
 def _header(out: Path) -> Any:
@@ -249,14 +281,18 @@ def _dry_run(survey: Any, out: Path, settings: Settings, *, as_json: bool) -> in
 def _told(
     finished: Any, table: Any, out: Path, identities: Mapping[str, str], *, as_json: bool
 ) -> int:
+    from ..report.columns import results_table
     from ..report.live import emit, summary
-    from ..report.table import column_table, console, untrained_line, usage_text
+    from ..report.table import console, untrained_line, usage_text
     from ..run.progress import as_event
     from ..run.summary import as_json as as_data
     from ..run.summary import columns
 
     failed = finished.progress.verdicts["failed"]
-    code = {"interrupted": 130, "done": 3 if failed else 0}.get(finished.ended, 3)
+    work = finished.work
+    waiting = 0 if finished.progress.edits else work.total("not_served")
+    nothing = waiting and not work.total("standing")
+    code = {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(finished.ended, 3)
     if as_json:
         ended = {"ended": finished.ended, "exit_code": code, "usage": dict(finished.usage)}
         shown = {"columns": as_data(table), "not_served": dict(finished.not_served)}
@@ -264,11 +300,10 @@ def _told(
         return code
     from ..benchmarks.replicas import is_replica
 
-    judged = [
-        d for d in finished.work.order.dimensions if _asked(table, d.id) and not is_replica(d.id)
-    ]
-    console().print(column_table(columns(judged), table))
-    roles = finished.work.order.roles(d.id for d in judged)
+    judged = [d for d in work.order.dimensions if _asked(table, d.id) and not is_replica(d.id)]
+    screen = console()
+    screen.print(results_table(columns(judged), table, width=screen.width))
+    roles = work.order.roles(d.id for d in judged)
     if warning := untrained_line({r: one for r, one in identities.items() if r in roles}):
         click.secho(warning, fg="red", bold=True)
     for reason, names in finished.not_served.items():
@@ -277,6 +312,8 @@ def _told(
         click.echo(f"generalists took {usage_text(finished.usage)}")
     if finished.progress.edits:
         click.echo(summary(finished.progress, None), err=True)
+    elif waiting:
+        click.echo(f"nothing could be judged: {waiting:,} verdicts wait for a service", err=True)
     else:
         click.echo("nothing was left to do", err=True)
     for line in _ending(finished, failed):
@@ -291,6 +328,10 @@ def _asked(table: Any, name: str) -> bool:
 
 def _ending(finished: Any, failed: int) -> list[str]:
     lines = []
+    progress = finished.progress
+    for kind, count in progress.unscored.most_common():
+        why = progress.why_unscored[kind]
+        lines.append(f"{count:,} verdicts have no number, {kind} (first: {why})")
     if failed:
         lines.append(f"{failed:,} verdicts failed (first: {finished.progress.first_failure})")
     why = {

@@ -24,11 +24,13 @@ def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
     """
     from ..errors import ConfigError
     from ..report.result import dumps
+    from ..run.opened import waiting
     from ..run.store import RunStore
 
     with RunStore.open(run, read_only=True) as store:
         header = store.header
         found = [_edit(store, one) for one in store.edits(model) if one.item == edit]
+        absent = waiting(header)
     if not found:
         of = f" of {model}" if model else ""
         raise ConfigError(
@@ -36,12 +38,14 @@ def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
         )
     about = _item(header, edit)
     if as_json:
-        click.echo(dumps({"item": edit, **about, "edits": found}))
+        click.echo(dumps({"item": edit, **about, "edits": found, "not_served": absent}))
         return 0
     if about:
         click.echo(f"{edit}: {about['instruction']}")
     for one in found:
         _show(one)
+    for name, why in absent.items():
+        click.echo(f"\n  {name}: not served\n    {why}")
     return 0
 
 

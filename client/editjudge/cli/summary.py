@@ -41,7 +41,7 @@ def command(
     composites are made anew from the verdicts there are.
     """
     from ..benchmarks.registry import benchmark as benchmark_of
-    from ..report.columns import agreement_tables, results_table
+    from ..report.columns import agreement_tables, reasons, results_table
     from ..report.result import dumps
     from ..report.table import console, untrained_line
     from ..run.results import as_json as as_data
@@ -63,12 +63,14 @@ def command(
         click.echo(f"{role}: {identity}")
     if warning := untrained_line(found.identities):
         click.secho(warning, fg="red", bold=True)
-    if found.beside.replicas.each:
+    if found.beside.replicas.each and any(r.startswith("generalist.") for r in found.identities):
         click.echo(_judges(found.beside.replicas))
     screen = console()
     screen.print(
         results_table(found.columns, found.cells, found.beside, screen.width, benchmark.decimals)
     )
+    for line in reasons(found.columns, found.cells):
+        click.echo(line)
     if any(cell.imputed for row in found.cells.values() for cell in row.values()):
         click.echo("* imputed: a rule of the benchmark put in what no judge said")
     if found.beside.agreement:

@@ -70,14 +70,17 @@ def command(
     from ..run.opened import dataset_of, ordered
     from ..run.validate import as_json as as_data
     from ..run.validate import validated
-    from .run import models_of
+    from .run import check_judges, models_of
 
     chosen = benchmark_of(benchmark)
     rules = rules_of(chosen, protocol, with_, without, weights)
     dataset = dataset_of(chosen, data, pairs_of("--root", roots))
     replicas = replicas_of(judges, repeats)
+    settings = settings_of(config)
+    if settings.generalists:
+        check_judges(settings, replicas.judges if judges else ())
     order = ordered(chosen, rules, dataset, models_of(outputs), patterns, replicas=replicas)
-    found = validated(order, settings_of(config), single_image)
+    found = validated(order, settings, single_image)
     if as_json:
         click.echo(dumps(as_data(found)))
     else:
@@ -86,6 +89,8 @@ def command(
 
 
 def _show(found: Any) -> None:
+    from ..run.estimate import call_lines
+
     click.echo(f"{found.items:,} items can be used")
     for model, count in found.outputs.items():
         click.echo(f"{model}: {count:,} outputs")
@@ -99,6 +104,6 @@ def _show(found: Any) -> None:
         if count > _SHOWN:
             click.echo(f"{where}: {kind}: and {count - _SHOWN:,} more")
     if found.estimate is not None:
-        for service, count in found.estimate.calls.items():
-            click.echo(f"{service}: at most {count:,} calls")
+        for line in (*call_lines(found.estimate), *found.estimate.notes):
+            click.echo(line)
     click.secho("something is wrong" if found.wrong else "all is well")

@@ -155,7 +155,7 @@ class Panel:
             return "; ".join(problems)
         if not self._settings.endpoints:
             return "no endpoint is configured and no local stack runs (editjudge up)"
-        return f"not among the models ready at {', '.join(urls)}"
+        return f"not among the models ready at {', '.join(urls)} (docs/models.md adds it)"
 
     def identities(self) -> dict[str, str]:
         """Identity of every bound service, for signatures."""

@@ -8,10 +8,11 @@ cannot be, the model that answers is the one asked for, and costs stay below the
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -49,6 +50,19 @@ class Answer(Generic[T]):
 
     value: T
     evidence: dict[str, Any]
+
+
+def merged(said: Sequence[Answer[Any]]) -> dict[str, Any]:
+    """What several answers took together, and the calls that they rest on."""
+    each = [one.evidence["usage"] for one in said]
+    costs = [usage["cost"] for usage in each if usage["cost"] is not None]
+    counted = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+    usage = {name: sum(one[name] for one in each) for name in counted}
+    calls = [key for one in said for key in one.evidence.get("calls", [one.evidence.get("call")])]
+    return {
+        "usage": usage | {"cost": math.fsum(costs) if costs else None},
+        "calls": [key for key in dict.fromkeys(calls) if key],
+    }
 
 
 class Generalist:
@@ -202,6 +216,8 @@ class Generalist:
     ) -> Answer[T]:
         """A reply in the form of a contract, asked for once more where it cannot be read.
 
+        One that was cut at `max_tokens` is not asked for again: it would be cut there again.
+
         Args:
             prompt: Ends with the contract's instruction.
             repeat: Index among calls that are to differ.
@@ -215,12 +231,14 @@ class Generalist:
         reasons: list[str] = []
         for _ in range(2):
             made.append(await self._call(asked, self._form(contract.schema, repeat), repeat))
-            reply = made[-1][0]
+            reply = made[-1][0].content
+            cut = reply["finish"] == "length"
             try:
-                value = contract.parse(
-                    reply.content["text"], cut=reply.content["finish"] == "length"
-                )
+                value = contract.parse(reply["text"], cut=cut)
             except Unparsable as error:
+                if cut:
+                    reasons.append(f"{error} ({self._too_short})")
+                    break
                 reasons.append(str(error))
                 asked = prompt.followed_by(
                     Text(
@@ -231,6 +249,11 @@ class Generalist:
                 continue
             return Answer(value, self._evidence(made, prompt) | _retried(reasons))
         raise Abstained("unparsable", reasons[-1], self._evidence(made, prompt) | _retried(reasons))
+
+    @property
+    def _too_short(self) -> str:
+        limit = self.endpoint.max_tokens
+        return f"the reply was cut at max_tokens = {limit}; set a higher one for {self.name}"
 
     async def method(self) -> str:
         """How choices are judged: `logprobs`, `top_logprobs` or `sampled`.
@@ -293,9 +316,12 @@ class Generalist:
         shares = {choice: counts[choice] / len(said) for choice in choices}
         found = ChoiceDistribution(shares, None, "sampled", len(said))
         evidence = {"method": "sampled", "probabilities": shares, "samples": len(said)}
+        first = said[0].evidence
         if len(said) == 1:
-            return Answer(found, said[0].evidence | evidence)
-        return Answer(found, evidence | {"replies": [one.evidence for one in said]})
+            return Answer(found, first | evidence)
+        told = {name: first[name] for name in ("judge", "prompt")}
+        replies = [one.evidence["reply"] for one in said]
+        return Answer(found, evidence | {"replies": replies} | told | merged(said))
 
     def _form(self, schema: Mapping[str, Any] | None, repeat: int) -> dict[str, Any]:
         seed = self.endpoint.seed

@@ -72,10 +72,13 @@ def align(edited: RGBImage, reference: RGBImage, *, require_plausible: bool = Tr
     - it magnifies the edit at most twice as much as the two sizes imply;
     - the edit covers at least half of the reference, the rest being mirrored pixels.
 
-    An edit squeezed to another aspect ratio is refused by the first rule, since no similarity
-    transform undoes that: resize it first. The keypoint search is randomised and seeded: equal
-    inputs give equal bits in any thread or process. OpenCV's generator of the calling thread is
-    left seeded.
+    No similarity transform undoes a squeeze to another aspect ratio, so resize such an edit first.
+    The first rule refuses it only beyond some 10 %; what is squeezed by less is taken and stays
+    out of place by up to the rule's 1 %, which dwarfs what the editor changed. The keypoint search
+    is randomised and seeded: equal inputs give equal bits in any thread or process. OpenCV's
+    generator of the calling thread is left seeded.
+
+    Memory: some 230 bytes a pixel of the larger image, nearly all of it SIFT's own.
 
     Args:
         edited: uint8 (h, w, 3), RGB, 0..255.

@@ -27,8 +27,12 @@ STATUSES: Mapping[Status, str] = {
 """What they are called, in the order in which they are told."""
 TO_REVIEW = frozenset[Status]({"made", "not_found"})
 """What somebody must accept or reject."""
-FIELDS: Mapping[What, str] = {"choice": "questions", "facts": "questions", "masks": "mask"}
-"""The field of `items.jsonl` that is filled."""
+FIELDS: Mapping[What, tuple[str, ...]] = {
+    "choice": ("questions",),
+    "facts": ("questions",),
+    "masks": ("mask", "mask_shows"),
+}
+"""The fields of `items.jsonl` that are filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ class Entry:
             (asked again by the next call); `left` (beyond `--limit`).
         reason: Why nothing was made, in one line.
         questions: As scorers read them.
-        mask: A PNG at the source's size, white may change.
+        mask: A PNG at the source's size, white where what the judge named was found.
+        mask_shows: Whether that is what is `edited`, or what is `kept`.
         told: What reviewers should know, as (label, text).
         pictures: For reviewers, as (caption, data URI).
     """
@@ -50,6 +55,7 @@ class Entry:
     reason: str = ""
     questions: tuple[Mapping[str, Any], ...] = ()
     mask: bytes | None = None
+    mask_shows: Literal["edited", "kept"] = "edited"
     told: tuple[tuple[str, str], ...] = ()
     pictures: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..benchmarks.core.dataset import CoreData
-from ..benchmarks.items import Line, said
+from ..benchmarks.items import ItemsFile, Line, said
 from ..digest import content_digest, file_digest
 from ..errors import ConfigError, InputError, StoreError
 from ..images import show_path
@@ -100,7 +99,7 @@ class Folder:
         except ValidationError as error:
             raise InputError(show_path(file), said(error, Record), "prepare anew") from error
 
-    def begin(self, data: CoreData, what: What) -> Record:
+    def begin(self, data: ItemsFile, what: What) -> Record:
         """Take the folder for a preparation, or go on with it.
 
         Returns:
@@ -141,7 +140,7 @@ class Folder:
         write(self.path / name, mask)
         return name
 
-    def keep_items(self, data: CoreData, entries: Mapping[str, Entry]) -> None:
+    def keep_items(self, data: ItemsFile, entries: Mapping[str, Entry]) -> None:
         """Write the data with what was made; paths are made to lead to the same files."""
         move = _Move(data.path.parent, self.path)
         lines = []
@@ -152,7 +151,7 @@ class Folder:
                 line["questions"] = entry.questions
             if entry.mask is not None:
                 line["mask"] = f"{_MASKS}/{ref.id}.png"
-                line.pop("mask_shows", None)
+                line["mask_shows"] = entry.mask_shows
             lines.append(line)
         write_lines(self.items, lines)
 
@@ -165,6 +164,7 @@ class Folder:
             "images": line.images,
             "questions": line.questions,
             "mask": file_digest(mask) if mask and mask.is_file() else None,
+            "mask_shows": line.mask_shows,
         }
         return content_digest(json.dumps(shown, sort_keys=True).encode())
 
@@ -198,8 +198,7 @@ class _Move:
 def without(line: Line, what: What) -> dict[str, Any]:
     """A line as it was before something was made for it."""
     given = line.model_dump(mode="json", exclude_unset=True)
-    given.pop(FIELDS[what], None)
-    return given
+    return {name: value for name, value in given.items() if name not in FIELDS[what]}
 
 
 def write_lines(file: Path, lines: Iterable[Mapping[str, Any]]) -> None:

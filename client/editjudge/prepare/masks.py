@@ -36,8 +36,9 @@ class MaskFinder:
     """Finds the masks of items that have none.
 
     The generalist names what may change (one call with source and instruction), the segmenter
-    finds each phrase (one call each), and the mask is the union of what it found, or all but
-    that. GIE-Bench, section 3.3; Omni IIE Bench, section 3.2.2, stage 2.
+    finds each phrase (one call each), and the mask is the union of what it found: what is edited,
+    or where the surroundings may change what is kept. GIE-Bench, section 3.3; Omni IIE Bench,
+    section 3.2.2, stage 2.
 
     Attributes:
         segmenter: `segmenter.<variant>`.
@@ -103,9 +104,13 @@ def _entry(source: Image, targets: TargetPhrases, found: list[Mask | None]) -> E
         return Entry("not_found", reason, told=tuple(told), pictures=(shown,))
     told.append(("share of the image", f"{selected.mean():.1%}"))
     mask = load_mask(selected, "mask")
+    around = targets.scope == "surroundings"
     return Entry(
         "made",
-        mask=_png(selected),
+        # White is what was named, whether it is edited or kept: where a benchmark looks for a
+        # subject, it is the object and not what is around it.
+        mask=_png(~selected if around else selected),
+        mask_shows="kept" if around else "edited",
         told=tuple(told),
         pictures=(shown, ("may change (magenta)", overlay(source, mask))),
     )
@@ -114,6 +119,7 @@ def _entry(source: Image, targets: TargetPhrases, found: list[Mask | None]) -> E
 def _selected(
     source: Image, targets: TargetPhrases, there: list[NDArray[np.bool_]]
 ) -> NDArray[np.bool_]:
+    """What may change."""
     width, height = source.size
     if targets.scope == "whole":
         return np.ones((height, width), bool)

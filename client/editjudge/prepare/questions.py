@@ -45,6 +45,9 @@ TASKS: Mapping[str, str] = {
 }
 """Templates by an item's task, in the form of `plain`: the nine edit types of GIE-Bench
 (section 3.1), with the names that its released data and its appendix give them."""
+FACTS = "omni_iie/facts"
+"""The template of pairs: the one by which a run writes those that an item lacks, so that what is
+reviewed is what would be asked."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class QuestionWriter:
         judge = panel.generalist(JUDGE)
         asking = template(TASKS.get(plain(item.task), "prepare/choice"))
         if self.what == "facts":
-            asking = template("prepare/facts")
+            asking = template(FACTS)
         said = await answered(item, judge, asking)
         pictures = [(name, await asyncio.to_thread(thumbnail, s)) for name, s in sources_of(item)]
         questions = (

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..benchmarks.core.dataset import CoreData
 from ..benchmarks.items import Line, said
 from ..errors import ConfigError, InputError
 from ..images import show_path
+from .draft import DraftData
 from .entry import TO_REVIEW, What
 from .folder import ACCEPTED, REJECTED, Folder, Record, without, write_lines
 
@@ -82,7 +82,7 @@ def apply(folder: Folder, file: Path) -> Applied:
     if record is None or not folder.items.is_file():
         raise ConfigError(f"{folder.path} holds no preparation", "give its --out folder")
     decided = _read(file, record)
-    lines = [ref.data for ref in CoreData(folder.items).items()]
+    lines = [ref.data for ref in DraftData(folder.items).items()]
     _check(file, folder, record, decided, {line.id: line for line in lines})
     applied = Applied()
     kept: list[dict[str, Any]] = []

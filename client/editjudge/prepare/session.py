@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..benchmarks.core.dataset import CoreData
 from ..benchmarks.dataset import ItemRef
+from ..benchmarks.items import ItemsFile
 from ..config import Settings
 from ..digest import content_digest
 from ..errors import (
@@ -52,7 +52,7 @@ class Session:
         usage: What generalists took.
     """
 
-    data: CoreData
+    data: ItemsFile
     maker: Maker
     folder: Folder
     ledger: Ledger

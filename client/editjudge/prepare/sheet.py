@@ -7,8 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..benchmarks.core.dataset import CoreData
 from ..signature import package_version
+from .draft import DraftData
 from .entry import STATUSES, TO_REVIEW, Entry
 from .folder import REVIEW, Folder, Record, write
 
@@ -32,7 +32,7 @@ def write_sheet(folder: Folder, record: Record, entries: Mapping[str, Entry]) ->
     """
     items = [
         _item(folder, ref.data, entries[ref.id])
-        for ref in CoreData(folder.items).items()
+        for ref in DraftData(folder.items).items()
         if entries[ref.id].status in _SHOWN
     ]
     environment = Environment(

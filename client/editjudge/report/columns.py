@@ -45,14 +45,13 @@ def results_table(
 
     Args:
         width: In characters.
-        decimals: Of grouped columns, as the paper prints them.
+        decimals: Of grouped columns that have none of their own.
     """
     columns, beside = tuple(columns), beside or Beside()
     grouped = any(column.group for column in columns)
     if grouped:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
-    shown = partial(_rounded, decimals=decimals) if grouped else cell_text
-    grid = _grid(columns, cells, beside, shown)
+    grid = _grid(columns, cells, beside, decimals if grouped else None)
     if not grouped:
         table = _by_model(columns, grid)
         wide = Console(width=10_000)
@@ -65,18 +64,31 @@ def _grid(
     columns: Sequence[Column],
     cells: Mapping[str, Mapping[str, Cell]],
     beside: Beside,
-    shown: Callable[[Cell, float | None], str],
+    decimals: int | None,
 ) -> _Grid:
     found: dict[tuple[str, str], list[str]] = {}
+    ways = [_way(column, decimals) for column in columns]
     for model, row in cells.items():
         spreads = beside.ensemble.get(model, {})
         together = [spreads.get(column.id) or Spread(row[column.id]) for column in columns]
-        found[model, ""] = [shown(one.cell, one.deviation) for one in together]
+        found[model, ""] = [
+            w(one.cell, one.deviation) for w, one in zip(ways, together, strict=True)
+        ]
         # A single judge is the ensemble.
         for judge in beside.judges if len(beside.judges) > 1 else ():
             alone = (beside.judges[judge][model].get(column.id) for column in columns)
-            found[model, judge] = [shown(a.cell, a.deviation) if a else "" for a in alone]
+            found[model, judge] = [
+                w(a.cell, a.deviation) if a else "" for w, a in zip(ways, alone, strict=True)
+            ]
     return found
+
+
+def _way(column: Column, decimals: int | None) -> Callable[[Cell, float | None], str]:
+    """How a column's cells are written: as papers print where columns have groups."""
+    if decimals is None:
+        return cell_text
+    own = decimals if column.decimals is None else column.decimals
+    return partial(_rounded, decimals=own)
 
 
 def _rounded(cell: Cell, deviation: float | None, *, decimals: int) -> str:
@@ -108,6 +120,8 @@ def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
         table = _headed(names, models)
         for i, column in enumerate(columns):
             first = i == 0 or groups[i] != groups[i - 1]
+            if first and i:
+                table.add_section()
             for judge in judges:
                 texts = [grid[model, judge][i] for model in models]
                 if not any(texts):
@@ -115,8 +129,6 @@ def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
                 label = _label(_titled(column), judge)
                 group = [column.group if first and not judge else ""] if grouped else []
                 table.add_row(*group, label, *texts, style="dim" if judge else "")
-            if column.title == "Average":
-                table.add_section()
         tables.append(table)
     return Group(*tables)
 
@@ -135,6 +147,32 @@ def _that_fit(grid: _Grid, width: int) -> Iterator[list[str]]:
         some.append(model)
     if some:
         yield some
+
+
+def reasons(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> tuple[str, ...]:
+    """Why cells have no number, one line for each reason with the columns and models it is of."""
+    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for column in columns:
+        by_reason: dict[str, list[str]] = {}
+        for model, row in cells.items():
+            cell = row[column.id]
+            if cell.value is None and cell.asked:
+                by_reason.setdefault(_why(cell), []).append(model)
+        for why, models in by_reason.items():
+            title = f"{column.group}: {column.title}" if column.group else column.title
+            found.setdefault(why, {}).setdefault(tuple(models), []).append(title)
+    return tuple(
+        f"- {why}: {', '.join(titles)} ({', '.join(models)})"
+        for why, several in found.items()
+        for models, titles in several.items()
+    )
+
+
+def _why(cell: Cell) -> str:
+    counts = {status: n for status, n in cell.counts.items() if n and status != "scored"}
+    if not counts:
+        return cell.reason
+    return f"{cell.reason} ({', '.join(f'{n:,} {s}'.replace('_', ' ') for s, n in counts.items())})"
 
 
 def agreement_tables(found: Iterable[Agreement]) -> Group:

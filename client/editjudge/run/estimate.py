@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from PIL import Image as Pil
 
-from ..config import Settings
+from ..config import GeneralistEndpoint, Settings
 from ..dimension import Dimension, Scorer
 from ..item import Item
 from ..panel.pictures import fitted
 from ..scorers.generalist import Asking
-from .work import Work
+from .work import Order, Work
 
+_GENERALIST = "generalist."
 _SAMPLED = 200
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
@@ -37,11 +38,13 @@ class Estimate:
         items: With something to judge.
         edits: With something to judge.
         verdicts: To be judged.
-        calls: By service; at most, since what depends on an item alone is asked once.
+        calls: By service; at most, since what depends on an item alone is asked once. Averaged
+            replies are counted (`repeats`), second tries are not.
         image_bytes: Of all image files that are read.
         prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
         cost: Of these tokens and one generated token per call, where a price is configured.
         sampled: Edits whose images were looked at; the rest is taken to be like them.
+        notes: What else is to be known of the judges, a line each.
     """
 
     items: int = 0
@@ -52,6 +55,12 @@ class Estimate:
     prompt_tokens: dict[str, int] = field(default_factory=dict)
     cost: float | None = None
     sampled: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def second_tries(self) -> dict[str, int]:
+        """By generalist, how many calls come on top where no reply can be read."""
+        return {name: count for name, count in self.calls.items() if name.startswith(_GENERALIST)}
 
 
 def estimate(work: Work, settings: Settings) -> Estimate:
@@ -61,6 +70,7 @@ def estimate(work: Work, settings: Settings) -> Estimate:
     step = max(1, wanted // _SAMPLED)
     tokens: Counter[str] = Counter()
     sizes = 0
+    choosing: set[str] = set()
     folders = {
         model: work.order.dataset.outputs(folder) for model, folder in work.order.outputs.items()
     }
@@ -73,7 +83,9 @@ def estimate(work: Work, settings: Settings) -> Estimate:
         for model, bits in models.items():
             scorers = _scorers(work.named(bits), work.order.known, item)
             for scorer, fields in scorers.items():
-                found.calls.update(scorer.calls(item, fields))
+                found.calls.update(_calls(scorer, item, fields, settings))
+                if isinstance(scorer, Asking) and scorer.choices(item):
+                    choosing.add(scorer.service)
             if looked_at:
                 output = folders[model].path(ref.id)
                 own = _sizes((Path(output),) if output else ())
@@ -86,7 +98,39 @@ def estimate(work: Work, settings: Settings) -> Estimate:
     found.image_bytes = round(sizes * scale)
     found.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
     found.cost = _cost(found, settings)
+    found.notes = (*notes(work.order, settings), *_uncertain(found, choosing, settings))
     return found
+
+
+def notes(order: Order, settings: Settings) -> tuple[str, ...]:
+    """Why the repeats of a run may be pointless, a line for each judge; `run` tells it too."""
+    if order.replicas.repeats == 1:
+        return ()
+    return tuple(
+        f"{service}: temperature is 0, so repeats differ by their seed alone, and a deterministic"
+        " server gives a spread of 0; set a temperature"
+        for service in sorted(order.roles(one.id for one in order.dimensions))
+        for endpoint in (_endpoint(service, settings),)
+        if endpoint is not None and not endpoint.temperature
+    )
+
+
+def _uncertain(found: Estimate, choosing: Collection[str], settings: Settings) -> Iterator[str]:
+    """What calls depend on that only the judge can tell.
+
+    Args:
+        choosing: The generalists that are asked for choices.
+    """
+    for service in found.calls:
+        endpoint = _endpoint(service, settings)
+        if endpoint is None or endpoint.logprobs == "never":
+            continue
+        yield f"{service}: 1 short call more where it is not known whether it tells probabilities"
+        if endpoint.repeats > 1 and service in choosing:
+            yield (
+                f"{service}: choices are counted {endpoint.repeats} times (repeats); they are"
+                " asked once where it tells probabilities"
+            )
 
 
 def lines(found: Estimate, work: Work) -> list[str]:
@@ -97,14 +141,24 @@ def lines(found: Estimate, work: Work) -> list[str]:
         + (f"; {done:,} are there already" if done else ""),
         f"{found.image_bytes / 1e6:,.1f} MB of images",
     ]
-    said += [f"{service}: at most {count:,} calls" for service, count in found.calls.items()]
+    said += call_lines(found)
     said += [f"{service}: about {n:,} prompt tokens" for service, n in found.prompt_tokens.items()]
     if found.cost is not None:
-        said.append(f"cost about {found.cost:,.4g}, without what is generated")
+        said.append(f"cost about {found.cost:,.4g}, without what is generated or asked again")
+    said += found.notes
     for model, (count, reason) in work.missing.items():
         if count:
             said.append(f"{model}: {count:,} outputs are missing (first: {reason})")
     return said
+
+
+def call_lines(found: Estimate) -> list[str]:
+    """The calls for people, a line for each service."""
+    again = ", and as many again where no reply can be read"
+    return [
+        f"{service}: at most {count:,} calls" + (again if service in found.second_tries else "")
+        for service, count in found.calls.items()
+    ]
 
 
 def as_json(found: Estimate) -> dict[str, Any]:
@@ -114,10 +168,35 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "edits": found.edits,
         "verdicts": found.verdicts,
         "calls": dict(found.calls),
+        "second_tries": found.second_tries,
         "image_bytes": found.image_bytes,
         "prompt_tokens": found.prompt_tokens,
         "cost": found.cost,
+        "notes": list(found.notes),
     }
+
+
+def _endpoint(service: str, settings: Settings) -> GeneralistEndpoint | None:
+    return settings.generalists.get(service.removeprefix(_GENERALIST))
+
+
+def _calls(
+    scorer: Scorer, item: Item, fields: frozenset[str], settings: Settings
+) -> Mapping[str, int]:
+    """Calls of one edit by service, with the replies that the judge's settings have averaged."""
+    calls = scorer.calls(item, fields)
+    if not isinstance(scorer, Asking):
+        return calls
+    asked, made = scorer.asks(item), _replies(scorer, item, settings)
+    if asked == made:
+        return calls
+    more = sum(made.values()) - sum(asked.values())
+    return {**calls, scorer.service: calls[scorer.service] + more}
+
+
+def _replies(scorer: Asking, item: Item, settings: Settings) -> Mapping[str, int]:
+    endpoint = _endpoint(scorer.service, settings)
+    return scorer.asks(item) if endpoint is None else scorer.replies(item, endpoint)
 
 
 def _scorers(
@@ -160,10 +239,10 @@ def _tokens(
     for scorer in scorers:
         if not isinstance(scorer, Asking):
             continue
-        endpoint = settings.generalists.get(scorer.service.partition(".")[2])
+        endpoint = _endpoint(scorer.service, settings)
         budget = endpoint.max_pixels if endpoint else 1024 * 1024
         templates = {one.name: one for one in scorer.templates.values()}
-        for name, times in scorer.asks(item).items():
+        for name, times in _replies(scorer, item, settings).items():
             template = templates[name]
             shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
             count = len(item.sources)
@@ -184,7 +263,7 @@ def _tokens(
 def _cost(found: Estimate, settings: Settings) -> float | None:
     total = None
     for service, tokens in found.prompt_tokens.items():
-        endpoint = settings.generalists.get(service.partition(".")[2])
+        endpoint = _endpoint(service, settings)
         if endpoint is not None and endpoint.price is not None:
             total = (total or 0.0) + endpoint.price.of(tokens, 0, found.calls[service])
     return total

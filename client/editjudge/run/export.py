@@ -1,7 +1,8 @@
 """A run's verdicts as a table in one file, written row by row.
 
-One row for a verdict, and one for each missing output (no dimension, status
-`missing_output`), so that coverage can be told from the file alone.
+One row for a verdict, one for each missing output (no dimension, status `missing_output`), and
+one for each dimension that waits for a service (no edit, status `not_served`), so that coverage
+can be told from the file alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from ..errors import ConfigError, MissingExtra, StoreError
 from ..verdict import Scored, Unscored
 from .codec import dumps
+from .opened import waiting
 from .store import RunStore, StoredVerdict
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl"]
@@ -76,7 +78,10 @@ def export(store: RunStore, file: Path, form: Format) -> int:
 
 
 def rows(store: RunStore) -> Iterator[Row]:
-    """The rows, one by one: missing outputs, then verdicts edit by edit."""
+    """The rows, one by one: dimensions not served, missing outputs, verdicts edit by edit."""
+    header = store.header
+    for name, reason in waiting(header).items():
+        yield dict.fromkeys(FIELDS) | {"dimension": name, "status": "not_served", "reason": reason}
     for edit in store.edits():
         if edit.digest is None:
             yield dict.fromkeys(FIELDS) | {

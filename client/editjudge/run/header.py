@@ -31,6 +31,7 @@ class RunHeader(BaseModel):
         editjudge: Version that wrote it last.
         settings: Without secrets.
         identities: Of the services, by role; those of the last session.
+        not_served: Why there was none, by role, for those that no session had.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,9 +48,14 @@ class RunHeader(BaseModel):
     editjudge: str = Field(default_factory=lambda: package_version("editjudge"))
     settings: dict[str, JsonValue] = {}
     identities: dict[str, str] = {}
+    not_served: dict[str, str] = {}
 
-    def joined(self, later: RunHeader, where: str) -> RunHeader:
+    def joined(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
         """The header of a run that goes on with another header's outputs and dimensions.
+
+        Args:
+            where: The run that this is the header of.
+            mend: What to do where the other is about something else; by default another folder.
 
         Raises:
             ConfigError: the other is about something else; names what.
@@ -61,19 +67,23 @@ class RunHeader(BaseModel):
             if mine != other:
                 raise ConfigError(
                     f"{where} has {name.replace('_', ' ')} {mine}, not {other}",
-                    "give another folder for this run",
+                    mend or "give another folder for this run",
                 )
         for model, folder in later.outputs.items():
             if self.outputs.get(model, folder) != folder:
                 raise ConfigError(
                     f"{where} has the outputs of {model} from {self.outputs[model]}, not {folder}",
-                    "give these outputs another model's name, or another folder for this run",
+                    mend
+                    or "give these outputs another model's name, or another folder for this run",
                 )
+        identities = {**self.identities, **later.identities}
+        absent = {**self.not_served, **later.not_served}
         return later.model_copy(
             update={
                 "created": self.created,
                 "outputs": {**self.outputs, **later.outputs},
                 "dimensions": tuple(dict.fromkeys((*self.dimensions, *later.dimensions))),
-                "identities": {**self.identities, **later.identities},
+                "identities": identities,
+                "not_served": {r: why for r, why in absent.items() if r not in identities},
             }
         )

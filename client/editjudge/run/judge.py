@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..dimension import Derived, Dimension, Part, Reading, Scorer
-from ..errors import Abstained, ServiceError
+from ..errors import Abstained, EditjudgeError, ServiceError
 from ..item import Edit
 from ..panel import Panel
 from ..signature import Signature, untrained
@@ -63,7 +63,8 @@ async def judge(
 ) -> Judgement:
     """Judge one edit on the given dimensions.
 
-    A failing service costs the dimensions that read it, never the others.
+    A failing service costs the dimensions that read it, never the others; so does a scorer that
+    trips over an edit.
 
     Args:
         known: All dimensions by id, for what the given ones derive from.
@@ -151,6 +152,10 @@ async def _call(
     except ServiceError as error:
         errors[scorer] = error
         return dict.fromkeys(wanted, failed(error))
+    except EditjudgeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a defect of one scorer
+        return dict.fromkeys(wanted, Failed(error=f"{type(error).__name__}: {error}"))
 
 
 def _explained(skip: Outcome, dimension: Dimension, panel: Panel) -> Outcome:
@@ -172,7 +177,20 @@ def _outcome(
 
     if isinstance(dimension.how, Reading):
         return of(dimension.how)
-    return derive(dimension.how, {name: of(part) for name, part in dimension.how.of.items()})
+    parts = {name: of(part) for name, part in dimension.how.of.items()}
+    outcome = derive(dimension.how, parts)
+    read = [name for name, part in dimension.how.of.items() if isinstance(part, Reading)]
+    return _with_readings(outcome, {name: parts[name] for name in read})
+
+
+def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:
+    """With what its own readings rest on, which no other verdict keeps."""
+    seen = {name: one.evidence for name, one in readings.items() if isinstance(one, Scored)}
+    if not isinstance(outcome, Scored) or not seen:
+        return outcome
+    # What was called just now is no evidence: a verdict is the same from stored replies.
+    kept = {name: {k: v for k, v in one.items() if k != "usage"} for name, one in seen.items()}
+    return outcome.model_copy(update={"evidence": {**outcome.evidence, "readings": kept}})
 
 
 def derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:

@@ -20,6 +20,10 @@ from .packing import Packed, unpacked
 from .store import RunStore, StoredEdit
 
 Prefer: TypeAlias = Literal["first", "last"]
+_ALIKE = (
+    "leave {} out: only runs of one benchmark, protocol, data, judges and number of repeats can be"
+    " merged, each model's outputs from one folder"
+)
 _CONFLICT = "merge runs that agree, or say which one counts with --prefer first or last"
 
 
@@ -90,7 +94,7 @@ def merge(
 def _header(runs: Sequence[RunStore]) -> RunHeader:
     header = runs[0].header
     for run in runs[1:]:
-        header = header.joined(run.header, str(runs[0].folder))
+        header = header.joined(run.header, str(runs[0].folder), _ALIKE.format(run.folder))
     return header
 
 

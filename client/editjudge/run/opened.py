@@ -13,6 +13,7 @@ from ..benchmarks.registry import select
 from ..benchmarks.replicas import Replicas, replicated, with_replicas
 from ..dimension import Dimension
 from ..errors import ConfigError
+from .judge import roles_of
 from .store import RunHeader
 from .work import Order
 
@@ -79,6 +80,17 @@ def known_of(header: RunHeader, rules: Rules | None = None) -> dict[str, Dimensi
     rules = rules or benchmark_of(header.benchmark).rules_named(header.protocol)
     replicas = Replicas(header.judges, header.repeats)
     return replicated(rules.known(all_dimensions()), replicas)
+
+
+def waiting(header: RunHeader) -> dict[str, str]:
+    """The dimensions of a run that wait for a service no session had, each with the reason."""
+    known = known_of(header)
+    found = {}
+    for name in (name for name in header.dimensions if name in known):
+        absent = sorted(roles_of(known[name], known) & header.not_served.keys())
+        if absent:
+            found[name] = "; ".join(f"{role}: {header.not_served[role]}" for role in absent)
+    return found
 
 
 def order_of(header: RunHeader, rules: Rules | None = None) -> Order:

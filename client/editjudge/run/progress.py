@@ -50,6 +50,8 @@ class Progress:
         missing: Outputs that are not there.
         verdicts: Verdicts of this session by status.
         first_failure: What the first failed verdict says.
+        unscored: Verdicts of this session without a number, by kind; `why_unscored` has the first
+            reason of each.
         spent_before: By earlier sessions.
     """
 
@@ -59,6 +61,8 @@ class Progress:
     missing: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     first_failure: str = ""
+    unscored: Counter[str] = field(default_factory=Counter)
+    why_unscored: dict[str, str] = field(default_factory=dict)
     spent_before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
@@ -91,6 +95,8 @@ class Progress:
                     line.scored += 1
                 case Unscored():
                     line.unscored += 1
+                    self.unscored[outcome.kind] += 1
+                    self.why_unscored.setdefault(outcome.kind, f"{name}: {outcome.reason}")
                 case Failed():
                     line.failed += 1
                     self.first_failure = self.first_failure or f"{name}: {outcome.error}"

@@ -14,7 +14,7 @@ from ..dimension import Derived, Dimension
 from ..errors import ConfigError
 from ..item import Item
 from ..signature import Signature, untrained
-from ..verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored
+from ..verdict import MissingOutput, NotApplicable, NotServed, Outcome, Pending, Scored
 from .judge import derive
 from .opened import order_of
 from .plan import in_order
@@ -22,7 +22,7 @@ from .spread import Beside, beside
 from .spread import as_json as beside_as_json
 from .store import RunStore
 from .summary import columns as means
-from .work import Order
+from .work import Order, is_there
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
@@ -35,7 +35,7 @@ class Results:
     Attributes:
         items: How many the data has.
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
-        identities: Of the services whose verdicts these are.
+        identities: Of the services on whose verdicts the columns rest.
         beside: What each judge and each repeat says, where there are several.
     """
 
@@ -84,12 +84,14 @@ def results(
     rows = list(_rows(store, order, table, rules.single_image, frozenset(single_image)))
     cells = tabulate(table, rows)
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
+    of = {name for column in table for name in column.dimensions}
+    roles = order.roles(name for name in order.known if name in of)
     return Results(
         benchmark,
         rules.protocol,
         len(rows) // max(1, len(header.outputs)),
         "+".join(sorted(words)) or None,
-        header.identities,
+        {role: one for role, one in header.identities.items() if role in roles},
         table,
         cells,
         beside(table, cells, rows, order.replicas, order.known, {d.id for d in order.dimensions}),
@@ -123,6 +125,7 @@ def _rows(
     )
     signatures = {name: Signature.parsed(text) for name, text in today.items()}
     missing = {(e.model, e.item): e.missing for e in store.edits() if e.digest is None}
+    unserved = {d.id: order.roles([d.id]) & header.not_served.keys() for d in dimensions}
     judged: dict[tuple[str, str], dict[str, Outcome]] = {}
     for one in store.verdicts(evidence=False):
         if today.get(one.dimension) == one.signature:
@@ -132,10 +135,13 @@ def _rows(
         for item in items:
             found = judged.get((model, item.id), {})
             why = missing.get((model, item.id))
-            rule = imputed if model in single_image and len(item.sources) > 1 else None
+            alone = model in single_image and len(item.sources) > 1
+            rule = imputed if alone and not is_there(why or "") else None
             outcomes: dict[str, Outcome] = {}
             for d in dimensions:
-                outcomes[d.id] = found.get(d.id) or _without(d, item, outcomes, why, rule)
+                outcomes[d.id] = found.get(d.id) or _without(
+                    d, item, outcomes, why, rule, unserved[d.id]
+                )
             yield Row(item, model, outcomes, {name: signatures[name] for name in found})
 
 
@@ -145,6 +151,7 @@ def _without(
     outcomes: Mapping[str, Outcome],
     missing: str | None,
     rule: float | None,
+    unserved: frozenset[str],
 ) -> Outcome:
     """What stands where there is no verdict."""
     reason = dimension.not_applicable(item)
@@ -153,7 +160,7 @@ def _without(
     if isinstance(dimension.how, Derived) and not dimension.readings:
         return derive(dimension.how, {n: outcomes[str(p)] for n, p in dimension.how.of.items()})
     if missing is None:
-        return Pending()
+        return NotServed(reason=", ".join(sorted(unserved))) if unserved else Pending()
     if rule is not None:
         return Scored(value=rule, imputed=True)
     return MissingOutput(reason=missing or "the model gave no image")

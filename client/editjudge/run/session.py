@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ..config import Settings
-from ..errors import ServiceError
+from ..errors import ConfigError, ServiceError
 from ..panel import Panel
 from .progress import Progress, took
 from .scheduler import Ended, Scheduler, jobs
@@ -173,7 +173,12 @@ class Session:
             if left.signatures != self.order.signatures(identities) or left.roles - panel.served:
                 work = planned(self._survey, self._store, identities, panel.served)
             self._tell_changes(header, panel, work)
-            self._store.amend(header.model_copy(update={"identities": identities}))
+            self._check_judges(work, panel)
+            needed = self.order.roles(d.id for d in self.order.dimensions)
+            absent = {role: panel.why_not(role) for role in needed - identities.keys()}
+            self._store.amend(
+                header.model_copy(update={"identities": identities, "not_served": absent})
+            )
             self._keep_outputs(work)
             signatures = work.signatures
             progress = self._progress(work, signatures)
@@ -231,15 +236,32 @@ class Session:
                 f" (first: {item} of {model})"
             )
 
+    def _check_judges(self, work: Work, panel: Panel) -> None:
+        """A judge that was asked for and cannot be used ends the run; a specialist does not."""
+        for name in self.settings.generalists:
+            role = f"generalist.{name}"
+            if role not in panel.served and role in self.order.roles(_unserved(work)):
+                raise ConfigError(
+                    f"{role} cannot be used: {panel.why_not(role)}",
+                    "mend that, or leave it out; editjudge doctor checks it",
+                )
+
     def _not_served(self, work: Work, panel: Panel) -> dict[str, list[str]]:
-        reasons: dict[str, list[str]] = {}
-        for dimension in self.order.dimensions:
-            if not any(row[dimension.id]["not_served"] for row in work.counts.values()):
-                continue
-            absent = sorted(self.order.roles([dimension.id]) - panel.served)
-            reason = "; ".join(f"{role}: {panel.why_not(role)}" for role in absent)
-            reasons.setdefault(reason, []).append(dimension.id)
-        return reasons
+        """The dimensions that wait for a service, by the reason, which names the services."""
+        roles: dict[str, set[str]] = {}
+        waiting: dict[str, list[str]] = {}
+        for name in _unserved(work):
+            absent = self.order.roles([name]) - panel.served
+            for why in sorted({panel.why_not(role) for role in absent}):
+                roles.setdefault(why, set()).update(r for r in absent if panel.why_not(r) == why)
+                waiting.setdefault(why, []).append(name)
+        return {f"{', '.join(sorted(roles[why]))}: {why}": names for why, names in waiting.items()}
+
+
+def _unserved(work: Work) -> list[str]:
+    """Dimensions of which some edits wait for a service."""
+    names = (d.id for d in work.order.dimensions)
+    return [n for n in names if any(row[n]["not_served"] for row in work.counts.values())]
 
 
 def _in_flight(work: Work, settings: Settings) -> int:

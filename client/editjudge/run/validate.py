@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..errors import ImageError, InputError
 from ..images import Mask, load_image, show_path
 from .estimate import Estimate, estimate
-from .work import Order, Survey
+from .work import Order, Survey, is_there
 
 Kind: TypeAlias = Literal[
     "data", "release", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
@@ -63,6 +63,10 @@ class Validation:
         """Whether anything is to be mended."""
         return any(not one.note for one in self.problems)
 
+    def of(self, kind: Kind) -> list[Problem]:
+        """What is wrong of one kind."""
+        return [one for one in self.problems if one.kind == kind]
+
 
 def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -> Validation:
     """Check data and outputs, and count the calls; every image is decoded.
@@ -96,10 +100,8 @@ def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -
             found.problems += [one.problem for one in seen.values() if one.problem]
             found.problems += _of_sizes(model, seen, sizes)
             others = outputs.others(frozenset(ref.id for ref in refs))
-            found.problems += [Problem("extra", model, f"{name}: no item") for name in others]
-    if not any(one.kind in {"data", "folder"} for one in found.problems) and all(
-        found.outputs.values()
-    ):
+            found.problems += _extra(model, others, all_known=not found.of("data"))
+    if not found.of("data") and not found.of("folder") and all(found.outputs.values()):
         found.estimate = estimate(Survey(order).work(None, {}), settings)
     return found
 
@@ -108,7 +110,8 @@ def _checked(dataset: Dataset, found: Validation) -> Iterator[ItemRef]:
     try:
         yield from dataset.checked()
     except InputError as error:
-        found.problems.append(Problem("data", "data", f"{error.name}: {error.reason}"))
+        mend = f"\n  {error.mend}" if error.mend else ""
+        found.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{mend}"))
 
 
 def _there(
@@ -125,8 +128,18 @@ def _there(
         path = outputs.path(ref.id)
         if path is not None:
             yield ref.id, Path(path)
-        elif not (alone and len(dataset.outline(ref).sources) > 1):
-            found.problems.append(Problem("missing", model, f"{ref.id}: {outputs.why_not(ref.id)}"))
+            continue
+        why = outputs.why_not(ref.id)
+        if is_there(why) or not (alone and len(dataset.outline(ref).sources) > 1):
+            found.problems.append(Problem("missing", model, f"{ref.id}: {why}"))
+
+
+def _extra(model: str, others: Sequence[str], *, all_known: bool) -> list[Problem]:
+    """Outputs that belong to no item; where items cannot be used, they may be of these."""
+    if all_known or not others:
+        return [Problem("extra", model, f"{name}: no item") for name in others]
+    what = f"{len(others):,} outputs belong to no item that can be used (first: {others[0]})"
+    return [Problem("extra", model, what, note=True)]
 
 
 class _Looked(NamedTuple):
@@ -213,6 +226,8 @@ def as_json(found: Validation) -> Mapping[str, Any]:
         "items": found.items,
         "outputs": found.outputs,
         "calls": dict(found.estimate.calls) if found.estimate else None,
+        "second_tries": found.estimate.second_tries if found.estimate else None,
+        "notes": list(found.estimate.notes) if found.estimate else [],
         "counts": dict(Counter(one.kind for one in found.problems)),
         "problems": [
             {"kind": one.kind, "where": one.where, "what": one.what, "note": one.note}

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.dataset import SEVERAL, Dataset, ItemRef
 from ..benchmarks.replicas import Replicas
 from ..digest import file_digest
 from ..dimension import Derived, Dimension
@@ -61,6 +61,11 @@ class Order:
 
 UNREADABLE = "unreadable: "
 """How the reason begins where there is a file, and no picture in it."""
+
+
+def is_there(missing: str) -> bool:
+    """Whether a missing output is one that cannot be used, by the reason: the model gave it."""
+    return missing.startswith((UNREADABLE, SEVERAL))
 
 
 class Standing(NamedTuple):
@@ -130,6 +135,7 @@ class Work:
         counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`
             and `missing_output`; where a dimension does not apply, nothing is counted.
         missing: By model, how many outputs are missing, and the first reason.
+        gone: By model, how many of these were judged before they went, and stay judged.
         signatures: Of today's verdicts, by dimension.
         changed: Item, model and digest of outputs that are not what was judged before.
         absent: Item, model and reason of outputs that are missing for the first time.
@@ -143,6 +149,7 @@ class Work:
     todo: dict[str, list[int]] = field(default_factory=dict)
     counts: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    gone: Counter[str] = field(default_factory=Counter)
     changed: list[tuple[str, str, str]] = field(default_factory=list)
     absent: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -273,6 +280,7 @@ class Survey:
                     reason = reason or why
                     if one is None and known is not None:
                         work.absent.append((item, model, why))
+                    work.gone[model] += one is not None and one.digest is not None
                 elif one is not None and (one.there_was_none or not _older(path, since)):
                     # A file that was not touched since it was last known need not be read.
                     digest = _digest(path)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..answers import Option, OutputContract, ScoresAnswer, Verbatim
 from ..dimension import ServiceScorer
 from ..item import Edit, Item
-from ..panel.generalist import Answer, Generalist
+from ..panel.generalist import Answer, Generalist, merged
 from ..prompts import Template, template
 from ..prompts.originals import OriginalPrompt
 from ..verdict import Scored, Verdict
 from .asking import ask
 
 if TYPE_CHECKING:
+    from ..config import GeneralistEndpoint
     from ..panel import Panel
 
 LEVELS: Mapping[str, float] = {
@@ -87,6 +88,22 @@ class Asking(ServiceScorer):
         """How often it asks each template about one edit, at most; for estimates."""
         return {self.prompt_of(item): 1}
 
+    def choices(self, item: Item) -> frozenset[str]:
+        """Those templates of `asks` that are answered by a choice (`Generalist.choose`)."""
+        return frozenset()
+
+    def replies(self, item: Item, endpoint: GeneralistEndpoint) -> Mapping[str, int]:
+        """As `asks`, where a judge's settings have several replies averaged; for estimates.
+
+        A choice is sampled `repeats` times by a judge that tells no probabilities, which is only
+        found out by asking.
+        """
+        choices = self.choices(item)
+        return {
+            name: times * (endpoint.repeats if name in choices else 1)
+            for name, times in self.asks(item).items()
+        }
+
     def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
         """As many as it asks."""
         return {self.service: sum(self.asks(item).values())}
@@ -121,6 +138,10 @@ class Weighted(Asking):
     """
 
     weights: ClassVar[Mapping[str, float]]
+
+    def choices(self, item: Item) -> frozenset[str]:
+        """The one that it asks."""
+        return frozenset(self.asks(item))
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
@@ -175,6 +196,10 @@ class QuestionList(Asking):
         """For the questions, then each of them; they are 5 to 7."""
         return {self.prompt_of(item): 1, self.question_prompt: 7}
 
+    def choices(self, item: Item) -> frozenset[str]:
+        """The questions are generated once; each is answered by a choice."""
+        return frozenset({self.question_prompt})
+
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
@@ -219,6 +244,16 @@ class Rubric(Asking):
 
     name: ClassVar[str] = "rubric"
 
+    @staticmethod
+    def averaged(endpoint: GeneralistEndpoint) -> int:
+        """How many replies a score is the mean of; a greedy judge says the same each time."""
+        return endpoint.repeats if endpoint.temperature else 1
+
+    def replies(self, item: Item, endpoint: GeneralistEndpoint) -> Mapping[str, int]:
+        """Each as often as scores are averaged."""
+        each = self.averaged(endpoint)
+        return {name: times * each for name, times in self.asks(item).items()}
+
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
@@ -227,7 +262,7 @@ class Rubric(Asking):
         asking = self.template_of(self.prompt_of(edit.item))
         contract = _contract(asking)
         prompt = ask(asking, edit, judge)
-        repeats = judge.endpoint.repeats if judge.endpoint.temperature else 1
+        repeats = self.averaged(judge.endpoint)
         first = self.repeat * repeats
         said: list[Answer[ScoresAnswer]] = await asyncio.gather(
             *(judge.answer(prompt, contract, repeat=first + i) for i in range(repeats))
@@ -366,6 +401,10 @@ class FactCheck(Asking):
             return {self.prompt_of(item): len(item.questions)}
         return {self.pairs_prompt: 1, self.prompt_of(item): 3}
 
+    def choices(self, item: Item) -> frozenset[str]:
+        """Pairs are generated once; each is checked by a choice."""
+        return frozenset({self.prompt_of(item)})
+
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
@@ -417,19 +456,6 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _words_of(one: Template) -> str:
     return f"{one.name}({one.origin},{one.digest[:15]})"
-
-
-def merged(said: Sequence[Answer[Any]]) -> dict[str, Any]:
-    """What several answers took together, and the calls that they rest on."""
-    each = [one.evidence["usage"] for one in said]
-    costs = [usage["cost"] for usage in each if usage["cost"] is not None]
-    counted = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
-    usage = {name: sum(one[name] for one in each) for name in counted}
-    calls = [key for one in said for key in one.evidence.get("calls", [one.evidence.get("call")])]
-    return {
-        "usage": usage | {"cost": math.fsum(costs) if costs else None},
-        "calls": [key for key in dict.fromkeys(calls) if key],
-    }
 
 
 def _contract(one: Template) -> OutputContract[Any]:

@@ -16,11 +16,11 @@ from ..answers.first_digit import FirstDigit, FoundScores
 from ..errors import Abstained
 from ..images import Image, load_image
 from ..item import Edit, Item
-from ..panel.generalist import Answer
+from ..panel.generalist import Answer, merged
 from ..prompts import Template
 from ..verdict import Scored, Unscored, Verdict
 from .asking import ask
-from .generalist import Rubric, grouped, merged
+from .generalist import Rubric, grouped
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -61,7 +61,7 @@ class ReleasedRubric(Rubric):
         asking = self.template_of(self.prompt_of(edit.item))
         contract = self._contract(edit.item, asking)
         prompt = ask(asking, self._shown(edit), judge)
-        repeats = judge.endpoint.repeats if judge.endpoint.temperature else 1
+        repeats = self.averaged(judge.endpoint)
         first = self.repeat * repeats
         said: list[Answer[ScoresAnswer | FoundScores]] = await asyncio.gather(
             *(judge.answer(prompt, contract, repeat=first + i) for i in range(repeats))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -17,9 +18,17 @@ from ..item import Edit
 from ..pixels import Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
 from ..verdict import Evidence, Scored, Unscored, Verdict
 from .regions import Reference, fitted, selected, squashed
+from .turns import Turns
 
 if TYPE_CHECKING:
     from ..panel import Panel
+
+ALIGNING_MEMORY = 2 * 1024**3
+"""Bytes that alignments at work in one process may take; a larger one works alone."""
+ALIGNING_BYTES_A_PIXEL = 250
+"""Of the larger image: SIFT doubles it and keeps 11 float32 copies of each octave. Measured: 230
+for photographs, 246 for noise."""
+_ALIGNING = Turns(ALIGNING_MEMORY)
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,8 @@ class PixelComparison(Scorer):
     Fields are `<metric>.<region>`: metric one of `mse`, `psnr`, `ssim`; region `whole`,
     `inside` (where the mask is white) or `outside`. An edited image of another size is
     first brought to the reference's: resized (Lanczos), or, where `aligned`, warped by
-    the similarity transform that maps its keypoints onto the reference's.
+    the similarity transform that maps its keypoints onto the reference's. No such transform
+    undoes a squeeze, so one of another aspect ratio is resized before it is aligned.
 
     A region without pixels, an image below SSIM's window and a failed alignment are
     `Unscored("degenerate")`.
@@ -38,6 +48,7 @@ class PixelComparison(Scorer):
         reference: What to compare with.
         aligned: Align first (GIE-Bench, section 3.5).
         plausible: Refuse an alignment that cannot be right; the released code takes any.
+        as_is: Align an edited image of another aspect ratio as it is, as the released code does.
     """
 
     name: ClassVar[str] = "pixels"
@@ -46,12 +57,21 @@ class PixelComparison(Scorer):
     reference: Reference
     aligned: bool = False
     plausible: bool = True
+    as_is: bool = False
 
     async def score(
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
-        return await asyncio.to_thread(self.compare, edit, wanted)
+        """Compare in a worker thread: NumPy and OpenCV release the interpreter.
+
+        Alignments take turns: those at work have `ALIGNING_MEMORY` in all.
+        """
+        if not self.aligned:
+            return await asyncio.to_thread(self.compare, edit, wanted)
+        reference: Image = getattr(edit.item, self.reference)
+        pixels = max(math.prod(one.size) for one in (edit.output, reference))
+        async with _ALIGNING.of(pixels * ALIGNING_BYTES_A_PIXEL):
+            return await asyncio.to_thread(self.compare, edit, wanted)
 
     def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
@@ -68,16 +88,19 @@ class PixelComparison(Scorer):
         }
 
     def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
-        if self.aligned:
-            found = align(output.rgb, reference.rgb, require_plausible=self.plausible)
-            return found.image, {
-                "matches": found.matches,
-                "inliers": found.inliers,
-                "scale": round(found.scale, 4),
-                "rotation_degrees": round(found.rotation_degrees, 3),
-                "translation": [round(float(v), 2) for v in found.translation],
-            }
-        return fitted(output, reference)
+        if not self.aligned:
+            return fitted(output, reference)
+        keeps = self.as_is or _same_aspect(output.size, reference.size)
+        pixels, resized = (output.rgb, {}) if keeps else fitted(output, reference)
+        found = align(pixels, reference.rgb, require_plausible=self.plausible)
+        return found.image, {
+            **resized,
+            "matches": found.matches,
+            "inliers": found.inliers,
+            "scale": round(found.scale, 4),
+            "rotation_degrees": round(found.rotation_degrees, 3),
+            "translation": [round(float(v), 2) for v in found.translation],
+        }
 
 
 @dataclass(frozen=True)
@@ -121,6 +144,12 @@ class BlackedOutSsim(Scorer):
             value = ssim_blacked_out(one, other, region)
             found[name] = Scored(value=value, evidence={"region_share": share}, imputed=share == 0)
         return found
+
+
+def _same_aspect(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two sizes have the same aspect ratio, to within a pixel's worth, as of masks."""
+    (width, height), (w, h) = one, other
+    return abs(width * h - height * w) <= max(*one, *other)
 
 
 def _verdict(

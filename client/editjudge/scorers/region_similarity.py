@@ -16,10 +16,11 @@ from ..answers import Command, Commands
 from ..errors import Abstained, BadReply, ImageError
 from ..images import Image, Mask, load_mask
 from ..item import Edit, Item
+from ..panel.generalist import merged
 from ..prompts import template
 from ..verdict import NotApplicable, Scored, Verdict
 from .asking import ask
-from .generalist import Asking, merged
+from .generalist import Asking
 from .regions import png_of
 from .similarity import FeatureRule, Vector, cosine_of
 
@@ -43,10 +44,12 @@ class RegionSimilarity(Asking):
     commands, in [-1, 1], higher is better.
 
     A mask that is empty, that is the whole image, or that vanishes at the other image's size
-    makes the edit `degenerate`; so does a zero vector. An empty list of commands, where the
-    contract allows one, is `NotApplicable`: there is nothing to compare. The evidence has the
-    commands, how sure the segmenter was, each region's share of its image, and small copies of
-    the regions.
+    makes the edit `degenerate`; so does a zero vector. The mean over edits is therefore one over
+    those whose regions were all found. Where a region is looked for in both images and found in
+    the source alone, the reason and the evidence (`lost`) say so, and `lost` can give it a number.
+    An empty list of commands, where the contract allows one, is `NotApplicable`: there is nothing
+    to compare. The evidence has the commands, how sure the segmenter was, each region's share of
+    its image, and small copies of the regions.
 
     Attributes:
         service: Writes the commands.
@@ -54,6 +57,8 @@ class RegionSimilarity(Asking):
         found: Where a command's region is looked for: in `each` image by itself, or in the
             `edited` one alone, whose mask is then laid over the source (nearest neighbour).
         inverted: Compares what lies outside the masks.
+        lost: What a region counts as that is found in the source and not in the edited image; the
+            score is then marked as imputed. None is `degenerate`.
         segmenter: `segmenter.<variant>`.
         features: Of the roles `features` or `clip`.
         rule: How a region is taken; see `FeatureSimilarity`.
@@ -63,6 +68,7 @@ class RegionSimilarity(Asking):
 
     found: Found = field(default="each", kw_only=True)
     inverted: bool = field(default=False, kw_only=True)
+    lost: float | None = field(default=None, kw_only=True)
     segmenter: str = field(default=SEGMENTER, kw_only=True)
     features: str = field(default=FEATURES, kw_only=True)
     rule: FeatureRule = field(default="pool", kw_only=True)
@@ -102,8 +108,9 @@ class RegionSimilarity(Asking):
         evidence["regions"] = [pair.evidence for pair in pairs]
         if problems := [problem for pair in pairs for problem in pair.problems]:
             raise Abstained("degenerate", "; ".join(problems), evidence)
-        value = float(np.mean(cosines))
-        return {"score": Scored.model_validate({"value": value, "evidence": evidence})}
+        value, imputed = float(np.mean(cosines)), any(pair.lost for pair in pairs)
+        verdict = {"value": value, "evidence": evidence, "imputed": imputed}
+        return {"score": Scored.model_validate(verdict)}
 
 
 class _Pair:
@@ -111,6 +118,7 @@ class _Pair:
 
     Attributes:
         evidence: What was found.
+        lost: Whether it was found in the source, and not in the edited image.
     """
 
     def __init__(self, how: RegionSimilarity, edit: Edit, panel: Panel, command: Command) -> None:
@@ -121,6 +129,7 @@ class _Pair:
         }
         # By side, whichever answers first: the same reason every time.
         self._problems: dict[Side, list[str]] = {side: [] for side in _SIDES}
+        self.lost = False
         self.evidence: dict[str, Any] = {
             "command": command.phrase,
             "source_index": command.source_index,
@@ -133,11 +142,13 @@ class _Pair:
         return [problem for side in _SIDES for problem in self._problems[side]]
 
     async def cosine(self) -> float:
-        """NaN where there are problems."""
+        """NaN where there are problems; of a lost region what it counts as, if anything."""
         try:
             regions = await self._regions()
             if self.problems:
                 return np.nan
+            if self.lost and self._how.lost is not None:
+                return self._how.lost
             vectors = await asyncio.gather(*(self._embedding(s, regions[s]) for s in _SIDES))
             found = self.evidence["cosine"] = cosine_of(*vectors)
         except Abstained as abstained:
@@ -147,24 +158,34 @@ class _Pair:
 
     async def _regions(self) -> dict[Side, NDArray[np.bool_]]:
         """What is compared in each image; where there is nothing, a problem is noted."""
-        masks: dict[Side, NDArray[np.bool_] | None]
-        if self._how.found == "each":
-            each = await asyncio.gather(*map(self._segmented, _SIDES))
-            masks = dict(zip(_SIDES, each, strict=True))
-        else:
-            edited = await self._segmented("edited")
-            over = None if edited is None else _stretched(edited, self._images["source"].size)
-            masks = {"source": over, "edited": edited}
         regions: dict[Side, NDArray[np.bool_]] = {}
-        for side, mask in masks.items():
-            if mask is None:
-                continue  # noted where it was looked for
+        for side, mask in (await self._masks()).items():
             if mask.all() or not mask.any():
-                self._note(side, "fills" if mask.all() else "vanishes at the size of")
+                what = "fills" if mask.all() else "vanishes at the size of"
+                self._note(side, f"{what} the {self._called(side)}")
             regions[side] = ~mask if self._how.inverted else mask
             shown = await asyncio.to_thread(_shown, regions[side])
             self.evidence[side] |= shown
         return regions
+
+    async def _masks(self) -> dict[Side, NDArray[np.bool_]]:
+        """Those there are, each at its image's size; a problem is noted for the others."""
+        looked: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
+        each = zip(looked, await asyncio.gather(*map(self._segmented, looked)), strict=True)
+        masks = {side: mask for side, mask in each if mask is not None}
+        self.lost = masks.keys() == {"source"}
+        if self.lost:
+            self.evidence["lost"] = True
+        if self.lost and self._how.lost is None:
+            found, absent = map(self._called, _SIDES)
+            self._note("edited", f"was found in the {found} and not in the {absent}")
+        elif not self.lost:
+            for side in [one for one in looked if one not in masks]:
+                self._note(side, f"was not found in the {self._called(side)}")
+        if "edited" in masks and "source" not in looked:
+            over = _stretched(masks["edited"], self._images["source"].size)
+            masks = {"source": over, **masks}
+        return masks
 
     async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
         """The mask of the command in one image, at its size; None where nothing was found."""
@@ -175,19 +196,16 @@ class _Pair:
         self.evidence[side] |= {"score": round(sure, 4)}
         data = cast("bytes", reply["MASK"])
         if not data:
-            self._note(side, "was not found in")
             return None
-        mask = await asyncio.to_thread(_mask, data, image, service)
-        if not mask.selected.any():
-            self._note(side, "has an empty mask in")
-            return None
-        return mask.selected
+        selected = (await asyncio.to_thread(_mask, data, image, service)).selected
+        return selected if selected.any() else None
+
+    def _called(self, side: Side) -> str:
+        number = self._command.source_index + 1
+        return "edited image" if side == "edited" else f"source image {number}"
 
     def _note(self, side: Side, what: str) -> None:
-        where = "edited image"
-        if side == "source":
-            where = f"source image {self._command.source_index + 1}"
-        self._problems[side].append(f"{self._command.phrase!r} {what} the {where}")
+        self._problems[side].append(f"{self._command.phrase!r} {what}")
 
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
         mask = await asyncio.to_thread(png_of, region)

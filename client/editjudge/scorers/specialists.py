@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from ..dimension import ServiceScorer
+from ..errors import Abstained
 from ..item import Edit
 from ..verdict import Scored, Verdict
 
@@ -44,7 +45,8 @@ class TextContent(ServiceScorer):
 
     Field `accuracy` = 1 - Levenshtein(read, target) / max(len(read), len(target)), in
     [0, 1], over Unicode code points of both texts after `comparable`. No text read where
-    some is due scores 0; it is an answer, not a failure.
+    some is due scores 0; it is an answer, not a failure. A target that is blank then is
+    `degenerate`: an image without any text would be right to the letter.
     """
 
     name: ClassVar[str] = "text_content"
@@ -54,13 +56,16 @@ class TextContent(ServiceScorer):
         self, edit: Edit, panel: Panel, wanted: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Read the image once and compare."""
+        target = edit.item.target_text or ""
+        if not comparable(target):
+            raise Abstained("degenerate", "the target text is blank")
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
         read = cast("bytes", reply["TEXT"]).decode("utf-8", "replace")
         confidences = cast("NDArray[np.float32]", reply["CONFIDENCE"])
-        accuracy = text_accuracy(read, edit.item.target_text or "")
+        accuracy = text_accuracy(read, target)
         evidence = {
             "read": read,
-            "target": edit.item.target_text,
+            "target": target,
             "confidences": [round(float(c), 4) for c in confidences],
         }
         return {"accuracy": Scored.model_validate({"value": accuracy, "evidence": evidence})}

@@ -78,6 +78,15 @@ def test_one_meaning(reply: str) -> None:
         ('“it\'s "red"”', 'it\'s "red"'),
         ('""', ""),
         ("\"it says </think>{'a': 1}\"", "it says </think>{'a': 1}"),
+        # No score depends on the reasons: what is no text is kept as JSON.
+        ('["The sky.", "é 2",]', '["The sky.", "é 2"]'),
+        (
+            "{'step': 'a \"b\"', 'step': [1, 2.5, True, None], 'x': {}}",
+            '{"step": "a \\"b\\"", "step": [1, 2.5, true, null], "x": {}}',
+        ),
+        ("4", "4"),
+        ("false", "false"),
+        ("null", ""),
     ],
 )
 def test_text_comes_through(written: str, text: str) -> None:
@@ -112,6 +121,13 @@ def test_two_scores_with_a_reason_each() -> None:
     assert joint.parse(reply) == ScoresAnswer(
         {"instruction_score": 5.0, "knowledge_score": 2.0}, "Added.\n\nThe scale stays level."
     )
+
+
+def test_steps_in_the_place_of_a_text_cost_no_score() -> None:
+    reply = '{"reasoning": {"1. before": "red", "2. after": "blue"}, "score": [8, 7, 0, 10]}'
+    answer = CO_EDIT.parse(reply)
+    assert list(answer.scores.values()) == [8, 7, 0, 10]
+    assert answer.reasoning == '{"1. before": "red", "2. after": "blue"}'
 
 
 def test_fractions_on_a_real_scale() -> None:

@@ -23,11 +23,13 @@ OFFICIAL = frozenset({"first_digit", "no_gate"})
 
 
 def parts(on: frozenset[str]) -> Parts:
-    """A reading that one switch changes, and what derives from it."""
+    """A reading that one switch changes, and what derives from it, which another changes."""
     reading = Reading(Scripted(key="digit" if "first_digit" in on else "json"), "value")
     dimensions = (
         Dimension("b.read", "?", (0, 1), True, "-", reading),
-        Dimension("b.made", "?", (0, 1), True, "-", derived(max, "b.read")),
+        Dimension(
+            "b.made", "?", (0, 1), True, "-", derived(min if "no_gate" in on else max, "b.read")
+        ),
     )
     return Parts(dimensions, (Column("b.column", "B", Mean("b.made"), True),))
 
@@ -94,12 +96,14 @@ def test_changes_to_a_named_protocol_come_last(
 
 def test_only_what_depends_on_the_rules_names_them() -> None:
     paper, official = BENCHMARK.rules(), BENCHMARK.rules("official")
-    assert [d.protocol for d in paper.dimensions] == ["b.2", "b.paper.2"]
+    assert [d.protocol for d in paper.dimensions] == ["b.2", "b.2"]
     assert [d.protocol for d in official.dimensions] == ["b.2", "b.official.2"]
+    other = BENCHMARK.rules("paper", ["uniform_weights"])
+    assert [d.protocol for d in other.dimensions] == ["b.2", "b.2"], "made by the usual rules"
     assert paper.columns[0].protocol == "b.paper.2"
     signatures = {str(rules.dimensions[0].signature({})) for rules in (paper, official)}
     assert len(signatures) == 2, "the switch is in the scorer's parameters"
-    same = BENCHMARK.rules("paper", ["uniform_weights"]).dimensions[0].signature({})
+    same = other.dimensions[0].signature({})
     assert same == paper.dimensions[0].signature({}), "read alike, so not read again"
 
 

@@ -123,10 +123,33 @@ async def test_a_second_unreadable_reply_is_unparsable() -> None:
     assert len(transport.asked) == 2
 
 
-async def test_a_cut_reply_is_told_to_the_contract() -> None:
-    cut = Completion('{"reasoning": "it is', "length", "judge", Usage())
-    with pytest.raises(Abstained, match="cut"):
-        await generalist(ScriptedTransport(cut)).answer(PROMPT, SCORES)
+def cut(text: str) -> Completion:
+    return Completion(text, "length", "judge", Usage())
+
+
+@pytest.mark.parametrize(
+    ("script", "calls"),
+    [
+        ([cut('{"reasoning": "it is'), GOOD], 1),
+        ([cut(f"{GOOD} or {GOOD}"), GOOD], 1),
+        (["I would say 4.", cut("Let me see. The")], 2),
+    ],
+)
+async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int) -> None:
+    transport = ScriptedTransport(*script)
+    with pytest.raises(Abstained) as caught:
+        await generalist(transport, max_tokens=77).answer(PROMPT, SCORES)
+    assert caught.value.kind == "unparsable"
+    told = "the reply was cut at max_tokens = 77; set a higher one for generalist.judge"
+    assert told in caught.value.reason
+    assert told in caught.value.evidence["unreadable"][-1]
+    assert len(transport.asked) == len(caught.value.evidence["unreadable"]) == calls
+
+
+async def test_a_cut_reply_with_its_answer_is_one() -> None:
+    said = await generalist(ScriptedTransport(cut(f"{GOOD} And so"))).answer(PROMPT, SCORES)
+    assert said.value.scores == {"quality": 4}
+    assert "unreadable" not in said.evidence
 
 
 @pytest.mark.parametrize(
@@ -162,6 +185,21 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
     assert (said.value.method, said.value.samples, said.value.outside) == ("sampled", 4, None)
     assert [one.seed for one in transport.samplings] == [0, 1, 2, 3]
     assert "choices=sampled" in judge.identity
+
+
+async def test_the_evidence_of_several_samples() -> None:
+    ledger = Ledger()
+    script = ["No.", "Perhaps", "Yes", "Yes"]
+    transport = ScriptedTransport(*script)
+    judge = generalist(transport, ledger=ledger, logprobs="never", repeats=3, price=PRICE)
+    found = (await judge.choose(PROMPT, YES_NO)).evidence
+    assert len(transport.asked) == 4
+    assert sorted(found["replies"]) == ["No.", "Yes", "Yes"]
+    assert (found["judge"], found["prompt"]) == ("judge", PROMPT.digest)
+    assert found["usage"]["calls"] == 4
+    assert found["usage"]["prompt_tokens"] == 400
+    assert found["usage"]["cost"] == pytest.approx(4 * 0.051)
+    assert ledger.drop(found["calls"]) == 4
 
 
 async def test_logprobs_can_be_declined() -> None:

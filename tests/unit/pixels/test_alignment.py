@@ -153,6 +153,15 @@ def test_an_implausible_fit_is_refused(photo, change, says):
     assert as_released.image.shape == reference.shape
 
 
+def test_a_small_squeeze_is_taken_and_stays_distorted(photo):
+    """So it has to be undone before: no similarity transform does."""
+    reference = photo("astronaut")
+    squeezed = cv2.resize(reference, (497, 512), interpolation=cv2.INTER_AREA)
+    resized = cv2.resize(squeezed, (512, 512))
+    as_it_is, first = (mse(reference, align(x, reference).image) for x in (squeezed, resized))
+    assert as_it_is > 10 * first
+
+
 def test_repeated_letters_are_not_an_alignment():
     def page(seed):
         letters = np.random.default_rng(seed).choice(list("abcdefghijklmnop"), (12, 22))

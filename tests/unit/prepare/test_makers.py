@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.answers import MultipleChoiceQuestion, Option
+from editjudge.answers import MultipleChoiceQuestion, Option, QuestionAnswers
 from editjudge.benchmarks.items import Line
+from editjudge.benchmarks.registry import dimensions
 from editjudge.errors import BadReply
 from editjudge.images import Mask, load_image, load_mask
 from editjudge.item import Item
 from editjudge.prepare.masks import MaskFinder
 from editjudge.prepare.pictures import overlay
-from editjudge.prepare.questions import TASKS, QuestionWriter
+from editjudge.prepare.questions import FACTS, TASKS, QuestionWriter
 from editjudge.prompts import template
+from editjudge.scorers.generalist import FactCheck
 
 from ..panel.scripted_transport import ScriptedTransport, generalist, seen
 
@@ -77,7 +79,12 @@ async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: 
     made = await masked(panel)
     assert made.status == "made"
     assert made.mask is not None
-    assert np.array_equal(load_mask(made.mask).selected, due)
+    line = Line(id="1", instruction="x", source="a", mask="m", mask_shows=made.mask_shows)
+    assert line.mask_shows == ("kept" if scope == "surroundings" else "edited")
+    shown = load_mask(made.mask).selected
+    assert np.array_equal(shown if line.mask_shows == "edited" else ~shown, due)
+    if phrases:
+        assert shown[:, :3].all(), "white is what was named"
     told = dict(made.told)
     assert told["share of the image"] == f"{due.mean():.1%}"
     assert told.get("not found") == ("nowhere" if "nowhere" in phrases else None)
@@ -170,6 +177,14 @@ async def test_the_task_chooses_how_it_is_asked_for(task: str, words: str) -> No
     assert words in seen(prompt)
     assert "make it red" in seen(prompt)
     assert len(prompt.pictures) == 1
+
+
+def test_pairs_are_written_by_the_prompts_of_a_run() -> None:
+    """Else what is reviewed is not what a run without them would ask."""
+    checks = [reading.scorer for one in dimensions().values() for reading in one.readings
+              if isinstance(reading.scorer, FactCheck)]  # fmt: skip
+    assert {one.pairs_prompt for one in checks} == {FACTS}
+    assert isinstance(template(FACTS).contract, QuestionAnswers)
 
 
 async def test_facts_are_written_from_the_instruction_alone() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,13 @@ def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
     RunStore.open(tmp_path / "runs" / "b", header(data_digest="sha256:2")).close()
     with pytest.raises(ConfigError, match="data digest sha256:1, not sha256:2"):
         merge([first, tmp_path / "runs" / "b"], tmp_path / "runs" / "all", known=known)
+    for changed in ({"data_digest": "sha256:2"}, {"outputs": {"alpha": "/elsewhere"}}):
+        other = tmp_path / "runs" / "b"
+        shutil.rmtree(other)
+        RunStore.open(other, header(**changed)).close()
+        with pytest.raises(ConfigError) as raised:
+            merge([first, other], tmp_path / "runs" / "all", known=known)
+        assert raised.value.mend.startswith(f"leave {other} out: only runs of one benchmark")
     with pytest.raises(ConfigError, match="holds no run"):
         merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", known=known)
     with pytest.raises(ConfigError, match="is there already"):

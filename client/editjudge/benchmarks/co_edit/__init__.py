@@ -4,6 +4,7 @@ from ..benchmark import PAPER, Benchmark, Parts, Switch
 from .columns import make_columns
 from .dataset import CoEditData
 from .dimensions import (
+    DECAYING,
     PLAIN,
     POOLED,
     REASONING,
@@ -37,6 +38,11 @@ SWITCHES = (
         "not in the paper, which gives no mapping",
     ),
     Switch(
+        DECAYING,
+        "a distance counts as 10 exp(-d) instead of 10 (1 - min(1, d))",
+        "not in the paper, which gives no mapping",
+    ),
+    Switch(
         POOLED,
         "a region is averaged over, instead of blacking out all else",
         "not in the paper, which leaves it open",
@@ -55,6 +61,7 @@ BENCHMARK = Benchmark(
     CoEditData,
     _parts,
     table="tables 1, 7 and 13",
+    version=2,
     switches=SWITCHES,
     protocols={PAPER: frozenset({SPECIALISTS, REASONING})},
     unreleased="its authors have released no code",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from ..items import ItemsFile, Line
-from .taxonomy import ABOUT_A_SUBJECT, IN_CONTEXT, LOCAL, SUBJECT_REGION, TYPES
+from .taxonomy import ABOUT_A_SUBJECT, AROUND, IN_CONTEXT, LOCAL, SUBJECT_REGION, TYPES
 
 
 def _edit_type(text: str) -> str:
@@ -23,13 +23,14 @@ class CoEditLine(Line):
     """One line of `items.jsonl`.
 
     The mask shows the object that the edit is about, as the paper's masks do (section 3.1):
-    `mask_shows` says whether that is what is edited, or what is kept.
+    `mask_shows` says whether that is what is edited, or what is kept. Types that change what is
+    around the object must say it: read the wrong way round, what is kept would be what changed.
 
     Attributes:
         type: One of the 16 types, or `in_context`.
-        subject: Whether what the mask shows, or without a mask the whole image, is a subject
-            that must stay who it is; by default so for `subject_customization` and
-            `portrait_editing`.
+        subject: Whether what the mask shows (of the types that change what is around it: what is
+            kept), or without a mask the whole image, is a subject that must stay who it is; by
+            default so for `subject_customization` and `portrait_editing`.
     """
 
     type: Annotated[str, AfterValidator(_edit_type)]
@@ -41,7 +42,15 @@ class CoEditLine(Line):
         if self.task:
             raise ValueError("task: the type of the edit is called `type` here")
         if self.type in LOCAL and self.mask is None:
-            raise ValueError(f"mask: {self.type} changes a part of the image, say which")
+            raise ValueError(
+                f"mask: {self.type} changes a part of the image, say which"
+                " (`editjudge prepare masks` draws it)"
+            )
+        if self.type in AROUND and "mask_shows" not in self.model_fields_set:
+            raise ValueError(
+                f"mask_shows: of {self.type} say whether white in the mask is what is edited"
+                " ('edited') or the object that is kept ('kept')"
+            )
         if self.type != IN_CONTEXT and count > 1:
             raise ValueError(f"sources: {self.type} has one source, not {count}")
         if self.has_subject and count > 1:
@@ -59,9 +68,15 @@ class CoEditLine(Line):
         found = super().texts
         extra = {k: v for k, v in found["extra"].items() if k != SUBJECT_REGION}
         if self.has_subject:
-            shown = "inside" if self.mask_shows == "edited" else "outside"
-            extra[SUBJECT_REGION] = shown if self.mask else "whole"
+            extra[SUBJECT_REGION] = self._subject_region
         return found | {"task": self.type, "extra": extra}
+
+    @property
+    def _subject_region(self) -> str:
+        """Where the subject is, seen from what is edited."""
+        if self.mask is None:
+            return "whole"
+        return "outside" if self.type in AROUND or self.mask_shows == "kept" else "inside"
 
 
 class CoEditData(ItemsFile):

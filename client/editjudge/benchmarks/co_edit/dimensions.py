@@ -6,6 +6,7 @@ so that it can be brought to 0 to 10 in another way without a call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,8 @@ from .taxonomy import keeps_a_region, keeps_a_subject, of_co_edit
 
 SPECIALISTS, REASONING = "specialists", "reasoning"
 PLAIN, UNIFORM = "plain_questions", "uniform_weights"
-SHIFTED, POOLED = "shifted_cosines", "pooled_regions"
+SHIFTED, DECAYING = "shifted_cosines", "exponential_distances"
+POOLED = "pooled_regions"
 
 SCALE = (0.0, 10.0)
 SOURCE = "Co-EditBench, section 3.3"
@@ -166,6 +168,15 @@ def inverted(values: Values) -> float:
     return 10 * (1 - min(1.0, *values.values()))
 
 
+def decaying(values: Values) -> float:
+    """A distance on 0 to 10: 10 exp(-d), the other mapping (`exponential_distances`).
+
+    Nearly the same near 0, and never quite 0: a distance above 1 does not end a geometric mean.
+    """
+    (distance,) = values.values()
+    return 10 * math.exp(-distance)
+
+
 def make_dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
     """All dimensions, parts before what is derived from them.
 
@@ -255,7 +266,7 @@ def _metric(name: str, on: frozenset[str]) -> Dimension:
 
 def _mapping(group: str, on: frozenset[str]) -> tuple[Callable[[Values], float], str]:
     if group == KEPT:
-        return inverted, "inverted"
+        return (decaying, "decaying") if DECAYING in on else (inverted, "inverted")
     return (shifted, "shifted") if SHIFTED in on else (clipped, "clipped")
 
 

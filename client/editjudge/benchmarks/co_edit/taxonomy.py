@@ -37,6 +37,9 @@ _GLOBAL = frozenset({"perspective_editing", "style_editing", "tone_editing"})
 LOCAL = frozenset(EDIT_TYPES) - _GLOBAL
 """Types whose edits need a mask."""
 
+AROUND = frozenset({"background_editing", "subject_extract"})
+"""Types that change what is around the object of the mask: it is what is kept."""
+
 ABOUT_A_SUBJECT = frozenset({"subject_customization", "portrait_editing"})
 """Types whose subject must stay who it is, unless the item says otherwise: those that the paper
 names (section 3.3 and table 3)."""

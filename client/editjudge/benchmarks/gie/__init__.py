@@ -35,6 +35,7 @@ BENCHMARK = Benchmark(
     data,
     lambda on: Parts(dimensions(on), columns(on)),
     table="tables 2 and 3",
+    version=2,
     switches=SWITCHES,
     protocols={PAPER: frozenset(), OFFICIAL: frozenset(one.name for one in SWITCHES)},
     originals=ORIGINALS,

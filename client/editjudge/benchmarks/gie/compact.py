@@ -79,12 +79,13 @@ def convert(source: Path, out: Path) -> Converted:
     relative to `out`. What was there from an earlier conversion is replaced.
 
     Args:
-        source: `gie_bench.json` as released.
+        source: `gie_bench.json` as released, or its folder.
         out: A folder; made where it is not there.
 
     Raises:
         InputError: `source` cannot be read, or a mask is no mask; nothing is written then.
     """
+    source = _released_file(source, "give gie_bench.json as released, or its folder")
     found = _from_released(source)
     if not found.records:
         raise InputError(show_path(source), "no items", "give gie_bench.json as released")
@@ -124,17 +125,20 @@ def read(path: Path) -> Read:
         InputError: there is neither.
     """
     path = path.absolute()
+    if (path / RECORDS).is_file():
+        return _from_compact(path)
+    either = "give gie_bench.json, or the folder that `editjudge prepare gie` wrote"
+    return _from_released(_released_file(path, either))
+
+
+def _released_file(path: Path, mend: str) -> Path:
+    """The released file, given as it is or by its folder."""
+    path = path.absolute()
     if path.is_dir():
-        if (path / RECORDS).is_file():
-            return _from_compact(path)
         path /= "gie_bench.json"
     if not path.is_file():
-        raise InputError(
-            show_path(path),
-            "no such file",
-            "give gie_bench.json, or the folder that `editjudge prepare gie` wrote",
-        )
-    return _from_released(path)
+        raise InputError(show_path(path), "no such file", mend)
+    return path
 
 
 def _from_released(path: Path) -> Read:

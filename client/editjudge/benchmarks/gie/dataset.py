@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,20 +33,77 @@ from .released import Packed, unpacked
 from .taxonomy import EDIT_TYPES
 
 _OTHER_IMAGE = re.compile(
-    r"\b(original(ly)?|unedited|unmodified|source image|before|previous(ly)?|earlier|initial(ly)?"
-    r"|used to be|(both|two) images)\b",
-    re.IGNORECASE,
+    r"""\b(
+        original(ly)? | unedited | unmodified | unaltered | previous(ly)? | earlier | initial(ly)?
+      | (first|input|source)\ (image|picture|photo\w*)
+      | (both|two)\ (images|pictures|photos)
+      | the\ source (?!\ of\b)
+      | before (?!\ (the|an?)\ (?!edit|chang|modif|alter)\w)  # a place: before the altar
+      | used\ to\ be | than\ (it|they|s?he)\ (was|were)
+      | compar\w* | differ\w* | changed
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
 )
+_QUOTED = re.compile(
+    r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
+)
+"""What stands in quotes; an apostrophe within a word opens and closes none."""
 
 
 def compares(question: str, options: Iterable[str]) -> bool:
     """Whether a question, or an option, speaks of the image as it was (section 3.5).
 
     The paper shows the source where the question asks for a comparison, and does not say how that
-    is told. Here it is told by words that name the other image: original, before, previous,
-    unedited, both images and the like.
+    is told. Here it is told by words: those that name the other image (original, first image,
+    unedited, both images, …), a time before (before, previously, used to be, …) and those of
+    comparing (compared, different, changed). What is quoted does not count: it is text in the
+    image. Where in doubt the source is shown: a question that needs it cannot be answered without.
     """
-    return any(_OTHER_IMAGE.search(text) for text in (question, *options))
+    texts = (" ".join(_QUOTED.sub(" ", one).split()) for one in (question, *options))
+    return any(_OTHER_IMAGE.search(text) for text in texts)
+
+
+def right_option(answer: str, options: Iterable[str]) -> str | None:
+    """The option that an answer is, case and a final full stop apart; None where it is none."""
+    try:
+        return Option(tuple(options)).parse(answer)
+    except Unparsable:
+        return None
+
+
+def question_notes(asked: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """What is odd in questions and their answers, one line each.
+
+    Args:
+        asked: Ids of items with their questions, as `MultipleChoice` asks them.
+    """
+    questions = tuple(asked)
+    kinds: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+        "the expected answer is no option, so the question cannot be won: it counts as wrong": (
+            lambda one: one["answer"] not in one["options"]
+        ),
+        "the expected answer is no option to the letter (`exact_match`)": (
+            lambda one: one["expected"] not in one["options"]
+        ),
+        "the question compares with the source, which the judge is shown too": (
+            lambda one: one["compares"]
+        ),
+    }
+    return listed(
+        {what: [id_ for id_, one in questions if is_(one)] for what, is_ in kinds.items()}
+    )
+
+
+def listed(found: Mapping[str, Iterable[object]]) -> list[str]:
+    """Which items are odd in what way, one line each; none for what no item is."""
+    notes = []
+    for what, given in found.items():
+        if items := tuple(dict.fromkeys(map(str, given))):
+            shown = ", ".join(items[:MAX_PROBLEMS])
+            more = ", …" if len(items) > MAX_PROBLEMS else ""
+            count = f"{len(items):,} item{'' if len(items) == 1 else 's'}"
+            notes.append(f"{count}: {what} ({shown}{more})")
+    return notes
 
 
 class Record(BaseModel):
@@ -80,14 +137,6 @@ class Record(BaseModel):
         return given
 
     @property
-    def right_option(self) -> str | None:
-        """The option that is the expected answer, case and a final full stop apart; or None."""
-        try:
-            return Option(self.multiple_choice_options).parse(self.expected_answer)
-        except Unparsable:
-            return None
-
-    @property
     def question(self) -> dict[str, Any]:
         """As `MultipleChoice` asks it.
 
@@ -96,7 +145,8 @@ class Record(BaseModel):
         return {
             "question": self.evaluation_question,
             "options": list(self.multiple_choice_options),
-            "answer": self.right_option or self.expected_answer,
+            "answer": right_option(self.expected_answer, self.multiple_choice_options)
+            or self.expected_answer,
             "expected": self.expected_answer,
             "compares": compares(self.evaluation_question, self.multiple_choice_options),
         }
@@ -105,8 +155,14 @@ class Record(BaseModel):
 class FrameMask(Mask):
     """A mask that is laid over the whole frame of an image, whatever its sides.
 
-    The released masks are square, their images are not.
+    The released masks are square, their images are not; and an output may have another aspect
+    ratio than the source that a mask was made for.
     """
+
+    @classmethod
+    def of(cls, mask: Mask) -> FrameMask:
+        """A mask, laid over whole frames from now on."""
+        return cls(mask.name, mask.encoded, mask.pixels, mask.notes)
 
     def fitted(self, size: tuple[int, int]) -> FrameMask:
         """The mask at another size, stretched (nearest neighbour)."""
@@ -185,37 +241,34 @@ class GieData:
             InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
         """
         problems = dict(self._usable[1])
+        lost: list[ItemRef] = []
         for ref in self.items():
             (path,) = self.pictures(ref)
             if path.is_file():
                 yield ref
             else:
+                lost.append(ref)
                 problems[int(ref.id)] = f"image: no such file: {show_path(path)}"
         if problems:
-            raise unusable(self.path, [f"{i}: {what}" for i, what in sorted(problems.items())])
+            told = [f"{i}: {what}" for i, what in sorted(problems.items())]
+            raise unusable(self.path, told, mend=_where_images_are(lost))
         if not self._usable[0]:
             raise InputError(show_path(self.path), "no items")
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the data as it was released, and changes what a score can be."""
         usable = self._usable[0]
-        no_option = [i for i, one in usable.items() if one.record.right_option is None]
-        literally = [
-            i
-            for i, one in usable.items()
-            if one.record.expected_answer not in one.record.multiple_choice_options
-        ]
         same = Counter((one.record.edit_instruction, one.record.image) for one in usable.values())
-        black = [i for i, one in usable.items() if not one.mask.any()]
-        white = [i for i, one in usable.items() if one.mask.min() == 255]
-        found = {
-            "the expected answer is no option, so the question cannot be won: it counts as"
-            " wrong": no_option,
-            "the expected answer is no option to the letter (`exact_match`)": literally,
-            "an all-black mask: nothing may change": black,
-            "an all-white mask: nothing is left outside it": white,
+        masks = {
+            "an all-black mask: nothing may change": [
+                i for i, one in usable.items() if not one.mask.any()
+            ],
+            "an all-white mask: nothing is left outside it": [
+                i for i, one in usable.items() if one.mask.min() == 255
+            ],
         }
-        notes = [_listed(what, indices) for what, indices in found.items() if indices]
+        asked = ((str(i), one.record.question) for i, one in usable.items())
+        notes = [*question_notes(asked), *listed(masks)]
         if shared := sum(count - 1 for count in same.values()):
             notes.append(f"{shared:,} items repeat another's instruction and image")
         return tuple(notes)
@@ -233,7 +286,7 @@ class GieData:
         mask = load_mask(unpacked(ref.data.mask), f"object_mask of {ref.id}")
         return Item(
             sources=tuple(map(load_image, self.pictures(ref))),
-            mask=FrameMask(mask.name, mask.encoded, mask.pixels, mask.notes),
+            mask=FrameMask.of(mask),
             **_texts(ref),
         )
 
@@ -250,10 +303,14 @@ class GieData:
         return OutputFolder(folder)
 
 
-def _listed(what: str, indices: list[int]) -> str:
-    shown = ", ".join(map(str, indices[:MAX_PROBLEMS]))
-    more = ", …" if len(indices) > MAX_PROBLEMS else ""
-    return f"{len(indices):,} item{'' if len(indices) == 1 else 's'}: {what} ({shown}{more})"
+def _where_images_are(lost: Iterable[ItemRef]) -> str:
+    """How to say where images lie that were not found."""
+    images = [ref.data.record.image for ref in lost]
+    if not images:
+        return ""
+    if any(Path(one).is_absolute() and Path(one).is_file() for one in images):
+        return "`image` holds paths of this machine: add --root /=/"
+    return "where images lie in another folder, add --root /=FOLDER"
 
 
 def _texts(ref: ItemRef) -> dict[str, Any]:

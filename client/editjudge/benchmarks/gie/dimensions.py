@@ -52,6 +52,12 @@ ANY_ALIGNMENT = Switch(
     " drops out of MSE and PSNR",
     _MSE_PSNR,
 )
+ALIGN_AS_IS = Switch(
+    "align_as_is",
+    "An edit of another aspect ratio is aligned as it is, though no similarity transform undoes a"
+    " squeeze; otherwise it is resized to its source first",
+    _MSE_PSNR,
+)
 UNMASKED_PIXELS = Switch(
     "unmasked_pixels",
     "MSE and PSNR are those of the whole image: masks of 0 and 1 are compared with 128",
@@ -81,6 +87,7 @@ SWITCHES = (
     BOTH_IMAGES,
     OPTIONS_IN_LINE,
     ANY_ALIGNMENT,
+    ALIGN_AS_IS,
     UNMASKED_PIXELS,
     SSIM_BLACKED_OUT,
     CLIP_TOUCHED,
@@ -196,7 +203,12 @@ def _perceived(on: frozenset[str]) -> tuple[Dimension, ...]:
 
 
 def _pixels(on: frozenset[str]) -> tuple[Dimension, ...]:
-    scorer = PixelComparison("source", aligned=True, plausible=ANY_ALIGNMENT.name not in on)
+    scorer = PixelComparison(
+        "source",
+        aligned=True,
+        plausible=ANY_ALIGNMENT.name not in on,
+        as_is=ALIGN_AS_IS.name in on,
+    )
     whole = UNMASKED_PIXELS.name in on
     region = "whole" if whole else "outside"
     needs: frozenset[Need] = frozenset({"source"} if whole else {"source", "mask"})

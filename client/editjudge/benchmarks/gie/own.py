@@ -5,14 +5,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationError
 
 from ...answers import Option
+from ...item import Item
+from ..dataset import ItemRef
 from ..items import ItemsFile, Line
-from .dataset import compares
+from .dataset import FrameMask, compares, question_notes, right_option
 from .taxonomy import edit_type
+
+_OPTIONAL: Mapping[str, tuple[type, str]] = {
+    "compares": (bool, "true or false"),
+    "expected": (str, "a text"),
+}
 
 
 def _can_be_asked(question: dict[str, Any]) -> dict[str, Any]:
@@ -20,8 +29,22 @@ def _can_be_asked(question: dict[str, Any]) -> dict[str, Any]:
     texts = [question.get("question"), answer, *(options if isinstance(options, list) else [None])]
     if not all(isinstance(one, str) and one for one in texts):
         raise ValueError("a question has `question`, `options` (a list) and `answer`, all texts")
+    for name, (kind, told) in _OPTIONAL.items():
+        if name in question and not isinstance(question[name], kind):
+            raise ValueError(f"`{name}` of a question is {told}")
     Option(tuple(texts[2:]))
     return question
+
+
+def _as_asked(given: dict[str, Any]) -> dict[str, Any]:
+    """A question as `MultipleChoice` asks it; what it says itself is kept."""
+    answer = given["answer"]
+    return {
+        "compares": compares(given["question"], given["options"]),
+        "expected": answer,
+        **given,
+        "answer": right_option(answer, given["options"]) or answer,
+    }
 
 
 class OwnLine(Line):
@@ -35,10 +58,8 @@ class OwnLine(Line):
 
     @property
     def texts(self) -> dict[str, Any]:
-        """With the name of the edit type, and with the questions that compare marked."""
-        questions = tuple(
-            {"compares": compares(one["question"], one["options"]), **one} for one in self.questions
-        )
+        """With the name of the edit type, and with the questions as they are asked."""
+        questions = tuple(map(_as_asked, self.questions))
         return {**super().texts, "task": edit_type(self.task), "questions": questions}
 
 
@@ -47,3 +68,20 @@ class OwnItems(ItemsFile):
 
     name = "gie"
     line = OwnLine
+
+    def notes(self) -> tuple[str, ...]:
+        """What is odd in the questions; lines that cannot be used are left out."""
+        asked = ((line.id, one) for line in self._usable() for one in line.texts["questions"])
+        return tuple(question_notes(asked))
+
+    def load(self, ref: ItemRef) -> Item:
+        """The item with its images; its mask, once it fits the source, fits outputs too."""
+        item = super().load(ref)
+        return item if item.mask is None else replace(item, mask=FrameMask.of(item.mask))
+
+    def _usable(self) -> Iterator[OwnLine]:
+        for index, _, line in self._lines():
+            try:
+                yield self._ref(index, line).data
+            except ValidationError:
+                continue

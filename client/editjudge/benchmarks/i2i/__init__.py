@@ -6,6 +6,7 @@ from .dataset import I2iData
 from .dimensions import (
     CONSISTENCY_LEVELS,
     INVERTED_ELEMENTS,
+    LOST_SCORES_ZERO,
     ME_ARTIFACTS,
     TRANSFER_YES_NO,
     dimensions,
@@ -17,6 +18,7 @@ BENCHMARK = Benchmark(
     I2iData,
     lambda on: Parts(dimensions(on), columns(on)),
     table="tables 1 and 2",
+    version=2,
     decimals=3,
     switches=(
         Switch(
@@ -38,6 +40,11 @@ BENCHMARK = Benchmark(
             ME_ARTIFACTS,
             "editing artifacts are judged and tabled for multi-image editing too",
             "appendix F.2.1",
+        ),
+        Switch(
+            LOST_SCORES_ZERO,
+            "a subject or detail found in its source and not in the edited image counts as 0",
+            "not in the paper, which says nothing of regions that are not found",
         ),
     ),
     protocols={PAPER: frozenset()},

@@ -28,12 +28,13 @@ def _table(
     source: str,
     where: Callable[[Item], bool] = lambda _: True,
 ) -> Iterator[Column]:
-    """A mean for each dimension, then that of all pairs of a prompt and a dimension."""
+    """A mean for each dimension, then that of all scored pairs of a prompt and a dimension."""
     for name in names:
-        how = Mean(f"i2i.{track}.{name}", where)
-        yield Column(f"{prefix}.{name}", DIMENSIONS[track][name], how, True, source, group)
+        mean = Mean(f"i2i.{track}.{name}", where)
+        yield Column(f"{prefix}.{name}", DIMENSIONS[track][name], mean, True, source, group)
     parts = tuple(f"{prefix}.{name}" for name in names)
-    yield Column(f"{prefix}.overall", "Overall", InstanceWeighted(parts), True, source, group)
+    how = InstanceWeighted(parts, present=True)
+    yield Column(f"{prefix}.overall", "Overall", how, True, source, group)
 
 
 def _in(category: str, item: Item) -> bool:
@@ -50,13 +51,21 @@ def _difference(values: Values) -> float:
     return values["me"] - values["se"]
 
 
-def _comparison() -> Iterator[Column]:
-    """What several source images cost, by the dimensions that both tracks have."""
-    for name in (*SHARED, "overall"):
-        title = DIMENSIONS["se"].get(name, "Overall")
+def _comparison(on: frozenset[str]) -> Iterator[Column]:
+    """What several source images cost, by the dimensions that both tables have.
+
+    Overall is the mean of the differences, and no difference of the overalls: each of those is
+    over dimensions that the other track does not have.
+    """
+    source, group = "I2I-Bench, figure 5", "Multi less single"
+    names = (*SHARED, ARTIFACTS) if ME_ARTIFACTS in on else SHARED
+    for name in names:
         how = Composite(_difference, {track: f"i2i.{track}.{name}" for track in ("se", "me")})
-        column = f"i2i.me_less_se.{name}"
-        yield Column(column, title, how, True, "I2I-Bench, figure 5", "Multi less single")
+        title = DIMENSIONS["se"][name]
+        yield Column(f"i2i.me_less_se.{name}", title, how, True, source, group)
+    parts = tuple(f"i2i.me_less_se.{name}" for name in names)
+    overall = InstanceWeighted(parts, present=True)
+    yield Column("i2i.me_less_se.overall", "Overall", overall, True, source, group)
 
 
 def columns(on: frozenset[str]) -> tuple[Column, ...]:
@@ -68,6 +77,6 @@ def columns(on: frozenset[str]) -> tuple[Column, ...]:
             for track, title in TITLES.items()
             for column in _table(track, names[track], f"i2i.{track}", title, _TABLES[track])
         ),
-        *_comparison(),
+        *_comparison(on),
         *(column for track in TITLES for column in _categories(track, names[track])),
     )

@@ -18,6 +18,7 @@ ME_ARTIFACTS = "me_editing_artifacts"
 TRANSFER_YES_NO = "transfer_yes_no"
 CONSISTENCY_LEVELS = "consistency_levels"
 INVERTED_ELEMENTS = "inverted_elements"
+LOST_SCORES_ZERO = "lost_scores_zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,34 +93,45 @@ _COMMON: Mapping[str, _Pipeline] = {
     TEXT: _TEXT,
     WORLD: _WORLD,
 }
-_SE: Mapping[str, _Pipeline] = {
-    **_COMMON,
-    "physical_plausibility": _questions(
-        "core/physical_plausibility_questions", "Does the edited scene obey physics?"
-    ),
-    "composition_interaction": _questions(
-        "core/composition_and_interaction_questions", "Do the new and the old elements go together?"
-    ),
-    "object_manipulation_accuracy": _yes_no(
-        "i2i/accuracy", "Was the object added, removed or replaced as told?"
-    ),
-    "local_attribute_accuracy": _yes_no("i2i/accuracy", "Was the attribute changed as told?"),
-    "action_state_change_accuracy": _yes_no(
-        "i2i/accuracy", "Was the action or state changed as told?"
-    ),
-    "non_edited_region_fidelity": _regions(
-        "Is what lies outside the edited region as it was?",
-        RegionSimilarity(JUDGE, "i2i/edited_region", found="edited", inverted=True),
-    ),
-    "subject_identity_fidelity": _regions(
-        "Are the subjects that must stay still the same?",
-        RegionSimilarity(JUDGE, "i2i/unchanged_subjects"),
-    ),
-}
+
+
+def _lost(on: frozenset[str]) -> float | None:
+    """What a subject or detail counts as that is in its source and not in the edited image."""
+    return 0.0 if LOST_SCORES_ZERO in on else None
+
+
+def _se(on: frozenset[str]) -> Mapping[str, _Pipeline]:
+    """Of single-image editing."""
+    return {
+        **_COMMON,
+        "physical_plausibility": _questions(
+            "core/physical_plausibility_questions", "Does the edited scene obey physics?"
+        ),
+        "composition_interaction": _questions(
+            "core/composition_and_interaction_questions",
+            "Do the new and the old elements go together?",
+        ),
+        "object_manipulation_accuracy": _yes_no(
+            "i2i/accuracy", "Was the object added, removed or replaced as told?"
+        ),
+        "local_attribute_accuracy": _yes_no("i2i/accuracy", "Was the attribute changed as told?"),
+        "action_state_change_accuracy": _yes_no(
+            "i2i/accuracy", "Was the action or state changed as told?"
+        ),
+        "non_edited_region_fidelity": _regions(
+            "Is what lies outside the edited region as it was?",
+            RegionSimilarity(JUDGE, "i2i/edited_region", found="edited", inverted=True),
+        ),
+        "subject_identity_fidelity": _regions(
+            "Are the subjects that must stay still the same?",
+            RegionSimilarity(JUDGE, "i2i/unchanged_subjects", lost=_lost(on)),
+        ),
+    }
 
 
 def _me(on: frozenset[str]) -> Mapping[str, _Pipeline]:
     """Of multi-image editing; where the paper says two things, the switches choose."""
+    lost = _lost(on)
     return {
         **_COMMON,
         "physical_plausibility": _questions(
@@ -142,15 +154,17 @@ def _me(on: frozenset[str]) -> Mapping[str, _Pipeline]:
         ),
         "non_edited_element_fidelity": _regions(
             "Are the elements that were to be left alone as they were?",
-            RegionSimilarity(JUDGE, "i2i/preserved_subjects", inverted=INVERTED_ELEMENTS in on),
+            RegionSimilarity(
+                JUDGE, "i2i/preserved_subjects", inverted=INVERTED_ELEMENTS in on, lost=lost
+            ),
         ),
         "subject_consistency": _regions(
             "Are the subjects those of the source images?",
-            RegionSimilarity(JUDGE, "i2i/source_subjects"),
+            RegionSimilarity(JUDGE, "i2i/source_subjects", lost=lost),
         ),
         "detail_fidelity": _regions(
             "Are the subjects' details those of the source images?",
-            RegionSimilarity(JUDGE, "i2i/source_details"),
+            RegionSimilarity(JUDGE, "i2i/source_details", lost=lost),
         ),
         "subject_extraction_composition": _Pipeline(
             "Are all subjects there, and themselves?",
@@ -191,7 +205,7 @@ def _dimension(track: Track, name: str, pipeline: _Pipeline) -> Dimension:
 
 def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
     """All of them, given the switches that are on, in the order of tables 1 and 2."""
-    tracks: Mapping[Track, Mapping[str, _Pipeline]] = {"se": _SE, "me": _me(on)}
+    tracks: Mapping[Track, Mapping[str, _Pipeline]] = {"se": _se(on), "me": _me(on)}
     return tuple(
         _dimension(track, name, tracks[track][name])
         for track, names in DIMENSIONS.items()

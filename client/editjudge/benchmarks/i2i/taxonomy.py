@@ -86,7 +86,7 @@ SHARED = (
     TEXT,
     WORLD,
 )
-"""The dimensions that both tracks judge by the same method (section 4.5)."""
+"""The dimensions that both tables have, judged by the same method (section 4.5)."""
 
 # Those that every prompt of the paper is judged on: all 500 of a track (tables 4 and 5).
 _EVERY: Mapping[Track, frozenset[str]] = {

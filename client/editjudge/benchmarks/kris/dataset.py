@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from ...images import load_image, show_path
 from ...item import Item
 from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, unusable
 from ..items import File, Name, Text, said
-from .taxonomy import FOLDERS, FRAMES, TEMPORAL, task_of
+from .taxonomy import FOLDERS, FRAMES, SOURCES, TEMPORAL, UNEXPLAINED, task_of
 
 ANNOTATION = "annotation.json"
 _FRAME = re.compile(r"(\d+)-(\d+)")
@@ -31,7 +30,7 @@ class Record(BaseModel):
     Attributes:
         ori_img: The source image, or several.
         gt_img: The ground truth; nothing where there is none.
-        ins_en: The instruction.
+        ins_en: The instruction, not blank.
         explain_en: What is to be expected and why; nothing where there is no such hint.
     """
 
@@ -49,11 +48,16 @@ class Record(BaseModel):
             return given
         kept = {k: v for k, v in given.items() if not k.endswith("_cn")}
         for name in ("gt_img", "explain_en"):
-            if name in kept and kept[name] is None:
+            if name in kept and _is_blank(kept[name]):
                 del kept[name]
         if isinstance(kept.get("ori_img"), str):
             kept["ori_img"] = (kept["ori_img"],)
         return kept
+
+
+def _is_blank(given: Any) -> bool:
+    """Whether nothing stands in a field; the release has empty texts there."""
+    return given is None or (isinstance(given, str) and not given.strip())
 
 
 class _Id(BaseModel):
@@ -114,9 +118,7 @@ class KrisData:
         self._files = self._annotations()
         if not self._files:
             raise InputError(
-                show_path(path),
-                f"no <task>/{ANNOTATION} and no list of annotations",
-                "give the folder that holds color_change, biology, …",
+                show_path(path), f"no <task>/{ANNOTATION} and no list of annotations", self._mend()
             )
 
     def _annotations(self) -> dict[str, Path]:
@@ -125,6 +127,15 @@ class KrisData:
             return {"": self.path}
         files = {folder: self.path / folder / ANNOTATION for folder in FOLDERS}
         return {folder: file for folder, file in files.items() if file.is_file()}
+
+    def _mend(self) -> str:
+        """What to give instead of a folder without annotations."""
+        if not self.path.exists():
+            return "there is no such file or folder"
+        lists = list(self.path.glob("*.json"))
+        if len(lists) == 1 and any((self.path / folder).is_dir() for folder in FOLDERS):
+            return f"if the list of all annotations is {lists[0].name}, give {show_path(lists[0])}"
+        return "give the folder that holds color_change, biology, …, or the list itself"
 
     @cached_property
     def digest(self) -> str:
@@ -163,9 +174,10 @@ class KrisData:
         Raises:
             InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
         """
+        self._beside()
         problems = list(self._read.problems)
         for ref in self.items():
-            absent = [path.name for path in self.pictures(ref) if not path.is_file()]
+            absent = [show_path(path) for path in self.pictures(ref) if not path.is_file()]
             if absent:
                 problems.append(f"{ref.id}: no such file: {', '.join(absent)}")
             else:
@@ -175,20 +187,38 @@ class KrisData:
         if not self._read.items:
             raise InputError(show_path(self.path), "no items")
 
+    def _beside(self) -> None:
+        """A list needs its folders beside it; other runners keep it among their code."""
+        folders = dict.fromkeys(one.folder for one in self._read.items)
+        if folders and not any((self._folder / folder).is_dir() for folder in folders):
+            raise InputError(
+                show_path(self.path),
+                f"is not beside its images: {show_path(self._folder)} holds no folder"
+                f" {next(iter(folders))}, nor any other that the list names",
+                f"copy or link the list to where these folders are, or give their folder where"
+                f" it has <task>/{ANNOTATION}",
+            )
+
     def notes(self) -> tuple[str, ...]:
-        """Folders whose number of items is not that of the release; there are later revisions."""
-        there = Counter(one.folder for one in self._read.items)
-        notes = [
-            f"{folder}: {there[folder]:,} items, {released:,} were released"
-            for folder, released in FOLDERS.items()
-            if there[folder] and there[folder] != released
+        """How the data differs from the release, by folder; there are later revisions."""
+        by_folder: dict[str, list[_Annotated]] = {
+            folder: [] for folder in FOLDERS if folder in self._files
+        }
+        for one in self._read.items:
+            by_folder.setdefault(one.folder, []).append(one)
+        there = [folder for folder in FOLDERS if folder in by_folder]
+        counts = [
+            f"{folder}: {_counted(by_folder[folder])}, {FOLDERS[folder]:,} were released"
+            for folder in there
+            if len(by_folder[folder]) != FOLDERS[folder]
         ]
-        if absent := [folder for folder in FOLDERS if not there[folder]]:
-            notes.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
-        if notes:
+        if absent := [folder for folder in FOLDERS if folder not in by_folder]:
+            counts.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
+        if counts:
             released = sum(FOLDERS.values())
-            notes.append(f"{len(self._read.items):,} items in all, {released:,} were released")
-        return tuple(notes)
+            counts.append(f"{_counted(self._read.items)} in all, {released:,} were released")
+        odd = (note for folder in there for note in _odd(folder, by_folder[folder]))
+        return (*odd, *counts)
 
     def shape(self, ref: ItemRef) -> tuple[int, bool, bool]:
         """How many sources, and whether there are a ground truth and an explanation."""
@@ -255,7 +285,8 @@ def _records(
                 problems.append(f"{file.name}: entry {position} is no object")
     else:
         kind = "an object of annotations by id" if folder else "a list of annotations"
-        raise InputError(show_path(file), f"is not {kind}")
+        mend = "" if folder else f"of <task>/{ANNOTATION} give the folder above <task>"
+        raise InputError(show_path(file), f"is not {kind}", mend)
 
 
 def _annotated(folder: str, number: str, given: Any) -> _Annotated | str:
@@ -279,6 +310,31 @@ def _annotated(folder: str, number: str, given: Any) -> _Annotated | str:
     if folder == "viewpoint_change" and not record.gt_img:
         return "gt_img: its prompt needs the ground truth"
     return _Annotated(f"{folder}/{name}", folder, record, frame)
+
+
+def _counted(items: Sequence[_Annotated]) -> str:
+    return f"{len(items):,} item{'' if len(items) == 1 else 's'}"
+
+
+def _odd(folder: str, items: Sequence[_Annotated]) -> Iterator[str]:
+    """Where a folder's items have other sources, or fewer explanations, than the release."""
+    due = SOURCES[folder]
+    others = [one for one in items if len(one.sources) not in due]
+    if others:
+        counts = sorted({len(one.sources) for one in others})
+        has = f"{due[0]} to {due[-1]}" if len(due) > 1 else f"{due[0]}"
+        yield (
+            f"{folder}: {_counted(others)} with {' or '.join(map(str, counts))}"
+            f" source{'' if counts == [1] else 's'} where the release has {has}"
+            f" (first: {others[0].id})"
+        )
+    without = [one for one in items if not one.record.explain_en]
+    released = UNEXPLAINED.get(folder, len(items))
+    if len(without) > released:
+        yield (
+            f"{folder}: {_counted(without)} without an explanation where the release has"
+            f" {released} (first: {without[0].id})"
+        )
 
 
 def _frame(name: str) -> int:

@@ -68,6 +68,17 @@ FOLDERS: Mapping[str, int] = {
 }
 """Folders of the release, each with its number of items; 1,267 in all."""
 
+SOURCES: Mapping[str, range] = dict.fromkeys(FOLDERS, range(1, 2)) | {
+    TEMPORAL: range(FRAMES - 1, FRAMES),
+    MULTI_ELEMENT: range(2, 6),
+}
+"""How many sources an item of the release has, by folder."""
+
+UNEXPLAINED: Mapping[str, int] = {"anomaly_correction": 1} | {
+    folder: 0 for folder in KNOWLEDGE_TASKS if folder != "rule-based_reasoning"
+}
+"""The folders with explanations, each with how many items of the release lack one."""
+
 REASONING_DIMENSIONS: Mapping[str, str] = {
     task: dimension
     for dimensions in TAXONOMY.values()

@@ -117,7 +117,8 @@ def _group(
 def _drop(on: Collection[str]) -> Iterator[Column]:
     """What is lost from the low to the high scale of the same image; positive where it is worse.
 
-    Over pairs only, each of which counts once: also where means are weighted by area.
+    Over pairs only, each of which counts once: also where means are weighted by area. A pair with
+    an empty region has no difference, also where the region itself counts as a number.
     """
     name, title = "single_turn.drop", "Single turn, drop from low to high"
     source = f"{_PAPER}, section 5.3"

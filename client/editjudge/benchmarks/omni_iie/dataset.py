@@ -4,39 +4,59 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from ...errors import InputError
 from ...images import load_image, load_mask, show_path
 from ...item import Item
 from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask, unusable
 from ..items import File, Name, Text, said
+from .columns import ROUNDS
 
 SINGLE, MULTI = "final_dataset.json", "final_multi_dataset_cleaned.json"
 RELEASED = {SINGLE: 1725, MULTI: 1131}
 """Entries of each list (section 3.3.1)."""
 _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
 """Folders that the released code looks for under another name."""
+MOST_PAIRS = 3
+"""Of question and answer to an edit (section 5.1)."""
+
+
+def _written(given: Any) -> Any:
+    """Numbers and truth values as they are written: an answer may be `2` or `true`."""
+    plain = isinstance(given, int) or (isinstance(given, float) and math.isfinite(given))
+    return str(given) if plain else given
 
 
 class Pair(BaseModel):
-    """A question about the right result, and its answer."""
+    """A question about the right result, and its answer; other fields are left aside."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    question: Text = Field(min_length=1)
-    correct_answer: Text = Field(min_length=1)
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    question: Text
+    correct_answer: Annotated[Text, BeforeValidator(_written)]
 
 
 class Record(BaseModel):
-    """One edit; fields that are not here are left aside, unless they look misspelt.
+    """One edit; fields that are not here are left aside.
+
+    A field whose name is nearly that of one that is not given is refused as misspelt.
 
     Attributes:
         sample_id: Of the image; several folders and levels have the same.
@@ -58,8 +78,8 @@ class Record(BaseModel):
     original_image_path: File
     modified_image_path: File
     target_mask_path: File
-    source_mask_path: str | None = None
-    entities: dict[str, Any] | None = None
+    source_mask_path: Any = None
+    entities: Any = None
     qa_pairs: tuple[Pair, ...] | None = None
     scale: Literal["low", "high"] | None = None
 
@@ -67,8 +87,9 @@ class Record(BaseModel):
     @classmethod
     def _spelt_right(cls, given: Any) -> Any:
         if isinstance(given, dict):
+            absent = cls.model_fields.keys() - given.keys() - _UNUSED
             for name in given.keys() - cls.model_fields.keys() - _KNOWN:
-                if near := get_close_matches(name, cls.model_fields, n=1, cutoff=0.85):
+                if near := get_close_matches(name, absent, n=1, cutoff=0.85):
                     raise ValueError(f"{name}: no such field, did you mean {near[0]}?")
         return given
 
@@ -85,6 +106,8 @@ class Record(BaseModel):
 
 
 _KNOWN = {"qa_pairs_error"}
+_UNUSED = {"source_mask_path", "entities"}
+_ID = TypeAdapter[str](Name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +123,11 @@ class _Placed:
     record: Record
     files: tuple[str, str, str]
     switch: str = ""
+
+    @property
+    def round(self) -> int:
+        """Of a dialogue, from 1; 0 of a single edit."""
+        return int(self.record.level) if self.record.level.isdecimal() else 0
 
 
 @dataclass
@@ -195,12 +223,24 @@ class OmniData:
             raise InputError(show_path(self.path), "no entries")
 
     def notes(self) -> tuple[str, ...]:
-        """Lists whose number of edits is not that of the release."""
+        """Lists of another length than the release, and entries beyond what the paper has."""
         found = []
         for name, due in RELEASED.items():
             there = self._read.counts.get(name)
             if there is not None and there != due:
                 found.append(f"{name}: {there:,} entries, {due:,} were released")
+        late = [one.id for one in self._read.items if one.round > ROUNDS]
+        if late:
+            found.append(
+                f"{len(late):,} entries are beyond round {ROUNDS}: they count in multi_turn and"
+                f" have no column of their round (first: {late[0]})"
+            )
+        many = [one.id for one in self._read.items if len(one.record.qa_pairs or ()) > MOST_PAIRS]
+        if many:
+            found.append(
+                f"{len(many):,} entries have more than {MOST_PAIRS} pairs of question and answer;"
+                f" all are asked (first: {many[0]})"
+            )
         return tuple(found)
 
     def shape(self, ref: ItemRef) -> bool:
@@ -213,14 +253,17 @@ class OmniData:
         return Item(sources=(image,), target=image, mask=placeholder_mask(), **_texts(ref.data))
 
     def load(self, ref: ItemRef) -> Item:
-        """The item with its images; the mask is the target's."""
-        source, target, mask = self.pictures(ref)
-        return Item(
-            sources=(load_image(source),),
-            target=load_image(target),
-            mask=load_mask(mask),
-            **_texts(ref.data),
-        )
+        """The item with its images; the mask is the target's.
+
+        Raises:
+            ImageError: an image cannot be read, or the mask has another aspect ratio than the
+                target.
+        """
+        source, where, area = self.pictures(ref)
+        target, mask = load_image(where), load_mask(area)
+        # Squashing both to a square would hide that the mask is another picture's.
+        mask.fitted(target.size)
+        return Item(sources=(load_image(source),), target=target, mask=mask, **_texts(ref.data))
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         """Original, target and mask."""
@@ -241,8 +284,13 @@ class OmniData:
             return said(error, Record)
         if not record.folder:
             return f"modified_image_path: {record.modified_image_path} is in no folder"
-        original, target, mask = map(self._here, record.paths)
         key = f"{record.folder}/{record.sample_id}_{record.level}"
+        try:
+            _ID.validate_python(key)
+        except ValidationError as error:
+            path = record.modified_image_path
+            return f"modified_image_path: {path} makes the id {key!r}: {said(error, Record)}"
+        original, target, mask = map(self._here, record.paths)
         return _Placed(key, record, (original, target, mask))
 
     def _here(self, path: str) -> str:
@@ -269,8 +317,8 @@ def _with_switches(items: list[_Placed]) -> list[_Placed]:
     """Rounds whose scale is known told apart by the scale of the round before them."""
     before: dict[str, _Placed] = {}
     switches: dict[str, str] = {}
-    rounds = [one for one in items if one.record.level.isdecimal()]
-    for one in sorted(rounds, key=lambda one: int(one.record.level)):
+    rounds = [one for one in items if one.round]
+    for one in sorted(rounds, key=lambda one: one.round):
         scene = _scene(one)
         last = before.get(scene)
         if last is not None and last.record.scale and one.record.scale:
@@ -291,7 +339,7 @@ def _texts(one: _Placed) -> dict[str, Any]:
     return {
         "id": one.id,
         "instruction": record.modification_text,
-        "task": f"round_{record.level}" if record.level.isdecimal() else record.level,
+        "task": f"round_{one.round}" if one.round else record.level,
         "questions": tuple(
             {"question": pair.question, "answer": pair.correct_answer}
             for pair in record.qa_pairs or ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...dimension import Dimension, Reading
-from ...item import Need
+from ...item import Item, Need
 from ...pixels import PSNR_CAP
 from ...scorers.generalist import JUDGE, FactCheck
 from ...scorers.resized import RegionClip, RegionLpips, RegionShare, SquaredPixels
@@ -91,6 +91,16 @@ def _share(region: str) -> Dimension:
     )
 
 
+def _whole_pairs(item: Item) -> str | None:
+    """Questions may be of another form than this dimension reads, in data of one's own."""
+    for number, one in enumerate(item.questions, 1):
+        for name in ("question", "answer"):
+            text = one.get(name)
+            if not (isinstance(text, str) and text.strip()):
+                return f"question {number} of the item has no text `{name}`"
+    return None
+
+
 _QA = Dimension(
     id="omni_iie.qa",
     asks="Does the result show everything that the instruction implies?",
@@ -98,6 +108,7 @@ _QA = Dimension(
     higher_is_better=True,
     source="Omni IIE Bench, section 5.1",
     how=Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct"),
+    when=_whole_pairs,
     variant="qa.one_strike",
     # Of one edit: an answer near the balance may tip.
     tolerance=1.0,

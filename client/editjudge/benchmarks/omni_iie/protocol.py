@@ -24,7 +24,8 @@ AREA_WEIGHTED = Switch(
 )
 EMPTY_COUNTS = Switch(
     "empty_counts",
-    "an empty region has a number: 0, and 1 for CLIP of the foreground; such are marked as imputed",
+    "an empty region has a number: 0, and 1 for CLIP of the foreground; such are marked as imputed"
+    " and in no drop",
     _CODE,
 )
 NO_QA = Switch("no_qa", "no question is asked, so there is no QA and no Overall", _CODE)

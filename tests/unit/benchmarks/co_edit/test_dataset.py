@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
-from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, LOCAL, SUBJECT_REGION
+from editjudge.benchmarks.co_edit.taxonomy import AROUND, EDIT_TYPES, LOCAL, SUBJECT_REGION
 from editjudge.errors import InputError
 from editjudge.item import Item
 
@@ -37,6 +37,10 @@ def test_there_are_sixteen_types() -> None:
         ({"edit_type": "portrait_editing"}, "inside"),
         ({"edit_type": "background_editing", "mask_shows": "kept", "subject": True}, "outside"),
         ({"edit_type": "background_editing", "mask_shows": "kept"}, None),
+        # Whatever is white: where the background is edited, the subject is not the background.
+        ({"edit_type": "background_editing", "mask_shows": "edited", "subject": True}, "outside"),
+        ({"edit_type": "subject_extract", "mask_shows": "kept", "subject": True}, "outside"),
+        ({"edit_type": "subject_extract", "mask_shows": "edited"}, None),
         ({"subject": False}, None),
         ({"edit_type": "motion_editing"}, None),
         ({"edit_type": "motion_editing", "subject": True}, "inside"),
@@ -75,7 +79,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "a slip": (line("subject_ad"), "did you mean 'subject_add'?"),
     "no type": ({k: v for k, v in line().items() if k != "type"}, "type: Field required"),
     "as a task": (line(task="text_editing"), "the type of the edit is called `type` here"),
-    "no mask": (line("text_editing", mask=None), "mask: text_editing changes a part of the image"),
+    "no mask": (
+        line("text_editing", mask=None),
+        "mask: text_editing changes a part of the image, say which (`editjudge prepare masks`",
+    ),
     "two sources": (line("style_editing", source=None, sources=TWO), "has one source, not 2"),
     "whose subject": (
         line("in_context", source=None, sources=TWO, mask=None, subject=True),
@@ -83,6 +90,15 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "no subject": (line(subject="dog"), "subject: Input should be a valid boolean"),
     "polarity": (line(mask_shows="black"), "mask_shows: Input should be 'edited' or 'kept'"),
+    "a background": (
+        line("background_editing"),
+        "mask_shows: of background_editing say whether white in the mask is what is edited ('ed",
+    ),
+    "an extract": (
+        line("subject_extract"),
+        " is what is edited ('edited') or the object that is kept ('kept')",
+    ),
+    "no instruction": (line(instruction="\u3000"), "instruction: is blank"),
     "no such mask": (line(mask="nowhere.png"), "no such file: nowhere.png"),
     "no source": (line(source=None), "either `source` or `sources`"),
     "unknown field": (line(kind="x"), "kind: no such field"),
@@ -106,7 +122,8 @@ def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
 def test_local_edits_need_a_mask(tmp_path: Path, edit_type: str) -> None:
     with pytest.raises(InputError, match=f"mask: {edit_type} changes a part"):
         read(tmp_path, edit_type=edit_type, mask=None)
-    assert read(tmp_path, edit_type=edit_type).mask is not None
+    shows = {"mask_shows": "edited"} if edit_type in AROUND else {}
+    assert read(tmp_path, edit_type=edit_type, **shows).mask is not None
 
 
 def test_global_edits_need_none(tmp_path: Path) -> None:
@@ -118,6 +135,6 @@ def test_the_lines_of_the_manual_are_right() -> None:
     page = Path(__file__).parents[4] / "docs" / "benchmarks" / "co_edit.md"
     (block,) = re.findall(r"^```json\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
     lines = [CoEditLine.model_validate_json(one) for one in block.splitlines()]
-    assert [one.has_subject for one in lines] == [True, False, False]
+    assert [one.has_subject for one in lines] == [True, True, False, False]
     for name in EDIT_TYPES:
         assert f"`{name}`" in page.read_text()

@@ -11,7 +11,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from editjudge.benchmarks.benchmark import Rules
-from editjudge.benchmarks.co_edit.dimensions import GROUPS, METRICS, clipped, inverted, shifted
+from editjudge.benchmarks.co_edit.dimensions import (
+    GROUPS,
+    METRICS,
+    clipped,
+    decaying,
+    inverted,
+    shifted,
+)
 from editjudge.dimension import Derived
 
 from .judging import EDITING, LOOKS, MEASURED, derived_from, item, rules, values
@@ -20,6 +27,8 @@ SWITCHES = (
     rules(),
     rules(["uniform_weights"]),
     rules(["shifted_cosines"]),
+    rules(["exponential_distances"]),
+    rules(["shifted_cosines", "exponential_distances"]),
     rules(without=["specialists"]),
     rules(without=["reasoning"]),
 )
@@ -110,6 +119,8 @@ def test_mappings_keep_the_order(one: float, other: float, near: float, far: flo
         assert 0 <= fn({"c": low}) <= fn({"c": high}) <= 10
         assert fn({"c": 1.0}) == 10
     near, far = sorted((near, far))
-    assert 10 >= inverted({"d": near}) >= inverted({"d": far}) >= 0
-    assert (inverted({"d": 0.0}), inverted({"d": 1.0})) == (10, 0)
+    for fn in (inverted, decaying):
+        assert 10 >= fn({"d": near}) >= fn({"d": far}) >= 0
+        assert fn({"d": 0.0}) == 10
+    assert inverted({"d": 1.0}) == 0 < decaying({"d": 10.0})
     assert (clipped({"c": 0.0}), shifted({"c": 0.0}), shifted({"c": -1.0})) == (0, 5, 0)

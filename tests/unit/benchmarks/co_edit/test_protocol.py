@@ -16,8 +16,9 @@ from editjudge.answers import Scores
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS, METRICS
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import benchmarks, dimensions
 from editjudge.benchmarks.replicas import Replicas, replicated
+from editjudge.cli.options import rules_of
 from editjudge.column import Row, tabulate
 from editjudge.errors import Abstained, ConfigError, Refused, Unreachable
 from editjudge.images import decode, load_image
@@ -341,6 +342,14 @@ async def test_without_reasoning_nothing_caps() -> None:
     assert {type(one) for one in nothing.values()} == {NotApplicable}
 
 
+@pytest.mark.parametrize("columns", [0, 4, 12])
+async def test_without_specialists_nothing_looks_into_the_mask(columns: int) -> None:
+    panel = Specialists()
+    got = values(await judged(item(columns=columns), panel, without=["specialists"]))
+    assert panel.asked == []
+    assert got["non_edited_preservation"] == SCORES["non_edited_semantic_preservation"]
+
+
 def test_something_must_be_left() -> None:
     with pytest.raises(ConfigError, match="has no metric; leave one of them on"):
         rules(without=["specialists", "reasoning"])
@@ -362,6 +371,50 @@ async def test_shifted_cosines() -> None:
     assert got["semantic_identity_preservation"] == pytest.approx(9.5, abs=EXACT)
     assert got["visual_identity_preservation"] == pytest.approx(7, abs=EXACT)
     assert got["non_edited_detail_preservation"] == pytest.approx(7.5, abs=EXACT)
+
+
+async def test_exponential_distances() -> None:
+    got = values(await judged(item(), with_=["exponential_distances"]))
+    detail = 10 * math.exp(-0.25)
+    assert got["non_edited_detail_preservation"] == pytest.approx(detail, abs=EXACT)
+    assert got["non_edited_preservation"] == pytest.approx(mean((9, 0.4), (detail, 0.6)), abs=EXACT)
+    assert got["semantic_identity_preservation"] == pytest.approx(9, abs=EXACT)
+
+
+PLAIN, UNIFORM = "co_edit.paper.2", "co_edit.paper.2+uniform_weights"
+
+
+@pytest.mark.parametrize(
+    ("weights", "base", "due"),
+    [
+        (None, PLAIN, PLAIN),
+        (None, UNIFORM, UNIFORM),
+        ("paper", PLAIN, PLAIN),
+        ("paper", UNIFORM, PLAIN),
+        ("paper", "", PLAIN),
+        ("uniform", PLAIN, UNIFORM),
+        ("uniform", UNIFORM, UNIFORM),
+        ("uniform", "", UNIFORM),
+    ],
+)
+def test_weights_are_those_asked_for(weights: str | None, base: str, due: str) -> None:
+    """`base` is the protocol of a run that is summed up."""
+    assert rules_of(BENCHMARK, None, (), (), weights, base).protocol == due
+
+
+@pytest.mark.parametrize("base", ["", PLAIN, UNIFORM])
+def test_weights_and_switch_must_not_differ(base: str) -> None:
+    for weights, with_, without in (
+        ("paper", ("uniform_weights",), ()),
+        ("uniform", (), ("uniform_weights",)),
+    ):
+        with pytest.raises(ConfigError, match="uniform_weights is both asked for and left out"):
+            rules_of(BENCHMARK, None, with_, without, weights, base)
+
+
+def test_paper_weights_where_there_are_no_others() -> None:
+    kris = benchmarks()["kris"]
+    assert rules_of(kris, None, (), (), "paper").protocol == kris.rules().protocol
 
 
 async def test_pooled_regions() -> None:

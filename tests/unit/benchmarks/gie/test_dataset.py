@@ -86,6 +86,15 @@ def test_converted_it_is_the_same(tmp_path: Path) -> None:
     assert GieData(tmp_path / "data").digest == before.digest, "the folder will do"
 
 
+def test_the_folder_is_converted_too(tmp_path: Path) -> None:
+    path = released(tmp_path / "data")
+    made = convert(tmp_path / "data", tmp_path / "compact")
+    assert made.digest == GieData(path).digest
+    list(GieData(made.folder).checked())
+    with pytest.raises(InputError, match=r"gie_bench\.json: no such file; give gie_bench\.json as"):
+        convert(made.folder, tmp_path / "again")
+
+
 def test_a_changed_mask_is_other_data(tmp_path: Path) -> None:
     one = GieData(released(tmp_path / "a", [record()]))
     other = GieData(released(tmp_path / "b", [record(where=mask(60, 70, 130, 151))]))
@@ -101,6 +110,27 @@ def test_the_root_is_not_dropped(tmp_path: Path) -> None:
     (ref,) = GieData(path, roots={"/nature/": str(images), "/": "/nowhere"}).checked()
     assert ref.id == "0"
     (ref,) = GieData(path, roots={"/nature": f"{images}/"}).checked()
+
+
+def test_where_images_lie_is_told(tmp_path: Path) -> None:
+    """The authors' scripts need real paths in `image`; they are found from the root."""
+    path = released(tmp_path / "data", [record(image="/nature/a.jpg")])
+    there = tmp_path / "data" / "nature" / "a.jpg"
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "gie_bench.json").write_text(json.dumps([record(image=str(there))]))
+    with pytest.raises(InputError, match=r"; `image` holds paths of this machine: add --root /=/"):
+        list(GieData(real).checked())
+    (ref,) = (data := GieData(real, roots={"/": "/"})).checked()
+    assert data.pictures(ref) == (there,)
+    there.unlink()
+    for data in (GieData(path), GieData(real)):
+        with pytest.raises(InputError, match="; where images lie in another folder, add --root /="):
+            list(data.checked())
+    path.write_text(json.dumps([record(edit_type="?")]))
+    with pytest.raises(InputError) as caught:
+        list(GieData(path).checked())
+    assert "--root" not in str(caught.value)
 
 
 def test_a_mask_covers_the_whole_frame(tmp_path: Path) -> None:
@@ -130,7 +160,26 @@ def test_questions(tmp_path: Path) -> None:
         ("What colour is the car?", ("Red", "Blue"), False),
         ("Is the dog larger than in the original image?", ("Yes", "No"), True),
         ("How large is the dog?", ("Larger than before", "Unchanged"), True),
-        ("How large is the apple compared to the plate?", ("Larger", "Smaller"), False),
+        ("How has the apple's size changed compared to the plate?", ("Larger", "Smaller"), True),
+        # Which of the two is compared cannot be told: the source is shown where in doubt.
+        ("How large is the apple compared to the plate?", ("Larger", "Smaller"), True),
+        ("Compared to the first image, is the car larger?", ("Yes", "No"), True),
+        ("How does the edited image compare with the unaltered photo?", ("Same", "Else"), True),
+        ("Is the expression the same as in the input\n image?", ("Yes", "No"), True),
+        ("What is the difference from the source?", ("Sky", "Sea"), True),
+        ("Is the vase now bigger than it was?", ("Yes", "No"), True),
+        ("What changed in the sky?", ("Clouds", "Birds"), True),
+        ("Is the mug of another colour than in the first picture?", ("Yes", "No"), True),
+        ("Is the sky darker than before the edit?", ("Yes", "No"), True),
+        ("What is standing before the altar?", ("A priest", "A dog"), False),
+        ("What is the source of the light?", ("A lamp", "The sun"), False),
+        ("Who wrote 'The Original Recipe' on the sign?", ("A cook", "A guest"), False),
+        (
+            'What does it say instead of "Before"?',
+            ("\u201cInitially\u201d", "\u2018Earlier\u2019"),
+            False,
+        ),
+        ("Isn't the dogs' bowl larger than before, at the cat's?", ("Yes", "No"), True),
         ("What differs between the two images?", ("Sky", "Sea"), True),
         ("What does the sign say?", ("ORIGINALITY", "BEFOREHAND"), False),
     ],
@@ -144,11 +193,12 @@ def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
     assert [one.split(",")[0].split(" (")[0] for one in notes] == [
         "1 item: the expected answer is no option",
         "2 items: the expected answer is no option to the letter",
+        "1 item: the question compares with the source",
         "1 item: an all-black mask: nothing may change",
         "1 item: an all-white mask: nothing is left outside it",
         "1 items repeat another's instruction and image",
     ]
-    assert "(2)" in notes[0]
+    assert [one.rpartition("(")[2] for one in notes[:3]] == ["2)", "2, 3)", "1)"]
     assert GieData(released(tmp_path / "b", [record()])).notes() == ()
 
 
@@ -168,7 +218,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "an unknown type": ({"edit_type": "Add"}, "0: edit_type: 'Add' is none of Add Object"),
     "one option": ({"multiple_choice_options": ["a"]}, "at least two different options"),
     "an option twice": ({"multiple_choice_options": ["a", "a "]}, "at least two different"),
-    "an empty option": ({"multiple_choice_options": ["a", " "]}, "an option is empty"),
+    "an empty option": ({"multiple_choice_options": ["a", " "]}, "0: multiple_choice_options"),
     "no question": ({"evaluation_question": ""}, "0: evaluation_question: String should have"),
     "no instruction": ({"edit_instruction": None}, "0: edit_instruction: Input should be"),
     "an image elsewhere": ({"image": "/no/such.jpg"}, "0: image: no such file: "),
@@ -304,8 +354,66 @@ def test_data_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "due"), [("red.", "Red"), ("Red", "Red"), ("RED", "Red"), ("Green", "Green")]
+)
+def test_an_answer_of_ones_own_is_the_option_that_it_means(
+    tmp_path: Path, answer: str, due: str
+) -> None:
+    question = OWN["questions"][0] | {"answer": answer}
+    data = own(tmp_path, OWN | {"questions": [question]})
+    (item,) = (data.load(ref) for ref in data.checked())
+    assert (item.questions[0]["answer"], item.questions[0]["expected"]) == (due, answer)
+    kept = own(tmp_path, OWN | {"questions": [question | {"expected": "scarlet"}]})
+    (item,) = (kept.outline(ref) for ref in kept.items())
+    assert item.questions[0]["expected"] == "scarlet"
+
+
+def test_notes_on_questions_of_ones_own(tmp_path: Path) -> None:
+    question: dict[str, Any] = OWN["questions"][0] | {"options": ["Red", "Blue"]}
+
+    def line(id_: str, *changes: dict[str, Any]) -> dict[str, Any]:
+        return OWN | {"id": id_, "questions": [question | one for one in changes]}
+
+    data = own(
+        tmp_path,
+        line("a", {}, {"answer": "Green"}, {"answer": "Grey"}),
+        line("b", {"answer": "red."}),
+        line("c", {"options": ["Red", "As before"]}),
+        line("d", {"compares": True}),
+        line("e", {"options": ["Red", "As before"], "compares": False}),
+        line("no question is read", {"options": None}),
+    )
+    unwinnable, literally, comparing = data.notes()
+    assert unwinnable.startswith("1 item: the expected answer is no option, so")
+    assert unwinnable.endswith("(a)")
+    assert literally.startswith("2 items: the expected answer is no option to the letter")
+    assert literally.endswith("(a, b)")
+    assert comparing == (
+        "2 items: the question compares with the source, which the judge is shown too (c, d)"
+    )
+    assert own(tmp_path, line("a", {})).notes() == ()
+
+
+def test_a_mask_of_ones_own_fits_outputs_once_it_fits_its_source(tmp_path: Path) -> None:
+    picture(tmp_path / "m.png", np.tile(np.arange(240) < 120, (160, 1)))
+    picture(tmp_path / "other.png", np.ones((160, 160), bool))
+    for shows, inside in (("edited", True), ("kept", False)):
+        line = OWN | {"mask": "m.png", "mask_shows": shows}
+        data = own(tmp_path, line)
+        item = data.load(next(data.checked()))
+        for size in ((240, 160), (224, 224), (100, 300)):
+            assert item.mask.fitted(size).selected[0, 0] == inside
+            assert item.mask.fitted(size).selected.mean() == 0.5
+    data = own(tmp_path, OWN | {"mask": "other.png"})
+    with pytest.raises(InputError, match="mask of 160x160 for an image of 240x160"):
+        data.load(next(data.checked()))
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
+        ({"compares": "no"}, "`compares` of a question is true or false"),
+        ({"expected": 3}, "`expected` of a question is a text"),
         ({"options": ["Red"]}, "at least two different options"),
         ({"options": "Red"}, "a question has `question`, `options`"),
         ({"answer": None}, "a question has `question`, `options`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,11 +15,12 @@ import pytest
 from PIL import Image as Pil
 from skimage.metrics import structural_similarity
 
+from editjudge.answers import Option, Verbatim
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.benchmarks.gie.dimensions import CLIP, SWITCHES
 from editjudge.benchmarks.replicas import Replicas, replicated
-from editjudge.images import decode, load_image, load_mask
+from editjudge.images import decode, load_image
 from editjudge.item import Edit, Item
 from editjudge.run.judge import judge
 from editjudge.scorers import pixels as module
@@ -176,13 +178,13 @@ def test_the_signature_names_both_prompts_and_how_replies_are_read() -> None:
     for text in (
         "gie/choice(own,sha256:",
         "comparing=gie/choice_with_source(own,",
-        "reads=option.1",
+        f"reads=option.{Option.parser}",
     ):
         assert text in paper
     for text in (
         "prompt=gie/user_prompt_with_source(original,sha256:",
         "comparing=,",
-        "reads=verbatim.1",
+        f"reads=verbatim.{Verbatim.parser}",
     ):
         assert text in official
     assert "gie/choice" not in official
@@ -404,14 +406,48 @@ async def test_what_clip_is_sent(items: list[Item]) -> None:
     assert sorted(whole) == [(160, 240), (480, 480)], "the whole image as it is"
 
 
-async def test_a_mask_of_ones_own_is_not_stretched(items: list[Item]) -> None:
-    """It has its source's shape: over an edit of another shape it says nothing."""
-    own = load_mask(np.eye(160, 240, dtype=bool))
-    outcomes = await judged(replace(items[0], mask=own), pixels(50, (480, 480)))
-    found = outcomes["gie.clip"]
-    assert isinstance(found, Unscored)
-    assert "mask of 240x160 for an image of 480x480" in found.reason
-    assert isinstance(outcomes["gie.ssim"], Scored)
+@pytest.mark.parametrize("protocol", ["paper", "official"])
+@pytest.mark.parametrize("size", [(240, 160), (200, 200)])
+async def test_data_of_ones_own_with_sources_that_are_no_squares(
+    tmp_path: Path, protocol: str, size: tuple[int, int]
+) -> None:
+    """Its masks have their sources' shape, and are laid over squares and outputs all the same."""
+    source, where = pixels(0), np.zeros((160, 240), bool)
+    where[48:88, 80:150] = True
+    picture(tmp_path / "1.png", source)
+    picture(tmp_path / "m.png", where)
+    line = {"id": "1", "instruction": "x", "source": "1.png", "mask": "m.png", "task": "add_object"}
+    (tmp_path / "items.jsonl").write_text(json.dumps(line))
+    data = BENCHMARK.data(tmp_path / "items.jsonl")
+    item = data.load(next(data.checked()))
+    edited = source.copy()
+    edited[where] = 255
+    resized = np.asarray(Pil.fromarray(edited).resize(size, Pil.Resampling.LANCZOS))
+    outcomes = await judged(item, resized, protocol)
+    assert value(outcomes, "ssim") > 0.9
+    assert value(outcomes, "clip") > 0.999
+    if size == (240, 160):
+        assert value(outcomes, "clip") == pytest.approx(1, abs=1e-6 if protocol == "paper" else 1)
+        assert value(outcomes, "mse") < 50 or protocol == "official"
+
+
+@pytest.mark.parametrize("squeeze", [0.97, 0.8])
+async def test_an_edit_of_another_aspect_ratio_is_resized_before_it_is_aligned(
+    items: list[Item], squeeze: float
+) -> None:
+    source = items[0].sources[0].rgb
+    narrow = round(240 * squeeze), 160
+    edited = np.asarray(Pil.fromarray(source).resize(narrow, Pil.Resampling.LANCZOS))
+    paper, official = [await judged(items[0], edited, name) for name in ("paper", "official")]
+    assert value(paper, "mse") < 100
+    assert paper["gie.mse"].evidence["resized"] == f"{narrow[0]}x160 to 240x160 (Lanczos)"  # type: ignore[union-attr]
+    aligned = released_alignment(source[..., ::-1].copy(), edited[..., ::-1].copy())
+    assert aligned is not None
+    due = float(((source.astype(float) - aligned[..., ::-1]) ** 2).mean())
+    assert value(official, "mse") == pytest.approx(due)
+    assert value(official, "mse") > 5 * value(paper, "mse")
+    without = await judged(items[0], edited, "official", without=["align_as_is"])
+    assert value(without, "mse") < 100
 
 
 # Switches
@@ -422,6 +458,7 @@ CHANGES = {
     "both_images": {"functional_correctness"},
     "options_in_line": {"functional_correctness"},
     "any_alignment": {"mse", "psnr"},
+    "align_as_is": {"mse", "psnr"},
     "unmasked_pixels": {"mse", "psnr"},
     "ssim_blacked_out": {"ssim"},
     "clip_touched": {"clip"},
@@ -445,11 +482,11 @@ def test_each_switch_changes_what_it_names(switch: str) -> None:
 def test_official_is_all_of_them() -> None:
     assert [one.name for one in SWITCHES] == list(CHANGES)
     official = BENCHMARK.rules("official")
-    assert official.protocol == "gie.official.1"
+    assert official.protocol == "gie.official.2"
     assert official.dimensions == tuple(
-        replace(d, protocol="gie.1") for d in BENCHMARK.rules("paper", CHANGES).dimensions
+        replace(d, protocol="gie.2") for d in BENCHMARK.rules("paper", CHANGES).dimensions
     )
-    assert BENCHMARK.rules().protocol == "gie.paper.1"
+    assert BENCHMARK.rules().protocol == "gie.paper.2"
 
 
 def test_every_edit_type_has_a_record(tmp_path: Path) -> None:

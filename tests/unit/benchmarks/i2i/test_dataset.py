@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from editjudge.benchmarks.i2i.dataset import I2iData
-from editjudge.benchmarks.i2i.dimensions import dimensions
+from editjudge.benchmarks.i2i.dimensions import ME_ARTIFACTS, dimensions
 from editjudge.benchmarks.i2i.taxonomy import DIMENSIONS
 from editjudge.errors import InputError
 from editjudge.item import Item
@@ -38,8 +38,8 @@ def items(folder: Path, *lines: dict[str, Any]) -> list[Item]:
     return [found.load(ref) for ref in found.checked()]
 
 
-def asked(item: Item) -> set[str]:
-    return {d.id for d in dimensions(frozenset()) if d.not_applicable(item) is None}
+def asked(item: Item, *on: str) -> set[str]:
+    return {d.id for d in dimensions(frozenset(on)) if d.not_applicable(item) is None}
 
 
 def named(track: str, *names: str) -> set[str]:
@@ -114,8 +114,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"dimensions": ["world_knowledge_reasoning"]}, "needs a `hint`"),
     (
         {"dimensions": ["text_content_style_accuracy"], "target_text": ""},
-        "needs a `target_text`",
+        "target_text: is blank",
     ),
+    ({"dimensions": ["text_content_style_accuracy"]}, "needs a `target_text`"),
+    ({"target_text": "  "}, "target_text: is blank"),
+    ({"target_text": "\u3000"}, "target_text: is blank"),
+    ({"hint": " \n"}, "hint: is blank"),
+    ({"instruction": ""}, "instruction: is blank"),
     ({"dimension": ["image_quality"]}, "no such field (there are id, instruction, "),
     ({"source": "c.png"}, "no such file: c.png"),
 ]
@@ -128,6 +133,20 @@ def test_a_line_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], said
         items(tmp_path, TWO, wrong)
     assert "1 line cannot be used:\n  line 2: " in str(caught.value)
     assert said in str(caught.value)
+
+
+def test_what_only_a_switch_judges_is_noted(tmp_path: Path) -> None:
+    named = {"dimensions": ["editing_artifacts"]}
+    assert data(tmp_path, ONE | named, TWO).notes() == ()
+    (note,) = data(tmp_path, ONE | named, TWO | named).notes()
+    assert note.startswith("1 item names editing_artifacts (first: 2), ")
+    assert "`--with me_editing_artifacts`" in note
+    (note,) = data(tmp_path, ONE | {"task": "x"}, TWO | named, TWO | named | {"id": "3"}).notes()
+    assert note.startswith("2 items name "), "also beside a line that cannot be used"
+    # What the note says: without the switch nothing asks, and with it one dimension does.
+    item = items(tmp_path, TWO | named)[0]
+    assert asked(item) == set()
+    assert asked(item, ME_ARTIFACTS) == {"i2i.me.editing_artifacts"}
 
 
 def test_a_task_is_due(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from editjudge.dimension import Dimension, Reading
 from editjudge.images import load_image
 from editjudge.panel.pictures import Pictures
 from editjudge.prompts import Labelled, Template, template
+from editjudge.run.judge import signature_of
 from editjudge.scorers.generalist import Asking
 from editjudge.scorers.region_similarity import RegionSimilarity
 
@@ -24,6 +25,12 @@ CHANGED = {
     "consistency_levels": {"i2i.me.inter_subject_consistency"},
     "inverted_elements": {"i2i.me.non_edited_element_fidelity"},
     "me_editing_artifacts": {"i2i.me.editing_artifacts"},
+    "lost_scores_zero": {
+        "i2i.se.subject_identity_fidelity",
+        "i2i.me.non_edited_element_fidelity",
+        "i2i.me.subject_consistency",
+        "i2i.me.detail_fidelity",
+    },
 }
 
 
@@ -71,10 +78,29 @@ def test_subjects_and_details_have_prompts_of_their_own() -> None:
     assert [r.prompt for r in regions if "edited" in r.template.fields] == ["i2i/edited_region"]
 
 
+def test_what_is_looked_for_in_two_images_is_named_for_each_alone() -> None:
+    """A phrase goes to the segmenter as it is, on the source and on the edited image."""
+    for name in ("source_subjects", "source_details", "preserved_subjects"):
+        words = template(f"i2i/{name}").user
+        assert "must be able to outline it" in words
+        assert "by neither" in words
+        assert "the number of an image" in words
+
+
+def test_an_extraction_with_a_lost_subject_is_another_number() -> None:
+    name = "i2i.me.subject_extraction_composition"
+    signed = [
+        str(signature_of(known[name], known, {}))
+        for on in ((), ("lost_scores_zero",))
+        for known in [{d.id: d for d in I2I.rules(None, on).dimensions}]
+    ]
+    assert signed[0] != signed[1]
+
+
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_a_switch_changes_what_it_names(switch: str) -> None:
     rules = I2I.rules(None, [switch])
-    assert rules.protocol == f"i2i.paper.1+{switch}"
+    assert rules.protocol == f"i2i.paper.2+{switch}"
     changed = set()
     for one in rules.dimensions:
         usual = USUAL.get(one.id)

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from editjudge.benchmarks.i2i.columns import columns
 from editjudge.benchmarks.i2i.dimensions import ME_ARTIFACTS, dimensions
-from editjudge.benchmarks.i2i.taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED, TRACKS
+from editjudge.benchmarks.i2i.taxonomy import (
+    ARTIFACTS,
+    CATEGORIES,
+    DIMENSIONS,
+    SHARED,
+    TRACKS,
+    WORLD,
+)
 from editjudge.benchmarks.registry import benchmark
 from editjudge.column import Column, Mean, Row, tabulate
 from editjudge.errors import ConfigError
@@ -142,9 +149,54 @@ def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
         ),
     ]
     got = tabulate(table("se"), rows)["m"]["i2i.se.overall"]
-    assert got.value is None, "a dimension that has no number at all"
-    assert got.reason == "no value for i2i.se.spatial_accuracy"
+    assert got.value == 0.75, "a dimension that has no number at all takes no part"
     assert (got.scored, got.asked) == (2, 3)
+
+
+def test_overall_is_the_mean_of_all_that_is_scored() -> None:
+    """Ten prompts, and a dimension that nine of them have no number in."""
+    rows = []
+    for number in range(10):
+        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(frozenset())}
+        outcomes["i2i.me.image_quality"] = Scored(value=0.5)
+        outcomes["i2i.me.subject_consistency"] = (
+            Unscored(kind="degenerate", reason="lost") if number else Scored(value=1.0)
+        )
+        rows.append(Row(item(number, "basic_combination"), "m", outcomes))
+    got = tabulate(columns(frozenset()), rows)["m"]
+    for name in ("i2i.me.overall", "i2i.me.basic_combination.overall"):
+        assert got[name].value == pytest.approx(6 / 11, abs=1e-12), "not 0.75"
+        assert (got[name].scored, got[name].asked) == (11, 20)
+
+
+def test_the_comparison_is_of_what_both_tables_have() -> None:
+    """A dimension of one track alone does not move its overall."""
+    same = "image_quality", "spatial_accuracy"
+    given: dict[str, dict[str, tuple[float, int]]] = {
+        "se": dict(zip((*same, ARTIFACTS), [(0.6, 3), (0.2, 1), (1.0, 5)], strict=True)),
+        # SE has no prompt that asks for knowledge.
+        "me": dict(zip((*same, WORLD), [(0.5, 1), (0.2, 4), (0.0, 5)], strict=True)),
+    }
+
+    def overall(*on: str) -> tuple[float | None, int]:
+        rows = []
+        for track, values in given.items():
+            of = values | ({ARTIFACTS: (0.4, 5)} if on and track == "me" else {})
+            for number in range(5):
+                outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(frozenset(on))}
+                for name, (value, prompts) in of.items():
+                    if number < prompts:
+                        outcomes[f"i2i.{track}.{name}"] = Scored(value=value)
+                task = next(task for task, its in TRACKS.items() if its == track)
+                rows.append(Row(item(number, task), "m", outcomes))
+        cell = tabulate(columns(frozenset(on)), rows)["m"]["i2i.me_less_se.overall"]
+        return cell.value, cell.scored
+
+    value, scored = overall()
+    assert value == pytest.approx((4 * -0.1 + 5 * 0) / 9, abs=1e-12)
+    assert scored == 9 + 5, "what one track alone scored stays in the coverage"
+    value, _ = overall(ME_ARTIFACTS)
+    assert value == pytest.approx((4 * -0.1 + 5 * 0 + 10 * -0.6) / 19, abs=1e-12)
 
 
 @pytest.mark.parametrize(

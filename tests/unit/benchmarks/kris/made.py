@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.benchmarks.kris.taxonomy import FOLDERS
+from editjudge.benchmarks.kris.taxonomy import FOLDERS, UNEXPLAINED
 
 
 def picture(path: Path, seed: int = 0, format: str | None = None) -> None:
@@ -34,12 +34,11 @@ def record(folder: str, number: str = "1") -> dict[str, Any]:
         sources = [f"{number}-1.png", f"{number}-2.JPG"]
     elif folder == "viewpoint_change":
         target = f"{number}_gt.jpg"
-    explains = folder in {"anomaly_correction", "biology", "humanities"}
     return {
         "ori_img": sources,
         "gt_img": target,
         "ins_en": f"do {folder} {number}",
-        "explain_en": f"so that {number}" if explains else "",
+        "explain_en": f"so that {number}" if folder in UNEXPLAINED else "",
     }
 
 

@@ -112,18 +112,55 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     (path / "biology" / "4.jpg").unlink()
     file = path / "count_change" / "annotation.json"
     file.write_text(
-        '{"1": ' + file.read_text()[6:-1] + ', "1": {"ori_img": "1.jpg", "ins_en": ""}}'
+        '{"1": ' + file.read_text()[6:-1] + ', "1": {"ori_img": "1.jpg", "ins_en": "x"}}'
     )
     said = problems(KrisData(path))
     assert said.startswith("8 items cannot be used")
     assert "biology/1: ins_en: Field required" in said
     assert "biology/2: explain: no such field" in said
     assert "biology/3: ori_img" in said
-    assert "biology/4: no such file: 4.jpg" in said
+    assert f"biology/4: no such file: {path / 'biology' / '4.jpg'}" in said
     assert "viewpoint_change/1: gt_img" in said
     assert "temporal_prediction/1: gt_img: 1-3.jpg is not frame 1" in said
     assert "temporal_prediction/2: ori_img: three of the frames" in said
     assert "count_change/1: twice in the file" in said
+
+
+@pytest.mark.parametrize("blank", ["", " \t\n"])
+def test_a_judge_is_never_asked_about_nothing(tmp_path: Path, blank: str) -> None:
+    path = released(tmp_path, biology=2)
+    amended(path, "biology", "2", ins_en=blank)
+    said = problems(KrisData(path))
+    assert "1 item cannot be used" in said
+    assert "biology/2: ins_en: is blank" in said
+
+
+def test_a_list_elsewhere_than_its_images_says_so_once(tmp_path: Path) -> None:
+    file = flat(released(tmp_path / "eval_data", biology=2, count_change=1))
+    lonely = tmp_path / "eval" / file.name
+    lonely.parent.mkdir()
+    lonely.write_bytes(file.read_bytes())
+    with pytest.raises(InputError) as raised:
+        list(KrisData(lonely).checked())
+    assert raised.value.name == str(lonely)
+    assert f"{tmp_path / 'eval'} holds no folder biology" in raised.value.reason
+    assert "cannot be used" not in raised.value.reason, "not every item by itself"
+    assert "copy or link the list" in raised.value.mend
+    (tmp_path / "eval" / "biology").symlink_to(file.parent / "biology")
+    looked_for = tmp_path / "eval" / "count_change" / "1.jpg"
+    assert f"count_change/1: no such file: {looked_for}" in problems(KrisData(lonely))
+
+
+def test_a_folder_with_a_list_is_told_to_give_the_list(tmp_path: Path) -> None:
+    file = flat(released(tmp_path, biology=1))
+    with pytest.raises(InputError, match="if the list of all annotations is") as raised:
+        KrisData(tmp_path)
+    assert str(file) in raised.value.mend
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(InputError, match="or the list itself"):
+        KrisData(tmp_path)
+    with pytest.raises(InputError, match="give the folder above <task>"):
+        list(KrisData(tmp_path / "other.json").checked())
 
 
 def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
@@ -159,6 +196,45 @@ def test_other_counts_than_the_release_are_noted(tmp_path: Path) -> None:
     assert sum(1 for _ in listed.checked()) == 450
 
 
+def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Path) -> None:
+    path = released(
+        tmp_path,
+        anomaly_correction=2,
+        biology=2,
+        count_change=2,
+        medicine=1,
+        multi__element_composition=2,
+        rule__based_reasoning=1,
+        temporal_prediction=1,
+    )
+    alike = KrisData(path).notes()
+    assert not [note for note in alike if "where the release" in note]
+
+    amended(path, "anomaly_correction", "2", explain_en=None)
+    alike = KrisData(path).notes()
+    assert not [note for note in alike if "where the release" in note], "the release has one"
+
+    amended(path, "anomaly_correction", "1", explain_en=" ")
+    amended(path, "biology", "2", explain_en=None)
+    amended(path, "rule-based_reasoning", "1", explain_en="a rule that was written down later")
+    for number in ("1", "2"):
+        amended(path, "count_change", number, ori_img=["1.jpg", "2.jpg"])
+    amended(path, "multi-element_composition", "2", ori_img="2-1.png")
+    (path / "medicine" / "annotation.json").write_text("{}")
+    data = KrisData(path)
+    assert sum(1 for _ in data.checked()) == 10
+    odd, counts = data.notes()[:4], data.notes()[4:]
+    multi = "multi-element_composition"
+    assert [note.replace(" where the release has", ",") for note in odd] == [
+        "count_change: 2 items with 2 sources, 1 (first: count_change/1)",
+        "anomaly_correction: 2 items without an explanation, 1 (first: anomaly_correction/1)",
+        "biology: 1 item without an explanation, 0 (first: biology/2)",
+        f"{multi}: 1 item with 1 source, 2 to 5 (first: {multi}/2)",
+    ]
+    assert "medicine: 0 items, 50 were released" in counts
+    assert "medicine" not in next(note for note in counts if note.startswith("no items of"))
+
+
 def test_the_release_has_no_notes(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text(
         json.dumps(
@@ -175,5 +251,7 @@ def test_the_release_has_no_notes(tmp_path: Path) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no <task>/annotation.json"):
+    with pytest.raises(InputError, match=r"no <task>/annotation.json.*give the folder that holds"):
         KrisData(tmp_path)
+    with pytest.raises(InputError, match="there is no such file or folder"):
+        KrisData(tmp_path / "absent")

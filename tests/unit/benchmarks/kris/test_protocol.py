@@ -267,6 +267,14 @@ def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> No
         of_task = cells[f"kris.task.{task}"]
         assert of_task.value == pytest.approx(cells[f"kris.{dimension}"].value, abs=1e-9)
         assert of_task.asked == sum(item.task == task for item in release)
+        for metric in METRICS:
+            name = f"kris.{dimension}.{metric}"
+            assert (f"kris.task.{task}.{metric}" in cells) == (name in cells)
+            if name in cells:
+                of_metric = cells[f"kris.task.{task}.{metric}"]
+                assert of_metric.value == pytest.approx(cells[name].value, abs=1e-9)
+                assert of_metric.asked == of_task.asked
+    assert len(BY_TASK) == 22 + 12 * 3 + 10 * 4
 
 
 def test_a_failure_is_never_a_number(release: list[Item]) -> None:
@@ -294,6 +302,7 @@ def test_a_failure_is_never_a_number(release: list[Item]) -> None:
         "scored": 46, "unscored": 1, "failed": 1, "missing_output": 1, "pending": 1,
     }  # fmt: skip
     assert cells["kris.task.count_change"].counts == followed.counts
+    assert cells["kris.task.count_change.instruction_following"].counts == followed.counts
     assert cells["kris.task.biology"].coverage == 1
     nothing = tabulate(COLUMNS, [row(item, instead[0]) for item in some])["m"]
     for name in ("attribute_perception", "factual_knowledge", "natural_science", "overall"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from editjudge.benchmarks.omni_iie.dataset import MULTI, SINGLE, OmniData
-from editjudge.errors import InputError
+from editjudge.errors import ImageError, InputError
 
 from .made import AUTHORS, mask, record, released
 
@@ -140,7 +141,18 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         ({"sample_id": "../x"}, "sample_id: an id names a file"),
         ({"modification_text": None}, "modification_text: Field required"),
         ({"modified_image_path": "x.png"}, "modified_image_path: x.png is in no folder"),
+        ({"modified_image_path": "../x.png"}, "makes the id '../7_1': an id names a file"),
+        ({"modified_image_path": "a\\b/x.png"}, "an id names a file"),
+        ({"modified_image_path": "a\ab/x.png"}, "255 printable characters"),
+        ({"modification_text": " \n"}, "modification_text: is blank"),
         ({"qa_pair": QA}, "qa_pair: no such field, did you mean qa_pairs?"),
+        (
+            {"modification_text": None, "modification_texts": "x"},
+            "modification_texts: no such field, did you mean modification_text?",
+        ),
+        ({"qa_pairs": [{"question": "  ", "correct_answer": "Yes"}]}, "question: is blank"),
+        ({"qa_pairs": [{"question": "Is it?", "correct_answer": " "}]}, "correct_answer: is blank"),
+        ({"qa_pairs": [{"question": "Is it?", "correct_answer": None}]}, "correct_answer: Input"),
         ({"qa_pairs": [{"question": "Is it?", "answer": "Yes"}]}, "qa_pairs.0.correct_answer"),
         ({"scale": "medium"}, "scale: Input should be 'low' or 'high'"),
         ({}, "entry 2: gqa/7_1 is that of final_dataset.json, entry 1 already"),
@@ -156,9 +168,48 @@ def test_entries_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], sai
     assert "--root" not in str(error)
 
 
-def test_fields_of_others_are_left_aside(tmp_path: Path) -> None:
-    data = read(tmp_path, [record("gqa", "7", "1", caption="x", total_rounds=3)], [])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"caption": "x", "total_rounds": 3},
+        # Near a field that is there, or that is not used.
+        {"modification_type": "colour", "modification_text_zh": "x", "levels": ["low"]},
+        {"original_mask_path": "x", "target_mask_path_old": "x", "modified_image_path_512": "x"},
+        {"source_mask_path": ["x", None], "entities": [{"source": "a"}]},
+        {"qa_pairs": QA, "qa_pairs2": []},
+    ],
+)
+def test_fields_of_others_are_left_aside(tmp_path: Path, more: dict[str, Any]) -> None:
+    one = record("gqa", "7", "1")
+    data = read(tmp_path, [one], [])
+    (tmp_path / SINGLE).write_text(json.dumps([{**one, **more}]))
     assert len(list(data.checked())) == 1
+
+
+def test_an_unused_field_may_be_misspelt(tmp_path: Path) -> None:
+    one = record("gqa", "7", "1")
+    one["source_masks_path"] = one.pop("source_mask_path")
+    one["entitys"] = one.pop("entities")
+    assert len(list(read(tmp_path, [one], []).checked())) == 1
+
+
+@pytest.mark.parametrize(("given", "due"), [(True, "True"), (2, "2"), (0.5, "0.5"), ("é", "é")])
+def test_answers_are_texts_whatever_json_they_are(tmp_path: Path, given: Any, due: str) -> None:
+    pair = {"question": "Is it?", "correct_answer": given, "type": "colour"}
+    data = read(tmp_path, [record("gqa", "7", "1", qa_pairs=[pair])], [])
+    (ref,) = data.checked()
+    assert data.outline(ref).questions == ({"question": "Is it?", "answer": due},)
+
+
+def test_what_is_beyond_the_paper_is_noted(tmp_path: Path) -> None:
+    rounds = [record("gqa", "1", level) for level in ("16", "17", "18")]
+    pairs = [record("gqa", "2", "1", qa_pairs=QA * count) for count in (3, 4)]
+    pairs[1]["sample_id"] = "3"
+    late, many = read(tmp_path, pairs, rounds).notes()[2:]
+    assert late.startswith("2 entries are beyond round 16")
+    assert late.endswith("no column of their round (first: gqa/1_17)")
+    assert many.startswith("1 entries have more than 3 pairs")
+    assert many.endswith("(first: gqa/3_1)")
 
 
 @pytest.mark.parametrize(
@@ -188,3 +239,14 @@ def test_a_mask_in_colour_is_refused(tmp_path: Path) -> None:
     loaded = data.load(ref).mask
     assert loaded is not None
     assert not loaded.selected.any()
+
+
+def test_a_mask_has_its_targets_aspect_ratio(tmp_path: Path) -> None:
+    data = read(tmp_path, SINGLES[:1], [])
+    (ref,) = data.checked()
+    where = data.pictures(ref)[2]
+    mask(where, 0.25, (24, 20))
+    assert data.load(ref).mask is not None
+    mask(where, 0.25, (200, 20))
+    with pytest.raises(ImageError, match="mask of 200x20 for an image of 48x40"):
+        data.load(ref)

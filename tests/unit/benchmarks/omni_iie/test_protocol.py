@@ -98,6 +98,34 @@ def test_the_drop_is_over_pairs_and_positive_for_worse() -> None:
     assert cells["omni_iie.single_turn.low.qa"].value == pytest.approx(0.5)
 
 
+def test_an_empty_region_is_no_gain() -> None:
+    """Of the released code's zeros none is a side of a pair, whether or not they weigh nothing."""
+
+    def row(level: str, scene: str, distance: float, share: float) -> Row:
+        outcomes: dict[str, Outcome] = {d.id: Scored(value=0.8) for d in official.dimensions}
+        empty = share < 1e-5
+        outcomes["omni_iie.share.foreground"] = Scored(value=share)
+        outcomes["omni_iie.share.background"] = Scored(value=1 - share)
+        outcomes["omni_iie.lpips.foreground"] = Scored(value=distance, imputed=empty)
+        outcomes["omni_iie.clip.foreground"] = Scored(value=1.0 if empty else 0.8, imputed=empty)
+        return Row(item(level, scene), "m", outcomes)
+
+    official = OMNI.rules("official")
+    rows = [row("low", "a/1", 0.2, 0.25), row("high", "a/1", 0.0, 0.0)]
+    cells = tabulate(official.columns, rows)["m"]
+    high = cells["omni_iie.single_turn.high.lpips_fg"]
+    assert (high.value, high.scored, high.reason) == (None, 1, "every weight is 0")
+    for metric in ("lpips_fg", "clip_fg"):
+        drop = cells[f"omni_iie.single_turn.drop.{metric}"]
+        assert (drop.value, drop.counts, drop.imputed) == (None, {"unscored": 1}, 0)
+    # Of so few pixels that it counts as empty, and still of some weight.
+    rows += [row("low", "b/1", 0.1, 0.25), row("high", "b/1", 0.4, 0.25)]
+    rows += [row("low", "c/1", 0.5, 0.25), row("high", "c/1", 0.0, 5e-6)]
+    drop = tabulate(official.columns, rows)["m"]["omni_iie.single_turn.drop.lpips_fg"]
+    assert (drop.value, drop.scored, drop.asked) == (pytest.approx(0.3), 1, 3)
+    assert cells["omni_iie.single_turn.drop.psnr"].value == 0
+
+
 def test_dialogues_by_round_and_by_switch() -> None:
     def row(level: str, value: float, switch: str = "") -> Row:
         outcomes = {f"omni_iie.{of}": Scored(value=value) for of, _, _ in METRICS.values()}
@@ -310,6 +338,24 @@ async def test_questions_are_the_items_own_or_generated() -> None:
         if not questions:
             assert "make it red" in texts[0]
             assert "image:\n[" not in texts[0], "pairs follow from the instruction alone"
+
+
+@pytest.mark.parametrize(
+    ("question", "lacks"),
+    [
+        ({"question": "Is it?", "correct_answer": "yes"}, "answer"),
+        ({"question": "Is it?", "answer": True}, "answer"),
+        ({"question": "Is it?", "answer": " "}, "answer"),
+        ({"answer": "yes"}, "question"),
+    ],
+)
+def test_questions_of_another_form_are_not_asked(question: dict[str, Any], lacks: str) -> None:
+    (qa,) = [d for d in OMNI.dimensions if d.id == "omni_iie.qa"]
+    well = {"question": "Is the cat gone?", "answer": "yes"}
+    assert qa.not_applicable(item("low", questions=(well,))) is None
+    assert qa.not_applicable(item("low")) is None, "then they are generated"
+    why = qa.not_applicable(item("low", questions=(well, question)))
+    assert why == f"question 2 of the item has no text `{lacks}`"
 
 
 def test_signatures_tell_the_rules_apart() -> None:

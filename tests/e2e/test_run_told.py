@@ -1,0 +1,113 @@
+"""What `run` and the verbs after it tell of that which could not be judged."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from .test_kris import verb
+from .test_run import LEVELS, PIXELS, Data, Slow, _says, command, data, judged_by, ran
+
+__all__ = ["data"]
+
+CLIP = "core.clip.vit_b_32.source.whole"
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+def small(data: Data, count: int = 2) -> None:
+    data.items(count)
+    data.model("a", count)
+
+
+@pytest.mark.parametrize("flags", [["--generalist", NOWHERE], ["--generalist", NOWHERE, "--json"]])
+def test_a_judge_that_cannot_be_used_ends_it(data: Data, flags: list[str]) -> None:
+    small(data)
+    done = command("run", *data.arguments(LEVELS), *flags, EDITJUDGE_DEADLINE="2")
+    assert done.code == 2
+    assert "generalist.judge cannot be used" in done.err
+    assert NOWHERE in done.err
+    assert "Traceback" not in done.err
+
+
+def test_nothing_judged_is_no_success(data: Data) -> None:
+    small(data)
+    done = command("run", *data.arguments(LEVELS))
+    assert done.code == 3
+    assert "nothing could be judged: 2 verdicts wait for a service" in done.err
+    assert "no generalist is configured" in done.out
+
+
+async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
+    small(data)
+    server = Slow()
+    async with judged_by(server) as judge:
+        done = await ran("run", *data.arguments(PIXELS, LEVELS, CLIP), *judge)
+    assert done.code == 0, done.err
+    assert "not judged, clip.vit_b_32: " in done.out
+    table = verb("summary", data.out, "--json")
+    assert table.json["models"]["a"][CLIP]["counts"] == {"not_served": 2}
+    assert table.json["models"]["a"][CLIP]["reason"] == "nothing scored"
+    told = verb("summary", data.out)
+    assert "- nothing scored (2 not served): clip.vit_b_32.source.whole (a)" in told.out
+    assert "quality.piqe" not in told.out, "no number rests on it"
+    shown = verb("show", data.out, "set/1", "--json")
+    assert list(shown.json["not_served"]) == [CLIP]
+    assert f"{CLIP}: not served" in verb("show", data.out, "set/1").out
+    file = data.folder / "verdicts.csv"
+    assert verb("export", data.out, "--to", "csv", "--out", file).code == 0
+    lines = file.read_text().splitlines()
+    rows = [one for one in csv.DictReader(lines) if one["status"] == "not_served"]
+    assert [(one["dimension"], one["item"]) for one in rows] == [(CLIP, "")]
+
+
+async def test_why_there_is_no_number_is_told_at_the_end(data: Data) -> None:
+    small(data)
+    server = Slow()
+    server.said = lambda: _says(server, {"Maybe": 1.0})  # type: ignore[method-assign]
+    async with judged_by(server) as judge:
+        done = await ran("run", *data.arguments(PIXELS, LEVELS), *judge)
+    assert done.code == 0, done.err
+    assert f"2 verdicts have no number, abstained (first: {LEVELS}: " in done.err
+
+
+def test_a_wrong_folder_begins_no_run(data: Data) -> None:
+    small(data)
+    empty = data.folder / "empty"
+    empty.mkdir()
+    given = data.arguments(PIXELS)
+    wrong = [f"a={empty}" if one == f"a={data.folder / 'a'}" else one for one in given]
+    done = command("run", *wrong)
+    assert (done.code, data.out.exists()) == (2, False)
+    assert "holds no output of a" in done.err
+    assert command("run", *given).code == 0
+
+
+def test_outputs_that_went_stay_judged(data: Data) -> None:
+    small(data, 3)
+    assert command("run", *data.arguments(PIXELS)).code == 0
+    (data.folder / "a" / "set" / "1.png").unlink()
+    done = command("run", *data.arguments(PIXELS))
+    assert done.code == 0, done.err
+    assert "a: 1 outputs are missing" in done.err
+    assert "1 were judged before and stay judged" in done.err
+    assert "(3/3)" in done.out
+
+
+def test_outputs_that_cannot_be_read_are_told(data: Data) -> None:
+    small(data, 3)
+    (data.folder / "a" / "set" / "2.png").write_bytes(b"no picture")
+    done = command("run", *data.arguments(PIXELS))
+    assert "a: 1 outputs cannot be read" in done.err
+    assert "2.png" in done.err
+    assert "(2/3)" in done.out
+
+
+def test_its_table_can_be_read_at_any_width(data: Data) -> None:
+    small(data)
+    names = [f"core.{m}.source.whole" for m in ("psnr", "ssim", "mse", "aligned_mse")]
+    done = command("run", *data.arguments(*names), COLUMNS="60")
+    assert done.code == 0, done.err
+    for name in names:
+        assert name.removeprefix("core.") in done.out
+    assert "…" not in done.out

@@ -1,0 +1,79 @@
+"""Texts of `items.jsonl`, whichever benchmark reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.benchmarks.items import ItemsFile
+from editjudge.benchmarks.registry import benchmarks
+from editjudge.errors import InputError
+
+FILES = {one.name: one.data for one in benchmarks().values()
+         if isinstance(one.data, type) and issubclass(one.data, ItemsFile)}  # fmt: skip
+OWN: dict[str, dict[str, Any]] = {
+    "core": {},
+    "i2i": {"task": "local_editing"},
+    "co_edit": {"type": "style_editing"},
+}
+BLANK = ["", " ", "\t\n", "\u3000", "\u00a0\u2003", "\u200b"]
+
+
+def data(folder: Path, name: str, **given: Any) -> Any:
+    Pil.fromarray(np.zeros((8, 6, 3), np.uint8)).save(folder / "s.png")
+    line = {"id": "1", "instruction": "make it red", "source": "s.png", **OWN[name], **given}
+    (folder / "items.jsonl").write_text(json.dumps(line))
+    return FILES[name](folder / "items.jsonl")
+
+
+def test_every_items_file_is_tested() -> None:
+    assert set(OWN) == set(FILES)
+
+
+@pytest.mark.parametrize("blank", BLANK)
+@pytest.mark.parametrize("field", ["instruction", "target_text", "hint"])
+@pytest.mark.parametrize("name", OWN)
+def test_a_blank_text_is_refused(tmp_path: Path, name: str, field: str, blank: str) -> None:
+    with pytest.raises(InputError) as raised:
+        list(data(tmp_path, name, **{field: blank}).checked())
+    mend = (
+        "" if field == "instruction" else ": write it, or leave the field out where there is none"
+    )
+    assert str(raised.value).splitlines()[1].strip() == f"line 1: {field}: is blank{mend}"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_folder_of_the_file_will_do(tmp_path: Path, name: str) -> None:
+    file = data(tmp_path, name).path
+    read = FILES[name](tmp_path)
+    assert read.path == file
+    assert [ref.id for ref in read.checked()] == ["1"]
+    file.rename(tmp_path / "mine.jsonl")
+    with pytest.raises(InputError, match=r"holds no items\.jsonl; give --data items\.jsonl"):
+        FILES[name](tmp_path)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_texts_are_read_without_the_space_around_them(tmp_path: Path, name: str) -> None:
+    texts = {"instruction": " say \u3000 it\n", "target_text": "\u3000SALE ", "hint": "\tice melts"}
+    read = data(tmp_path, name, **texts)
+    (ref,) = read.checked()
+    item = read.load(ref)
+    assert (item.instruction, item.target_text, item.hint) == ("say \u3000 it", "SALE", "ice melts")
+
+
+def test_a_blank_task_is_none(tmp_path: Path) -> None:
+    read = data(tmp_path, "core", task=" \u3000")
+    (ref,) = read.checked()
+    assert read.load(ref).task == ""
+
+
+@pytest.mark.parametrize("name", [" ", "a/ ", " /b", " .. /b"])
+def test_a_blank_id_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="line 1: id: an id names a file"):
+        list(data(tmp_path, "core", id=name).checked())

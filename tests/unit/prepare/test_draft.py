@@ -1,0 +1,142 @@
+"""Lines of any benchmark go through a preparation with all that they hold."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.benchmarks.registry import benchmarks
+from editjudge.errors import InputError
+from editjudge.prepare.draft import DraftData
+from editjudge.prepare.entry import Entry
+from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
+from editjudge.prepare.review import apply
+
+USUAL = {"instruction": "change it", "source": "s.png", "extra": {"mine": [1, 2.5, None]}}
+LINES: dict[str, list[dict[str, Any]]] = {
+    "core": [{"task": "Color Change", "target_text": "SALE"}],
+    "i2i": [
+        {"task": "local_editing", "dimensions": ["spatial_accuracy", "image_quality"]},
+        {"task": "text_rendering", "target_text": "NEW"},
+    ],
+    "co_edit": [
+        {"type": "text_editing"},
+        {"type": "background_editing", "subject": True},
+        {"type": "subject_customization", "mask_shows": "edited"},
+        {"type": "subject_extract"},
+    ],
+}
+
+
+def png(columns: int) -> bytes:
+    mask = np.zeros((8, 8), np.uint8)
+    mask[:, :columns] = 255
+    buffer = io.BytesIO()
+    Pil.fromarray(mask).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def data(folder: Path, lines: list[dict[str, Any]]) -> DraftData:
+    folder.mkdir()
+    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(folder / "s.png")
+    given = [{"id": f"set/{n}"} | USUAL | one for n, one in enumerate(lines)]
+    (folder / "items.jsonl").write_text("".join(json.dumps(one) + "\n" for one in given))
+    return DraftData(folder / "items.jsonl")
+
+
+def masked(
+    folder: Path, drafts: DraftData, shows: Literal["edited", "kept"] = "kept"
+) -> tuple[Folder, list[str]]:
+    """A preparation that made masks of the left quarter, and the ids."""
+    out = Folder(folder)
+    ids = [ref.id for ref in drafts.checked()]
+    with out.held():
+        record = out.begin(drafts, "masks")
+        for name in ids:
+            out.keep_mask(name, png(2))
+        out.keep(record.model_copy(update={"statuses": dict.fromkeys(ids, "made")}))
+        out.keep_items(drafts, {one: Entry("made", mask=png(2), mask_shows=shows) for one in ids})
+    return out, ids
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(one) for one in file.read_text().splitlines()]
+
+
+def decided(out: Folder, decision: str, ids: list[str]) -> Path:
+    record = out.record()
+    assert record is not None
+    seen = {ref.id: out.seen(ref.data) for ref in DraftData(out.items).items()}
+    told = {
+        "review": "editjudge.prepare.1",
+        "what": record.what,
+        "data_digest": record.data_digest,
+        "decisions": [{"id": one, "seen": seen[one], "decision": decision} for one in ids],
+    }
+    file = out.path / "review.json"
+    file.write_text(json.dumps(told))
+    return file
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, name: str) -> None:
+    drafts = data(tmp_path / "data", LINES[name])
+    out, ids = masked(tmp_path / "out", drafts)
+    given = lines(drafts.path)
+    due = [
+        one | {"source": "../data/s.png", "mask": f"masks/{one['id']}.png", "mask_shows": "kept"}
+        for one in given
+    ]
+    assert lines(out.items) == due
+    apply(out, decided(out, "accept", ids))
+    assert lines(out.path / ACCEPTED) == due
+    reads = benchmarks()[name].data(out.path / ACCEPTED)
+    refs = list(reads.checked())
+    assert [ref.id for ref in refs] == ids
+    for ref in refs:
+        mask = reads.load(ref).mask
+        assert mask is not None
+        assert not mask.selected[:, :2].any(), "the left quarter is what is kept"
+        assert mask.selected[:, 2:].all()
+
+    apply(out, decided(out, "reject", ids))
+    sent_back = lines(out.path / REJECTED)
+    plain = [{k: v for k, v in one.items() if k != "mask_shows"} for one in given]
+    assert sent_back == [one | {"source": "../data/s.png"} for one in plain]
+
+
+def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> None:
+    drafts = data(tmp_path / "data", LINES["co_edit"])
+    for shows, due in (("kept", [None, "outside", "outside", None]),
+                       ("edited", [None, "outside", "inside", None])):  # fmt: skip
+        out, _ = masked(tmp_path / shows, drafts, shows)  # type: ignore[arg-type]
+        reads = benchmarks()["co_edit"].data(out.items)
+        items = [reads.load(ref) for ref in reads.checked()]
+        assert [one.extra.get("subject_region") for one in items] == due
+
+
+def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) -> None:
+    drafts = data(tmp_path / "data", LINES["core"])
+    digests = set()
+    for shows in ("kept", "edited"):
+        out, _ = masked(tmp_path / shows, drafts, shows)  # type: ignore[arg-type]
+        (ref,) = DraftData(out.items).items()
+        digests.add(out.seen(ref.data))
+    assert len(digests) == 2
+
+
+def test_what_no_benchmark_knows_is_refused(tmp_path: Path) -> None:
+    drafts = data(tmp_path / "data", [{"type": "text_editing"}, {"taget": "s.png"}])
+    with pytest.raises(InputError) as raised:
+        list(drafts.checked())
+    text = str(raised.value)
+    assert "line 2: taget: no such field (there are id, instruction, " in text
+    assert "line 1" not in text
+    for name in ("dimensions", "type", "subject"):
+        assert name in text
