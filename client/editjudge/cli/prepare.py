@@ -125,7 +125,7 @@ def masks(segmenter: str, select: Literal["all", "best"], **given: Any) -> int:
 
 @command.command("gie")
 @click.option(
-    "--data", required=True, type=_PATH, help="gie_bench.json as it was released (600 MB)."
+    "--data", required=True, type=_PATH, help="The released gie_bench.json (600 MB), or its folder."
 )
 @_OUT
 @json_option

@@ -89,5 +89,5 @@ def reasons(changes: Changes) -> Iterator[str]:
         if change.kept:
             of = f"{dimension} of {model} ({change.kept:,})"
             kept.setdefault(change.why, []).append(of)
-    for why, of in kept.items():
-        yield f"- kept, not judged again: {', '.join(of)}: {why}"
+    for why, those in kept.items():
+        yield f"- kept, not judged again: {', '.join(those)}: {why}"

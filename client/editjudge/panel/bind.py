@@ -79,7 +79,11 @@ class Bound:
             ConfigError: a setting cannot be used.
         """
         if self.settings.max_cost is not None and endpoint.price is None:
-            raise ConfigError(f"max_cost is set, but {name} has no price", "give it one")
+            table = f"[generalists.{name.partition('.')[2]}]"
+            raise ConfigError(
+                f"max_cost is set, but {name} has no price",
+                f"write price = {{input = …, output = …}} in {table}",
+            )
         lanes = []
         for url in (endpoint.url, *endpoint.replicas):
             one = endpoint.model_copy(update={"url": url, "replicas": ()})

@@ -103,12 +103,15 @@ def _dimension(name: str, asks: str, how: Reading | Derived, source: str) -> Dim
     )
 
 
+_INSTRUCTION = "kris.instruction_following"
+# One function, so that what is gated is the same by all rules that gate.
+_GATE = gated("knowledge_score", by=_INSTRUCTION, above=2.0, otherwise=LOW)
+
+
 def _plausibility(on: frozenset[str], judged: Reading) -> Reading | Derived:
     if "knowledge_ungated" in on:
         return judged
-    instruction = "kris.instruction_following"
-    gate = gated("knowledge_score", by=instruction, above=2.0, otherwise=LOW)
-    return derived(gate, instruction, of={"knowledge_score": judged})
+    return derived(_GATE, _INSTRUCTION, of={"knowledge_score": judged})
 
 
 def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:

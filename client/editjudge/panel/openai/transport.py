@@ -245,7 +245,8 @@ class OpenAiTransport(Transport):
         there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
         if self._asked:
             raise self._error(NotServed, f"no model {self._asked}; there is {there or 'none'}")
-        raise self._error(NotServed, f"name the `model`; there is {there or 'none'}")
+        told = "name the `model` (--judge-model)"
+        raise self._error(NotServed, f"{told}; there is {there or 'none'}")
 
     async def _version(self, end: float) -> str:
         """Version of vLLM; empty where it does not tell, which is no reason to fail."""

@@ -22,7 +22,7 @@ from editjudge.dimension import Derived
 from editjudge.errors import ConfigError
 from editjudge.images import load_image
 from editjudge.item import Edit, Item
-from editjudge.run.judge import derive, judge
+from editjudge.run.judge import derive, judge, signature_of
 from editjudge.scorers.generalist import Rubric
 from editjudge.verdict import (
     Failed,
@@ -183,7 +183,7 @@ def test_signatures_name_every_prompt() -> None:
     for name in ("instruction", "instruction_and_knowledge", "instruction_viewpoint"):
         assert f"kris/{name}(own,sha256:" in signature
     assert "protocol:kris.1|" in signature, "a reading is the same by every protocol that reads so"
-    assert "protocol:kris.paper.1|" in str(DIMENSIONS[3].signature({}))
+    assert "protocol:kris.1|" in str(DIMENSIONS[3].signature({})), "gated as by the usual rules"
     assert "by_task" not in str(dimensions()["core.instruction_following"].signature({}))
 
 
@@ -308,3 +308,11 @@ def test_a_failure_is_never_a_number(release: list[Item]) -> None:
     for name in ("attribute_perception", "factual_knowledge", "natural_science", "overall"):
         assert nothing[f"kris.{name}"].value is None
         assert nothing[f"kris.{name}"].coverage == 0
+
+
+@pytest.mark.parametrize("switch", ["missing_skipped", "pooled_metrics"])
+def test_a_rule_for_averages_leaves_the_verdicts_as_they_are(switch: str) -> None:
+    known = {d.id: d for d in benchmark("kris").rules("paper", [switch]).dimensions}
+    for name in IDS:
+        of = RULES.known({})
+        assert signature_of(known[name], known, {}) == signature_of(of[name], of, {})
