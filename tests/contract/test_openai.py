@@ -58,7 +58,7 @@ async def test_other_servers_tell_less() -> None:
     ("models", "asked", "text"),
     [
         (("a", "b"), "judge", "no model judge; there is a, b"),
-        (("a", "b"), "", "name the `model`; there is a, b"),
+        (("a", "b"), "", r"name the `model` \(--judge-model\); there is a, b"),
         ((), "judge", "there is none"),
     ],
 )

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,10 +43,19 @@ def wait_until(condition: Any, seconds: float = 20) -> bool:
     return False
 
 
+def children(parent: int, name: str) -> list[int]:
+    """Of any of its threads, by what stands in their command lines."""
+    found: list[int] = []
+    for task in Path(f"/proc/{parent}/task").glob("*/children"):
+        with suppress(OSError):  # it ended meanwhile
+            pids = task.read_text().split()
+            found += [int(p) for p in pids if name in Path(f"/proc/{p}/cmdline").read_text()]
+    return found
+
+
 def triton_pid(supervisor: int) -> int:
-    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
-    (pid,) = [int(c) for c in children if "tritonserver" in Path(f"/proc/{c}/cmdline").read_text()]
-    return pid
+    """0 while there is none."""
+    return next(iter(children(supervisor, "tritonserver")), 0)
 
 
 def test_up_status_down(command: Command, up: dict[str, Any]) -> None:
@@ -67,14 +77,21 @@ def test_up_status_down(command: Command, up: dict[str, Any]) -> None:
     assert command("down").out.strip() == "no local stack is running"
 
 
-def test_a_server_that_dies_is_started_again_at_the_same_address(
+def test_what_dies_is_started_again_at_the_same_address(
     command: Command, up: dict[str, Any]
 ) -> None:
-    killed = triton_pid(up["pid"])
-    os.kill(killed, signal.SIGKILL)
+    server = triton_pid(up["pid"])
+    os.kill(server, signal.SIGKILL)
     assert wait_until(lambda: command("doctor").code == 0, 40)
     assert command("status", "--json").json["grpc"] == up["grpc"]
-    assert triton_pid(up["pid"]) != killed
+    again = triton_pid(up["pid"])
+    assert again != server
+
+    model, *_ = children(again, "triton_python_backend_stub")
+    os.kill(model, signal.SIGKILL)
+    assert wait_until(lambda: triton_pid(up["pid"]) not in {0, again}, 40)
+    assert wait_until(lambda: command("doctor").code == 0, 40)
+    assert command("status", "--json").json["grpc"] == up["grpc"]
 
 
 def test_a_killed_supervisor_takes_the_server_with_it(command: Command, up: dict[str, Any]) -> None:

@@ -37,16 +37,15 @@ def _printable(text: str) -> str:
 
 
 def _worded(text: str) -> str:
-    """Without the space around it."""
     if not any(c.isprintable() and not c.isspace() for c in text):
         raise ValueError("is blank")
-    return text.strip()
+    return text
 
 
 def _worded_or_left_out(text: str) -> str:
     """Of a field that need not be there."""
     try:
-        return _worded(text)
+        return _worded(text).strip()
     except ValueError as error:
         mend = "write it, or leave the field out where there is none"
         raise ValueError(f"{error}: {mend}") from None
@@ -62,6 +61,8 @@ def _a_name(text: str) -> str:
 
 _Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_printable)]
 Text = Annotated[_Text, AfterValidator(_worded)]
+"""As it stands, and not blank: what was released is judged to the letter."""
+OwnText = Annotated[Text, AfterValidator(str.strip)]
 OptionalText = Annotated[_Text, AfterValidator(_worded_or_left_out)]
 Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
 File = Annotated[str, Field(min_length=1)]
@@ -90,7 +91,7 @@ class Line(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     id: Name
-    instruction: Text
+    instruction: OwnText
     source: File | None = None
     sources: tuple[File, ...] = ()
     mask: File | None = None

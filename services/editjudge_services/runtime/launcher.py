@@ -21,7 +21,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,6 +72,7 @@ class TritonServer:
         self._extra = extra
         self._process: subprocess.Popen[bytes] | None = None
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
+        self._stubs: tuple[int, ...] = ()
         self.ports = Ports(0, 0, 0)
 
     @property
@@ -106,13 +107,20 @@ class TritonServer:
         try:
             self._spawn(Path(self._runtime.name))
             self._wait_until_ready()
+            self._stubs = tuple(_stubs(self._runtime.name))
         except BaseException:  # also on Ctrl-C: no server may outlive the attempt
             self.stop()
             raise
 
     def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process is not None and self._process.poll() is None
+        """Whether it runs, with every Python model that it loaded.
+
+        Triton ends one that crashed or gave no sign of life for a second, answers "not healthy"
+        for it from then on, says that it is ready, and does not start it again.
+        """
+        if self._process is None or self._process.poll() is not None or self._runtime is None:
+            return False
+        return all(_is_stub(pid, self._runtime.name) for pid in self._stubs)
 
     def stop(self) -> None:
         """End it: politely, then by force. Safe to call twice."""
@@ -124,6 +132,7 @@ class TritonServer:
                 self._process.kill()
                 self._process.wait()
         self._process = None
+        self._stubs = ()
         if self._runtime is not None:
             _end_stubs(self._runtime.name)
             for region in _SHARED_MEMORY.glob(f"{Path(self._runtime.name).name}*"):
@@ -305,13 +314,24 @@ def _end_stubs(runtime: str) -> None:
     Args:
         runtime: The server's own folder, which its stubs have on their command lines.
     """
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-            if f"{runtime}/backends/".encode() in command.split(b"\0")[0]:
-                os.kill(int(process.name), signal.SIGKILL)
-        except OSError:  # it ended meanwhile, or is not ours
-            continue
+    for pid in _stubs(runtime):
+        with suppress(OSError):  # it ended meanwhile
+            os.kill(pid, signal.SIGKILL)
+
+
+def _stubs(runtime: str) -> list[int]:
+    """The processes of a server's Python models."""
+    pids = (int(process.name) for process in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if _is_stub(pid, runtime)]
+
+
+def _is_stub(pid: int, runtime: str) -> bool:
+    try:
+        # Of one that ended and was not waited for, nothing is left.
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return f"{runtime}/backends/".encode() in command.split(b"\0")[0]
 
 
 def _last_error(log: Path) -> str:

@@ -1,7 +1,7 @@
 """The background process of `editjudge up`: keeps Triton and vLLM alive.
 
 It holds the stack's lock while it lives, writes where the servers are, and starts a
-server again, on the same ports, should it end.
+server again, on the same ports, should it end or lose one of its models.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Server(Protocol):
         """Start it and wait until it is ready."""
 
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether all of it runs."""
 
     def stop(self) -> None:
         """End it."""
@@ -204,7 +204,7 @@ def _keep_alive(
             name = server.log.stem
             if restarts[i] > _MAX_RESTARTS:
                 raise StackError(f"{name} ended {restarts[i]} times in a row, see {server.log}")
-            log.warning("%s ended; starting it again (%d)", name, restarts[i])
+            log.warning("%s ended, or lost a model; starting it again (%d)", name, restarts[i])
             server.stop()
             server.start()
             tell()  # its process has another id now

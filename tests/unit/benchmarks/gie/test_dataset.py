@@ -65,6 +65,13 @@ def test_what_users_add_changes_nothing(tmp_path: Path) -> None:
     assert one.digest == other.digest
 
 
+def test_texts_are_as_they_were_released(tmp_path: Path) -> None:
+    told = {"edit_instruction": " Add it. \n", "expected_answer": "The new one "}
+    (item,) = of(GieData(released(tmp_path, [record(**told)])))
+    assert item.instruction == " Add it. \n"
+    assert item.questions[0]["expected"] == "The new one "
+
+
 def test_converted_it_is_the_same(tmp_path: Path) -> None:
     path = released(tmp_path / "data")
     before = GieData(path)
