@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -37,6 +37,8 @@ class Cell:
         value: None where there is none; `reason` says why.
         counts: How many of the edits that the column asks about had each status.
         imputed: How many of the scored values a rule put in.
+        awaits: Where there is no value, the statuses that may become one: what was not judged.
+            Empty where all was judged, and nothing came of it.
     """
 
     value: float | None
@@ -44,6 +46,7 @@ class Cell:
     imputed: int = 0
     reason: str = ""
     signature: Signature = field(default_factory=lambda: Signature(()))
+    awaits: frozenset[str] = frozenset()
 
     @property
     def scored(self) -> int:
@@ -128,8 +131,11 @@ class InstanceWeighted:
     - False: a column weighs as many edits as it asks about, so that one without a value counts
       as the mean of the others of its column. A column without any value leaves the whole
       without one.
-    - True: a column weighs as many edits as have a value, and drops out where none has. Of plain
-      means this is the mean over all values of all columns.
+    - True: a column weighs as many edits as have a value, and drops out where all were judged
+      (or have no output) and none has. Of plain means this is the mean over all values of all
+      columns. A column without any value that awaits one (not served, failed, pending) leaves
+      the whole without one: a mean over the rest would be of something else, and would move
+      with the next run.
 
     Attributes:
         of: Column ids.
@@ -192,6 +198,10 @@ class Column:
             case Paired(of=of) | Pooled(of=of):
                 return (of,)
         return ()
+
+
+_AWAITED = frozenset({"not_served", "failed", "pending"})
+"""Statuses of edits that were not judged, and may be by a later run."""
 
 
 def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[str, Cell]]:
@@ -283,7 +293,7 @@ def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
     value = scale * math.fsum(v * w for v, w in values) / total + offset if total else None
     signature = _signature(column, _named(how), how.of, rows)
     reason = "" if total else _why_no_mean(counts, scored=bool(values))
-    return Cell(value, counts, imputed, reason, signature)
+    return Cell(value, counts, imputed, reason, signature, _awaits(value, counts))
 
 
 _ONE = Scored(value=1.0)
@@ -293,6 +303,10 @@ def _why_no_mean(counts: Mapping[str, int], *, scored: bool) -> str:
     if scored:
         return "every weight is 0"
     return "nothing scored" if counts else "not applicable to any item"
+
+
+def _awaits(value: float | None, counts: Mapping[str, int]) -> frozenset[str]:
+    return _AWAITED & counts.keys() if value is None else frozenset()
 
 
 def _named(how: Mean) -> str:
@@ -321,7 +335,7 @@ def _paired(column: Column, how: Paired, rows: Sequence[Row]) -> Cell:
     value = math.fsum(differences) / len(differences) if differences else None
     reason = "" if differences else "nothing scored" if counts else "no pairs"
     signature = _signature(column, f"paired({how.of} as judged)", how.of, rows)
-    return Cell(value, counts, 0, reason, signature)
+    return Cell(value, counts, 0, reason, signature, _awaits(value, counts))
 
 
 _PUT_IN = Unscored(kind="degenerate", reason="a rule put in a side of the pair")
@@ -343,16 +357,27 @@ def _instance_weighted(column: Column, how: InstanceWeighted, cells: Mapping[str
     pairs = zip(how.of, how.by or how.of, strict=True)
     by = {part: cells[weight] for part, weight in pairs if part in parts}
     weights = {part: cell.scored if how.present else cell.asked for part, cell in by.items()}
+    if not how.present:
+        return _composite(column, lambda values: _weighted_mean(values, weights), parts)
+    waiting = {part: cell.awaits for part, cell in parts.items() if cell.awaits}
     left_out = frozenset(
-        part for part, cell in parts.items() if cell.value is None or not weights[part]
+        part
+        for part, cell in parts.items()
+        if part not in waiting and (cell.value is None or not weights[part])
     )
-    return _composite(
+    found = _composite(
         column,
         lambda values: _weighted_mean(values, weights),
         parts,
-        left_out if how.present and len(left_out) < len(parts) else frozenset(),
-        aggregation="composite of present" if how.present else "composite",
+        left_out if len(left_out) < len(parts) else frozenset(),
+        aggregation="composite of judged",
     )
+    if not waiting:
+        return found
+    listed = (
+        f"{part} ({', '.join(sorted(why)).replace('_', ' ')})" for part, why in waiting.items()
+    )
+    return replace(found, reason=f"no value yet for {', '.join(listed)}")
 
 
 def _composite(
@@ -382,7 +407,8 @@ def _composite(
     without = [name for name, cell in used.items() if cell.value is None]
     if without or not parts:
         reason = f"no value for {', '.join(without)}" if without else "no parts"
-        return Cell(None, counts, imputed, reason, signature)
+        awaits = frozenset[str]().union(*(used[name].awaits for name in without))
+        return Cell(None, counts, imputed, reason, signature, awaits)
     value = fn({name: cell.value for name, cell in used.items() if cell.value is not None})
     return Cell(value, counts, imputed, "", signature)
 
@@ -394,10 +420,11 @@ def _pooled(column: Column, how: Pooled, mine: Sequence[Row], pool: _Pool) -> Ce
     try:
         transform = how.fit(pool.values(how.of))
     except ValueError as error:
-        return Cell(None, plain.counts, plain.imputed, str(error), signature)
+        awaits = _awaits(None, plain.counts)
+        return Cell(None, plain.counts, plain.imputed, str(error), signature, awaits)
     values = [transform(value) for value in _values(mine, how.of)]
     value = math.fsum(values) / len(values) if values else None
-    return Cell(value, plain.counts, plain.imputed, plain.reason, signature)
+    return Cell(value, plain.counts, plain.imputed, plain.reason, signature, plain.awaits)
 
 
 def _values(rows: Iterable[Row], dimension: str) -> list[float]:

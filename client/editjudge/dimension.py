@@ -144,8 +144,9 @@ class Dimension:
         range: Lowest and highest value, inclusive.
         higher_is_better: Direction.
         source: Paper and section, or the reference that defines it.
-        protocol: Benchmark and version, and of a derived one the protocol too: `core.1`,
-            `kris.paper.1`. Its benchmark fills it in.
+        protocol: Benchmark and version, as `kris.1`; of a derived one that the rules make other
+            than the usual ones do the protocol in full, as `kris.official.1`. Its benchmark
+            fills it in.
         how: Where the value comes from.
         needs: Inputs without which it does not apply.
         when: A further condition on the item.

@@ -271,6 +271,20 @@ async def test_what_has_no_number_is_counted(tmp_path: Path) -> None:
     assert len(judge.asked) - before == 2, "only what failed"
 
 
+async def test_a_full_mask_of_an_edit_of_the_whole_image(tmp_path: Path) -> None:
+    given = line(id="style", instruction="do style", type="style_editing", mask="full.png")
+    given.pop("mask_shows", None)
+    bench = Bench(tmp_path, [given])
+    assert "1 masks are all white (first: style)" in verb("validate", *bench.arguments).out
+    async with bench.served() as (_, triton, run):
+        done = await asyncio.to_thread(command, *run)
+    assert done.code == 0, done.err
+    assert triton.asked == []
+    table = verb("summary", bench.out, "--json")
+    assert cells(table)["overall"] == (pytest.approx(expected("style")["overall"], abs=1e-5), 1, 1)
+    assert cells(table)["non_edited_preservation"] == (None, 0, 0)
+
+
 async def test_a_specialist_that_abstains(tmp_path: Path) -> None:
     bench = Bench(tmp_path, LINES[:1])
     async with bench.served(failing=True) as (_, _, run):

@@ -217,6 +217,21 @@ def test_without_the_rule_a_missing_output_is_missing(kris: Kris) -> None:
     assert "no model 'theirs'" in unknown.err
 
 
+def test_what_was_given_twice_is_not_put_in(kris: Kris) -> None:
+    given = [*kris.arguments("single"), "--dimension", "core.psnr.source.whole"]
+    summary = (kris.out, "--single-image", "single", "--json")
+    assert command("run", *given, "--out", kris.out).code == 0
+    temporal = "kris.temporal_prediction.visual_quality"
+    assert cells(verb("summary", *summary), "single")[temporal] == (0, 2, 2)
+    folder = kris.results / "single" / "temporal_prediction"
+    for name in ("1.png", "1.jpg"):
+        picture(folder / name)
+    told = command("run", *given, "--out", kris.out)
+    assert "several outputs" in told.err
+    found = verb("summary", *summary).json["models"]["single"][temporal]
+    assert (found["imputed"], found["counts"]) == (1, {"missing_output": 1, "scored": 1})
+
+
 @pytest.mark.parametrize("verb_name", ["run", "validate"])
 def test_official_needs_the_authors_prompts(kris: Kris, verb_name: str) -> None:
     picture(kris.results / "ours" / "multi-instruction_execution" / "1.png")

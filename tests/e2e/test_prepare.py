@@ -20,6 +20,8 @@ from aiohttp import web
 from PIL import Image as Pil
 from tritonclient.grpc import service_pb2
 
+from editjudge.benchmarks.co_edit.dataset import CoEditData
+from editjudge.benchmarks.registry import dimensions
 from editjudge.cli import main
 from editjudge.images import load_mask
 
@@ -430,6 +432,31 @@ async def test_masks_for_other_benchmarks_items(data: Set, tmp_path: Path) -> No
             items = data.out / "items.jsonl"
             well = verb("validate", name, "--data", items, "--outputs", f"m={outputs}", "--json")
             assert well.code == 0, well.out
+
+
+async def test_an_edit_of_the_whole_image_goes_through_without_a_mask(data: Set) -> None:
+    """A white one would leave nothing outside it, and the item without a number."""
+    data.write(2, _0={"type": "tone_editing"}, _1={"type": "text_editing"})
+    lines = [json.loads(one) for one in data.file.read_text().splitlines()]
+    for one in lines:
+        del one["task"]
+    data.file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    writer, segmenter = Writer(), Segmenter()
+    async with writer.serving() as url, segmenter.serving() as triton:
+        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
+        done = await written(*asked, "--json")
+        assert done.code == 0, done.err
+        assert counts(done) == {"made": 1, "unsuited": 1}
+        why = done.json["reasons"]["unsuited"]["set/0"]
+        assert why == "tone_editing is of the whole image, and needs no mask"
+        assert writer.asked_about("edit number 0.") == 0
+        assert "1 made, 1 without a use for them" in (await written(*asked)).out
+    reads = CoEditData(data.out)
+    tone, text = (reads.load(ref) for ref in reads.checked())
+    assert tone.mask is None
+    kept = {one.id: one for one in dimensions().values() if one.id.startswith("co_edit.non_")}
+    assert kept
+    assert all(one.not_applicable(tone) and not one.not_applicable(text) for one in kept.values())
 
 
 async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:

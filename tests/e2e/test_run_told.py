@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 
+from .test_gie import Gie
 from .test_kris import verb
-from .test_run import LEVELS, PIXELS, Data, Slow, _says, command, data, judged_by, ran
+from .test_run import LEVELS, PIXELS, Data, Slow, _says, command, data, events, judged_by, ran
 
 __all__ = ["data"]
 
@@ -28,6 +32,32 @@ def test_a_judge_that_cannot_be_used_ends_it(data: Data, flags: list[str]) -> No
     assert "generalist.judge cannot be used" in done.err
     assert NOWHERE in done.err
     assert "Traceback" not in done.err
+
+
+async def test_what_one_judge_said_is_not_anothers(data: Data) -> None:
+    small(data)
+    given = data.arguments(LEVELS)
+    first, second = Slow(), Slow()
+    second.models, second.answers_as = ("another",), "another"
+    async with judged_by(first) as judge:
+        assert (await ran("run", *given, *judge)).code == 0
+    for _ in range(2):
+        dead = await ran("run", *given, "--generalist", NOWHERE, EDITJUDGE_DEADLINE="2")
+        assert dead.code == 2, "however often it is tried"
+    async with judged_by(second) as judge:
+        done = await ran("run", *given, *judge)
+    assert (done.code, second.seen > 0) == (0, True)
+
+
+async def test_what_stands_does_so_without_its_service(data: Data) -> None:
+    small(data)
+    async with judged_by(Slow()) as judge:
+        assert (await ran("run", *data.arguments(LEVELS), *judge)).code == 0
+    more = await ran("run", *data.arguments(LEVELS, CLIP))
+    assert more.code == 0, more.err
+    assert "nothing could be judged: 2 verdicts wait" in more.err
+    assert "(2/2)" in more.out
+    assert "generalist.judge" not in more.out
 
 
 def test_nothing_judged_is_no_success(data: Data) -> None:
@@ -69,6 +99,11 @@ async def test_why_there_is_no_number_is_told_at_the_end(data: Data) -> None:
         done = await ran("run", *data.arguments(PIXELS, LEVELS), *judge)
     assert done.code == 0, done.err
     assert f"2 verdicts have no number, abstained (first: {LEVELS}: " in done.err
+    async with judged_by(server) as judge:
+        again = data.arguments(PIXELS, LEVELS, out=data.folder / "again")
+        finished = events(await ran("run", *again, *judge, "--json"))[-1]
+    assert finished["unscored"]["abstained"]["count"] == 2
+    assert finished["unscored"]["abstained"]["first"].startswith(f"{LEVELS}: ")
 
 
 def test_a_wrong_folder_begins_no_run(data: Data) -> None:
@@ -92,6 +127,8 @@ def test_outputs_that_went_stay_judged(data: Data) -> None:
     assert "a: 1 outputs are missing" in done.err
     assert "1 were judged before and stay judged" in done.err
     assert "(3/3)" in done.out
+    other = command("run", *data.arguments("core.ssim.source.whole"))
+    assert "stay judged" not in other.err, "on this nothing was"
 
 
 def test_outputs_that_cannot_be_read_are_told(data: Data) -> None:
@@ -101,6 +138,13 @@ def test_outputs_that_cannot_be_read_are_told(data: Data) -> None:
     assert "a: 1 outputs cannot be read" in done.err
     assert "2.png" in done.err
     assert "(2/3)" in done.out
+    data.model("b", 3)
+    other = command("run", *data.arguments(PIXELS, models="b"))
+    assert "cannot be read" not in other.err, "nobody asked about a"
+    (data.folder / "a" / "set" / "2.png").unlink()
+    gone = command("run", *data.arguments(PIXELS))
+    assert "a: 1 outputs are missing" in gone.err
+    assert "cannot be read" not in gone.err
 
 
 def test_its_table_can_be_read_at_any_width(data: Data) -> None:
@@ -111,3 +155,22 @@ def test_its_table_can_be_read_at_any_width(data: Data) -> None:
     for name in names:
         assert name.removeprefix("core.") in done.out
     assert "…" not in done.out
+
+
+def test_the_roots_of_a_run_are_kept(tmp_path: Path) -> None:
+    gie, out = Gie(tmp_path), tmp_path / "run"
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    listed = gie.file.rename(lists / gie.file.name)
+    given = [*gie.arguments("copy", data=listed), "--dimension", "gie.ssim", "--out", out]
+    root = os.path.relpath(gie.file.parent)
+    first = command("run", *given, "--root", f"/={root}")
+    assert first.code == 0, first.err
+    again = command("run", *given)
+    assert again.code == 0, again.err
+    assert "nothing was left to do" in again.err
+    assert verb("rescore", out, "--json").code == 0
+    same = command("run", *given, "--root", f"/={gie.file.parent}")
+    assert "roots are others" not in same.err
+    copy = shutil.copytree(gie.file.parent, tmp_path / "copied")
+    assert "roots are others" in command("run", *given, "--root", f"/={copy}").err

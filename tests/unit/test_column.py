@@ -28,6 +28,7 @@ from editjudge.verdict import (
     NotApplicable,
     NotServed,
     Outcome,
+    Pending,
     Scored,
     Unscored,
 )
@@ -306,6 +307,65 @@ def test_what_an_edit_without_a_value_counts_as(present: bool, mean: float) -> N
     got = cell(*columns, total, of=nothing)
     assert (got.value, got.reason) == ((5, "") if present else (None, "no value for a"))
     assert (got.scored, got.asked) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "reason"),
+    [
+        ([REFUSED], 5, ""),
+        ([MissingOutput(reason="?")], 5, ""),
+        ([REFUSED, MissingOutput(reason="?")], 5, ""),
+        ([NotApplicable(reason="?")], 5, ""),
+        ([NotServed(reason="?")], None, "no value yet for a (not served)"),
+        ([Pending()], None, "no value yet for a (pending)"),
+        ([Failed(error="?")], None, "no value yet for a (failed)"),
+        ([REFUSED, Pending(), NotServed(reason="?")], None,
+         "no value yet for a (not served, pending)"),
+        # What has some values is a part all the same; how few stands in the coverage.
+        ([Scored(value=1), Failed(error="?"), Pending(), NotServed(reason="?")], 3, ""),
+    ],
+)  # fmt: skip
+def test_what_was_not_judged_is_awaited(
+    given: list[Outcome], value: float | None, reason: str
+) -> None:
+    """Else a run without a service, or half of one, would show the mean of the other columns."""
+    of = rows(given, "a") + rows([Scored(value=5)], "b")
+    columns = [
+        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
+        for task in ("a", "b")
+    ]
+    total = Column("t", "T", InstanceWeighted(("a", "b"), present=True), True)
+    got = cell(*columns, total, of=of)
+    assert (got.value, got.reason) == (value, reason)
+    # Neither does a mean of such means, nor what is made of them, show it.
+    above = Column("u", "U", InstanceWeighted(("t", "b"), by=("a", "b"), present=True), True)
+    upper = cell(*columns, total, above, of=of)
+    assert (upper.value is None) == (value is None)
+    assert upper.awaits == got.awaits
+
+
+def test_a_composite_awaits_what_its_parts_without_a_value_do() -> None:
+    """A failed edit of a part that has a value is not what the other part lacks."""
+    some = rows([Scored(value=1), Failed(error="?")], "a")
+    columns = [
+        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
+        for task in ("a", "b", "c")
+    ]
+    less = Column("a-b", "L", Composite(lambda v: v["a"] - v["b"], {"a": "a", "b": "b"}), True)
+    total = Column("t", "T", InstanceWeighted(("a-b", "c"), present=True), True)
+    three = rows([Scored(value=3)], "c")
+    got = cell(*columns, less, total, of=some + three)
+    assert (got.value, got.reason) == (3, ""), "nothing is asked of b"
+    got = cell(*columns, less, total, of=some + three + rows([Pending()], "b"))
+    assert (got.value, got.reason) == (None, "no value yet for a-b (pending)")
+
+
+@pytest.mark.parametrize("how", [Paired("d", lambda i: (i.task, "+" if i.id == "0" else "-")),
+                                 Pooled(min_max, "d"), Mean("d")])  # fmt: skip
+def test_every_number_that_is_not_there_says_what_it_awaits(how: Any) -> None:
+    column = Column("c", "C", how, True)
+    assert cell(column, of=rows([Failed(error="?"), REFUSED])).awaits == {"failed"}
+    assert cell(column, of=rows([REFUSED, REFUSED])).awaits == frozenset()
 
 
 def test_values_on_the_papers_scale() -> None:

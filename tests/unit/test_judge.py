@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from editjudge.dimension import Derived, Dimension, Reading, derived
-from editjudge.errors import Abstained, ConfigError, Unreachable
+from editjudge.errors import Abstained, ConfigError, ImageError, Unreachable
 from editjudge.fusion import product
 from editjudge.item import Edit
 from editjudge.run.judge import Judgement, judge
@@ -62,7 +62,20 @@ async def test_a_scorer_that_trips_costs_only_its_own_dimensions() -> None:
         dimension("broken", Reading(A, "f")),
         dimension("fine", Reading(B, "f")),
     )
-    assert list(result.outcomes.values()) == [Failed(error="KeyError: 'answer'"), Scored(value=3)]
+    broken, fine = result.outcomes.values()
+    assert broken == Failed(error="scripted: KeyError: 'answer'")
+    assert fine == Scored(value=3)
+
+
+async def test_a_picture_that_cannot_be_used_costs_only_what_reads_it() -> None:
+    result = await judged(
+        edit(replies={"a.f": ImageError("mask.png", "96x64 for an image of 64x64"), "b.f": 3}),
+        dimension("broken", Reading(A, "f")),
+        dimension("fine", Reading(B, "f")),
+    )
+    broken, fine = result.outcomes.values()
+    assert broken == Failed(error="mask.png: 96x64 for an image of 64x64")
+    assert fine == Scored(value=3)
 
 
 async def test_what_is_the_callers_to_mend_is_told() -> None:
@@ -72,7 +85,8 @@ async def test_what_is_the_callers_to_mend_is_told() -> None:
 
 
 async def test_a_composite_keeps_what_its_own_readings_rest_on() -> None:
-    read = Scored(value=2, evidence={"read": "OPEN", "call": "k", "usage": {"calls": 1}})
+    usage = {"calls": 1, "cost": 0.1}
+    read = Scored(value=2, evidence={"read": "OPEN", "call": "k", "usage": usage})
     result = await judged(
         edit(f=read, g=3),
         dimension("part", Reading(A, "g")),
@@ -82,7 +96,7 @@ async def test_a_composite_keeps_what_its_own_readings_rest_on() -> None:
         value=6,
         evidence={
             "parts": {"part": 3.0, "text": 2.0},
-            "readings": {"text": {"read": "OPEN", "call": "k"}},
+            "readings": {"text": {"read": "OPEN", "call": "k", "usage": {"cost": 0.1}}},
         },
     )
 

@@ -52,6 +52,30 @@ def test_a_squeeze_is_undone_before_aligning(corners: np.ndarray, share: float) 
     assert isinstance(raw, Unscored) or raw.value > 5 * got.value
 
 
+@pytest.mark.parametrize("changed", ["cropped", "low", "padded"])
+def test_a_crop_is_not_taken_for_a_squeeze(corners: np.ndarray, changed: str) -> None:
+    edited = {
+        "cropped": corners[:, 14:-14],
+        "low": corners[8:-8],
+        "padded": np.pad(corners, ((0, 0), (0, 80), (0, 0))),
+    }[changed]
+    edit = make_edit(source=corners, edited=np.ascontiguousarray(edited), instruction="x")
+    got, raw = compared(edit, aligned=True), compared(edit, aligned=True, as_is=True)
+    assert isinstance(got, Scored)
+    assert got == raw
+    assert "resized" not in got.evidence
+    assert got.evidence["residual"] < 0.1
+
+
+def test_what_cannot_be_aligned_either_way_says_why(corners: np.ndarray) -> None:
+    other = np.random.default_rng(9).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    edited = np.asarray(Pil.fromarray(other).resize((320, 320), Pil.Resampling.BICUBIC))
+    edit = make_edit(source=corners, edited=edited, instruction="x")
+    got, raw = compared(edit, aligned=True), compared(edit, aligned=True, as_is=True)
+    assert isinstance(got, Unscored)
+    assert got == raw
+
+
 def test_another_size_alone_is_left_to_the_alignment(corners: np.ndarray) -> None:
     for size in ((240, 160), (720, 480), (481, 320)):
         resized = np.asarray(Pil.fromarray(corners).resize(size, Pil.Resampling.LANCZOS))

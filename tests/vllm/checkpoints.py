@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import (
     InternVLConfig,
     InternVLForConditionalGeneration,
@@ -45,9 +46,19 @@ def make_qwen3_split(folder: Path) -> Path:
     return _qwen3(folder / "qwen3-vl-split-untrained", SPLIT)
 
 
+RATINGS = (1.25, 2.0, 3.5, 4.75)
+
+
 def make_qinsight(folder: Path) -> Path:
-    """Qwen2.5-VL, which Q-Insight is."""
+    """Qwen2.5-VL, which Q-Insight is; it always rates, and at random.
+
+    Left alone, random weights say nothing that can be read. Here each of four whole answers is
+    a token: one of them is said first, whichever the picture makes likeliest, and then the end.
+    """
     tokens = tokenizer(WHOLE, QWEN_SPECIAL, _template(_QWEN_IMAGE, _QWEN_VIDEO))
+    answers = [f'<answer>{{"rating": {one}}}</answer>' for one in RATINGS]
+    tokens.add_tokens(answers)
+    said = tokens.convert_tokens_to_ids(answers)
     config = Qwen2_5_VLConfig(
         text_config=dict(
             **_text(tokens),
@@ -73,6 +84,7 @@ def make_qinsight(folder: Path) -> Path:
         "Qwen2_5_VLProcessor",
         _qwen_images(14),
         _qwen_images(14) | {"video_processor_type": "Qwen2VLVideoProcessor"},
+        lambda model: _says_one_of(model, said, tokens.eos_token_id),
     )
 
 
@@ -180,6 +192,24 @@ def _qwen3(folder: Path, words: tuple[tuple[str, ...], ...]) -> Path:
     )
 
 
+def _says_one_of(model: Any, answers: list[int], end: int) -> None:
+    """Let a model answer with one of these tokens and the end of the turn.
+
+    One coordinate is high in the embedding of every token but the answers, where it is as low;
+    their output rows read it, that of the end its opposite, and no other row reads it. The other
+    coordinates choose among the answers.
+    """
+    at, high, sure = 0, 10.0, 30.0
+    with torch.no_grad():
+        read, said = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+        read[:, at] = high
+        read[answers, at] = -high
+        said[:, at] = 0
+        said[answers, at] = sure
+        said[end] = 0
+        said[end, at] = -sure
+
+
 def _text(tokens: PreTrainedTokenizerFast) -> dict[str, Any]:
     return {
         "vocab_size": len(tokens),
@@ -244,9 +274,12 @@ def _save(
     processor: str,
     images: dict[str, Any],
     videos: dict[str, Any],
+    changed: Callable[[Any], None] = lambda model: None,
     **more: Any,
 ) -> Path:
-    spread(build, _SEED, gain=1.5).save_pretrained(folder)
+    model: Any = spread(build, _SEED, gain=1.5)
+    changed(model)
+    model.save_pretrained(folder)
     tokens.save_pretrained(folder)
     files = {
         "preprocessor_config.json": images | {"processor_class": processor},

@@ -13,7 +13,6 @@ import pytest
 import torch
 from PIL import Image as Pil
 
-from editjudge.errors import Abstained
 from editjudge.panel.prompt import Prompt, Text
 from editjudge_services.aesthetics import artimuse_service
 from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse
@@ -22,7 +21,7 @@ from editjudge_services.quality.qinsight_service import QInsight
 from editjudge_services.runtime.generalist import VllmServer
 from editjudge_services.runtime.specialist import Request
 
-from .checkpoints import INTERN_SIDE
+from .checkpoints import INTERN_SIDE, RATINGS
 from .conftest import serving
 from .reference import logprobs, picture, tokens_of
 
@@ -86,11 +85,19 @@ def test_artimuse(
     assert max(scores) - min(scores) > 0.01
 
 
-def test_an_untrained_qinsight_gives_no_number(
-    served: dict[str, VllmServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_qinsight(
+    served: dict[str, VllmServer],
+    checkpoints: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     specialist = loaded(QInsight, served["qinsight"], tmp_path, monkeypatch, qinsight_service)
-    images = [np.full((56, 84, 3), shade, np.uint8) for shade in (0, 200)]
-    for answer in specialist.infer([Request({"IMAGE": image}) for image in images]):
-        assert isinstance(answer, Abstained)
-        assert answer.kind == "unparsable"
+    answers = {f'<answer>{{"rating": {one}}}</answer>': (one - 1) / 4 for one in RATINGS}
+    said = tokens_of(checkpoints["qinsight"]).convert_tokens_to_ids(list(answers))
+    pictures = [picture(seed, 56) for seed in range(6)]
+    images = [np.asarray(Pil.open(io.BytesIO(one.data)).convert("RGB")) for one in pictures]
+    for image, shown in zip(images, pictures, strict=True):
+        (answer,) = specialist.infer([Request({"IMAGE": image})])
+        prompt = Prompt(QUESTION, (Text(QUESTION), shown))
+        chosen = int(logprobs(checkpoints["qinsight"], prompt)[said].argmax())
+        assert answer["SCORE"][0] == pytest.approx(list(answers.values())[chosen])

@@ -168,7 +168,9 @@ class Benchmark:
 
         A reading is the same by all protocols that read the same: its scorer's parameters are
         in its signature. What is derived depends on the rules unless it is as by the usual
-        ones, and what is aggregated always does.
+        ones, and what is aggregated always does. A closure that was made anew counts as another
+        function, though it may do the same: composites then name the protocol without need, and
+        are derived again, which calls nobody.
         """
         plain = f"{self.name}.{self.version}"
         usual = self.parts(next(iter(self.protocols.values())))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,7 +26,8 @@ from .dataset import (
 )
 
 _MAX_ID = 255
-_USUAL = "items.jsonl"
+USUAL = "items.jsonl"
+"""What the file is called where a folder is given."""
 
 
 def _printable(text: str) -> str:
@@ -36,8 +38,13 @@ def _printable(text: str) -> str:
     return text
 
 
+def blank(text: str) -> bool:
+    """Whether nothing of a text can be seen."""
+    return not any(c.isprintable() and not c.isspace() for c in text)
+
+
 def _worded(text: str) -> str:
-    if not any(c.isprintable() and not c.isspace() for c in text):
+    if blank(text):
         raise ValueError("is blank")
     return text
 
@@ -242,6 +249,12 @@ class ItemsFile:
         """`<folder>/<id>.png` and the like."""
         return OutputFolder(folder)
 
+    def _usable(self) -> Iterator[ItemRef]:
+        """The items whose lines can be read; `checked` tells what is wrong with the others."""
+        for index, _, line in self._lines():
+            with suppress(ValidationError):
+                yield self._ref(index, line)
+
     def _mask(self, line: Line) -> Mask | None:
         if line.mask is None:
             return None
@@ -273,11 +286,11 @@ class ItemsFile:
 def _file(path: Path) -> Path:
     """A file of items, given as it is or by its folder."""
     if path.is_dir():
-        path /= _USUAL
+        path /= USUAL
         if not path.is_file():
-            raise InputError(show_path(path.parent), f"holds no {_USUAL}", f"give --data {_USUAL}")
+            raise InputError(show_path(path.parent), f"holds no {USUAL}", f"give --data {USUAL}")
     if not path.is_file():
-        raise InputError(show_path(path), "no such file", f"give --data {_USUAL}")
+        raise InputError(show_path(path), "no such file", f"give --data {USUAL}")
     return path
 
 

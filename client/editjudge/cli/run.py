@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ def command(
     order = ordered(
         chosen,
         rules,
-        dataset_of(chosen, data, _roots(pairs_of("--root", roots), before, benchmark)),
+        dataset_of(chosen, data, _roots(roots, before, benchmark)),
         models_of(outputs),
         patterns,
         limit=limit,
@@ -137,10 +138,12 @@ def command(
     return _run(survey, out, settings, before, retry, fail_on_error, as_json=as_json)
 
 
-def _roots(given: Mapping[str, str], before: Any, benchmark: str) -> Mapping[str, str]:
-    """Those of the run, where none are given."""
+def _roots(flags: tuple[str, ...], before: Any, benchmark: str) -> Mapping[str, str]:
+    """Those of the run, where none are given; kept so that they hold in any folder."""
+    pairs = pairs_of("--root", flags).items()
+    given = {old: os.path.abspath(Path(new).expanduser()) for old, new in pairs}  # noqa: PTH100
     if before is None or before.benchmark != benchmark or given == before.roots:
-        return given or {}
+        return given
     if not given:
         return dict(before.roots)
     click.echo("roots are others than before: files there are taken to be the same", err=True)
@@ -195,7 +198,11 @@ def _run(
     from ..run.store import RunStore
     from ..run.summary import cells
 
-    with RunStore.open(out, header_of(survey.order, settings)) as store:
+    header = header_of(survey.order, settings)
+    if before is not None:
+        # Until today's judges are found, those of the last session are who judged.
+        header = header.model_copy(update={"settings": before.settings})
+    with RunStore.open(out, header) as store:
         if retry:
             dropped = _dropped(store, survey.order)
             click.echo(f"{dropped:,} unscored verdicts are asked for again", err=True)
@@ -217,19 +224,21 @@ def _run(
                         shown.say(line)
                     finished = session.judge(left, fail_on_error)
         table = cells(store, finished.work, finished.signatures)
-        for model, reasons in _unreadable(store).items():
+        for model, reasons in _unreadable(store, finished.work).items():
             shown.say(f"{model}: {len(reasons):,} outputs cannot be read (first: {reasons[0]})")
         return _told(finished, table, out, store.header.identities, as_json=as_json)
 
 
-def _unreadable(store: Any) -> dict[str, list[str]]:
-    """By model, why outputs that are there count as missing."""
+def _unreadable(store: Any, work: Any) -> dict[str, list[str]]:
+    """By model, why outputs that are there count as missing, of the items asked for."""
     from ..run.work import UNREADABLE
 
+    asked = {work.ids[index] for index in work.asked}
     found: dict[str, list[str]] = {}
-    for one in store.edits():
-        if one.missing.startswith(UNREADABLE):
-            found.setdefault(one.model, []).append(one.missing.removeprefix(UNREADABLE))
+    for model in work.todo:
+        for one in store.edits(model):
+            if one.item in asked and one.missing.startswith(UNREADABLE):
+                found.setdefault(model, []).append(one.missing.removeprefix(UNREADABLE))
     return found
 
 
@@ -284,7 +293,6 @@ def _told(
     from ..report.columns import results_table
     from ..report.live import emit, summary
     from ..report.table import console, untrained_line, usage_text
-    from ..run.progress import as_event
     from ..run.summary import as_json as as_data
     from ..run.summary import columns
 
@@ -294,9 +302,7 @@ def _told(
     nothing = waiting and not work.total("standing")
     code = {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(finished.ended, 3)
     if as_json:
-        ended = {"ended": finished.ended, "exit_code": code, "usage": dict(finished.usage)}
-        shown = {"columns": as_data(table), "not_served": dict(finished.not_served)}
-        emit("finished", ended | as_event(finished.progress) | shown)
+        emit("finished", _ended(finished, code) | {"columns": as_data(table)})
         return code
     from ..benchmarks.replicas import is_replica
 
@@ -320,6 +326,24 @@ def _told(
         click.echo(line, err=True)
     click.echo(f"kept in {out}", err=True)
     return code
+
+
+def _ended(finished: Any, code: int) -> dict[str, Any]:
+    """How it ended, as plain data."""
+    from ..run.progress import as_event
+
+    progress = finished.progress
+    return as_event(progress) | {
+        "ended": finished.ended,
+        "exit_code": code,
+        "usage": dict(finished.usage),
+        "unscored": {
+            kind: {"count": count, "first": progress.why_unscored[kind]}
+            for kind, count in progress.unscored.items()
+        },
+        "first_failure": progress.first_failure or None,
+        "not_served": dict(finished.not_served),
+    }
 
 
 def _asked(table: Any, name: str) -> bool:

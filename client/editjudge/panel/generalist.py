@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _METHOD = re.compile(r"(?<=[(,])choices=(\w+),?")
+_READS = re.compile(r"(?<=[(,])reads=[\w.]+,?")
 _REPEATS = re.compile(r"(?<=[(,])repeats=\d+,?")
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
@@ -163,6 +164,8 @@ class Generalist:
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": self._method,
+            # Sampled choices are replies in words.
+            "reads": f"{Option.name}.{Option.parser}" if self._method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
             "max_tokens": str(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),
@@ -300,10 +303,10 @@ class Generalist:
     def _asked(self) -> str:
         """The identity as far as a single reply depends on it.
 
-        Not how choices are judged, which is found out by asking, and not how many replies are
-        averaged: each of them is a call of its own.
+        Not how choices are judged, which is found out by asking, nor how a sampled one is read,
+        and not how many replies are averaged: each of them is a call of its own.
         """
-        return _REPEATS.sub("", _METHOD.sub("", self.identity))
+        return _READS.sub("", _REPEATS.sub("", _METHOD.sub("", self.identity)))
 
     async def _sampled(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int

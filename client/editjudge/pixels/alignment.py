@@ -42,6 +42,7 @@ class Aligned:
         matrix: float64 (2, 3), from pixels of the edit to pixels of the reference.
         matches: Keypoint matches the transform was fitted to.
         inliers: Matches that it brings within 1 % of the reference's diagonal of each other.
+        residual: Median distance between matches that it leaves, in pixels of the reference.
         scale: Magnification of the edit; the sizes' ratio if the edit was merely resized.
         rotation_degrees: -180..180, positive turns the edit clockwise on the screen.
         translation: (dx, dy) in pixels of the reference, of the edit's top left corner.
@@ -51,6 +52,7 @@ class Aligned:
     matrix: _Matrix
     matches: int
     inliers: int
+    residual: float
     scale: float
     rotation_degrees: float
     translation: tuple[float, float]
@@ -72,9 +74,9 @@ def align(edited: RGBImage, reference: RGBImage, *, require_plausible: bool = Tr
     - it magnifies the edit at most twice as much as the two sizes imply;
     - the edit covers at least half of the reference, the rest being mirrored pixels.
 
-    No similarity transform undoes a squeeze to another aspect ratio, so resize such an edit first.
-    The first rule refuses it only beyond some 10 %; what is squeezed by less is taken and stays
-    out of place by up to the rule's 1 %, which dwarfs what the editor changed. The keypoint search
+    No similarity transform undoes a squeeze to another aspect ratio: try it resized too. The first
+    rule refuses it only beyond some 10 %; what is squeezed by less is taken and stays out of place
+    by up to the rule's 1 %, which dwarfs what the editor changed. The keypoint search
     is randomised and seeded: equal inputs give equal bits in any thread or process. OpenCV's
     generator of the calling thread is left seeded.
 
@@ -96,7 +98,8 @@ def align(edited: RGBImage, reference: RGBImage, *, require_plausible: bool = Tr
     check_image("reference", reference)
     source, target = _match(edited, reference)
     matrix = _fit(source, target)
-    inlying = _residuals(matrix, source, target) <= _tolerance(reference)
+    residuals = _residuals(matrix, source, target)
+    inlying = residuals <= _tolerance(reference)
     if require_plausible:
         _check_support(source[inlying], target[inlying], len(source), _tolerance(reference))
         _check_frame(matrix, edited, reference)
@@ -113,6 +116,7 @@ def align(edited: RGBImage, reference: RGBImage, *, require_plausible: bool = Tr
         matrix=matrix,
         matches=len(source),
         inliers=int(np.count_nonzero(inlying)),
+        residual=float(np.median(residuals)),
         scale=_scale(matrix),
         rotation_degrees=math.degrees(math.atan2(matrix[1, 0], matrix[0, 0])),
         translation=(float(matrix[0, 2]), float(matrix[1, 2])),

@@ -20,7 +20,7 @@ STATUSES: Mapping[Status, str] = {
     "made": "made",
     "not_found": "without an object that was found",
     "had": "had them before",
-    "unsuited": "cannot have them",
+    "unsuited": "without a use for them",
     "failed": "failed",
     "left": "left for later",
 }
@@ -32,7 +32,7 @@ FIELDS: Mapping[What, tuple[str, ...]] = {
     "facts": ("questions",),
     "masks": ("mask", "mask_shows"),
 }
-"""The fields of `items.jsonl` that are filled."""
+"""The fields of `items.jsonl` that are filled; the first is what is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,9 @@ class Entry:
 
     Attributes:
         status: `made`; `not_found` (no target object in the image, so there is no mask); `had`
-            (it came with them); `unsuited` (several sources, no mask is defined); `failed`
-            (asked again by the next call); `left` (beyond `--limit`).
+            (it came with them); `unsuited` (no mask is defined for several sources, and none is
+            needed for an edit of the whole image); `failed` (asked again by the next call);
+            `left` (beyond `--limit`).
         reason: Why nothing was made, in one line.
         questions: As scorers read them.
         mask: A PNG at the source's size, white where what the judge named was found.

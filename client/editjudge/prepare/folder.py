@@ -196,9 +196,10 @@ class _Move:
 
 
 def without(line: Line, what: What) -> dict[str, Any]:
-    """A line as it was before something was made for it."""
+    """A line without what was made for it; where nothing was, all of it is its own."""
     given = line.model_dump(mode="json", exclude_unset=True)
-    return {name: value for name, value in given.items() if name not in FIELDS[what]}
+    made = FIELDS[what] if given.get(FIELDS[what][0]) else ()
+    return {name: value for name, value in given.items() if name not in made}
 
 
 def write_lines(file: Path, lines: Iterable[Mapping[str, Any]]) -> None:

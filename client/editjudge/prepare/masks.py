@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import TargetPhrases
+from ..benchmarks.co_edit.taxonomy import GLOBAL
 from ..benchmarks.items import Line
 from ..errors import BadReply, ImageError
 from ..images import Image, Mask, load_mask
@@ -55,9 +56,14 @@ class MaskFinder:
         return (JUDGE, self.segmenter)
 
     def needless(self, line: Line) -> Entry | None:
-        """Items that come with a mask keep it; those with several sources cannot have one."""
+        """Items that come with a mask keep it; edits of the whole image, by their type, need none.
+
+        Those with several sources cannot have one.
+        """
         if line.mask is not None:
             return Entry("had")
+        if (kind := getattr(line, "type", None)) in GLOBAL:
+            return Entry("unsuited", f"{kind} is of the whole image, and needs no mask")
         if len(line.images) > 1:
             return Entry("unsuited", "a mask belongs to one source, and there are several")
         return None

@@ -57,7 +57,7 @@ class Applied:
 
     Attributes:
         accepted: Items that go on with what was made for them.
-        untouched: Items that go on as they were: they had it before, or cannot have it.
+        untouched: Items that go on as they were: they had it before, or have no use for it.
         rejected: Ids with the reviewers' notes.
         undecided: Ids of the others; they are in neither file.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..dimension import Derived, Dimension, Part, Reading, Scorer
-from ..errors import Abstained, EditjudgeError, ServiceError
+from ..errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
 from ..item import Edit
 from ..panel import Panel
 from ..signature import Signature, untrained
@@ -146,16 +146,20 @@ async def _call(
     errors: dict[Scorer, ServiceError],
 ) -> Mapping[str, Verdict]:
     try:
-        return await scorer.score(edit, panel, wanted)
+        found = await scorer.score(edit, panel, wanted)
+        return {name: found[name] for name in wanted}
     except Abstained as abstained:
         return dict.fromkeys(wanted, unscored(abstained))
     except ServiceError as error:
         errors[scorer] = error
         return dict.fromkeys(wanted, failed(error))
-    except EditjudgeError:
+    except (ConfigError, StoreError):
         raise
+    except EditjudgeError as error:  # what it reads of this edit cannot be used
+        return dict.fromkeys(wanted, failed(error))
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
-        return dict.fromkeys(wanted, Failed(error=f"{type(error).__name__}: {error}"))
+        said = f"{scorer.name}: {type(error).__name__}: {error}"
+        return dict.fromkeys(wanted, Failed(error=said))
 
 
 def _explained(skip: Outcome, dimension: Dimension, panel: Panel) -> Outcome:
@@ -188,9 +192,16 @@ def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome
     seen = {name: one.evidence for name, one in readings.items() if isinstance(one, Scored)}
     if not isinstance(outcome, Scored) or not seen:
         return outcome
-    # What was called just now is no evidence: a verdict is the same from stored replies.
-    kept = {name: {k: v for k, v in one.items() if k != "usage"} for name, one in seen.items()}
+    kept = {name: without_calls(one) for name, one in seen.items()}
     return outcome.model_copy(update={"evidence": {**outcome.evidence, "readings": kept}})
+
+
+def without_calls(evidence: Mapping[str, object]) -> dict[str, object]:
+    """Evidence without how many calls were made just now: stored replies give the same."""
+    usage = evidence.get("usage")
+    if not isinstance(usage, dict):
+        return dict(evidence)
+    return {**evidence, "usage": {name: one for name, one in usage.items() if name != "calls"}}
 
 
 def derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:

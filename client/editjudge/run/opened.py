@@ -83,8 +83,16 @@ def known_of(header: RunHeader, rules: Rules | None = None) -> dict[str, Dimensi
 
 
 def waiting(header: RunHeader) -> dict[str, str]:
-    """The dimensions of a run that wait for a service no session had, each with the reason."""
-    known = known_of(header)
+    """The dimensions of a run that wait for a service no session had, each with the reason.
+
+    Nothing of a run by an older reading of its benchmark: its dimensions are not known any more.
+    """
+    if not header.not_served:
+        return {}
+    try:
+        known = known_of(header)
+    except ConfigError:
+        return {}
     found = {}
     for name in (name for name in header.dimensions if name in known):
         absent = sorted(roles_of(known[name], known) & header.not_served.keys())

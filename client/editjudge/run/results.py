@@ -35,7 +35,7 @@ class Results:
     Attributes:
         items: How many the data has.
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
-        identities: Of the services on whose verdicts the columns rest.
+        identities: Of the services that the columns can rest on.
         beside: What each judge and each repeat says, where there are several.
     """
 

@@ -36,7 +36,7 @@ from ..verdict import (
     Verdict,
     failed,
 )
-from .judge import Judgement, judge
+from .judge import Judgement, judge, without_calls
 from .progress import Progress
 from .work import UNREADABLE, Order, Work
 
@@ -284,8 +284,7 @@ class Scheduler:
 
 def without_session(verdict: Verdict) -> Verdict:
     """A verdict without what depends on the session: how many calls were made for it just now."""
-    usage = getattr(verdict, "evidence", {}).get("usage")
-    if isinstance(verdict, Failed) or not isinstance(usage, dict) or "calls" not in usage:
+    evidence = getattr(verdict, "evidence", None)
+    if not evidence:
         return verdict
-    kept = {name: value for name, value in usage.items() if name != "calls"}
-    return verdict.model_copy(update={"evidence": {**verdict.evidence, "usage": kept}})
+    return verdict.model_copy(update={"evidence": without_calls(evidence)})

@@ -101,6 +101,12 @@ def asking(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _asked_otherwise(before: Mapping[str, Any], now: Mapping[str, Any]) -> frozenset[str]:
+    """The generalists that have other settings now: what was said before is not theirs."""
+    old, new = before.get("generalists", {}), now["generalists"]
+    return frozenset(f"generalist.{name}" for name in new if new[name] != old.get(name))
+
+
 class Session:
     """A session of a run.
 
@@ -120,6 +126,8 @@ class Session:
         self._survey = survey
         self._store = store
         self.settings = settings
+        self._asking = asking(settings)
+        self._others: frozenset[str] = frozenset()
         self._watcher = watcher
         self._looked = 0.0
 
@@ -130,7 +138,9 @@ class Session:
             before: The header as the last session left it; None at the beginning.
         """
         self._looked = time.time()
-        same = before is not None and before.settings == asking(self.settings)
+        same = before is not None and before.settings == self._asking
+        if before is not None:
+            self._others = _asked_otherwise(before.settings, self._asking)
         return planned(self._survey, self._store, before.identities if before and same else {})
 
     def nothing_left(self, work: Work) -> Finished:
@@ -168,7 +178,8 @@ class Session:
         async with panel:
             await _settled(panel)
             header = self._store.header
-            identities = {**header.identities, **panel.identities()}
+            known = {r: one for r, one in header.identities.items() if r not in self._others}
+            identities = {**known, **panel.identities()}
             work = left
             if left.signatures != self.order.signatures(identities) or left.roles - panel.served:
                 work = planned(self._survey, self._store, identities, panel.served)
@@ -176,9 +187,8 @@ class Session:
             self._check_judges(work, panel)
             needed = self.order.roles(d.id for d in self.order.dimensions)
             absent = {role: panel.why_not(role) for role in needed - identities.keys()}
-            self._store.amend(
-                header.model_copy(update={"identities": identities, "not_served": absent})
-            )
+            now = {"identities": identities, "not_served": absent, "settings": self._asking}
+            self._store.amend(header.model_copy(update=now))
             self._keep_outputs(work)
             signatures = work.signatures
             progress = self._progress(work, signatures)
@@ -243,7 +253,7 @@ class Session:
             if role not in panel.served and role in self.order.roles(_unserved(work)):
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
-                    "mend that, or leave it out; editjudge doctor checks it",
+                    "mend that; editjudge doctor checks it",
                 )
 
     def _not_served(self, work: Work, panel: Panel) -> dict[str, list[str]]:

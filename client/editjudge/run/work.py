@@ -138,7 +138,7 @@ class Work:
         gone: By model, how many of these were judged before they went, and stay judged.
         signatures: Of today's verdicts, by dimension.
         changed: Item, model and digest of outputs that are not what was judged before.
-        absent: Item, model and reason of outputs that are missing for the first time.
+        absent: Item, model and reason of outputs that are missing, or for another reason now.
     """
 
     order: Order
@@ -278,9 +278,9 @@ class Survey:
                 if path is None:
                     missing, why = missing + 1, outputs.why_not(item)
                     reason = reason or why
-                    if one is None and known is not None:
+                    if known is not None and (one is None or one.reads_otherwise(why)):
                         work.absent.append((item, model, why))
-                    work.gone[model] += one is not None and one.digest is not None
+                    work.gone[model] += one is not None and bool(one.bits & asked)
                 elif one is not None and (one.there_was_none or not _older(path, since)):
                     # A file that was not touched since it was last known need not be read.
                     digest = _digest(path)
@@ -288,7 +288,8 @@ class Survey:
                         work.changed.append((item, model, digest))
                         one = None
                 absent = path is None or (one is not None and one.digest is None)
-                done = 0 if one is None else one.bits & shape.judged & asked
+                # What stands does so without the service that it came from, too.
+                done = 0 if one is None else one.bits & (shape.judged | shape.unserved) & asked
                 left = 0 if absent else shape.judged & asked & ~done
                 todo.append(same.setdefault(left, left))
                 rest = (shape.judged | shape.unserved) & asked & ~done & ~left
@@ -339,7 +340,16 @@ def _state(
 class _Stands(NamedTuple):
     digest: str | None
     bits: int
-    there_was_none: bool
+    missing: str
+
+    @property
+    def there_was_none(self) -> bool:
+        """No file at all, or several."""
+        return self.digest is None and not self.missing.startswith(UNREADABLE)
+
+    def reads_otherwise(self, why: str) -> bool:
+        """Whether it was missing for another reason."""
+        return self.digest is None and self.missing != why
 
 
 class _Standings:
@@ -354,9 +364,8 @@ class _Standings:
     ) -> None:
         self._by_item: dict[str, _Stands] = {}
         for one in known.standing(model, signatures) if known else ():
-            none = one.digest is None and not one.missing.startswith(UNREADABLE)
             judged = sum(bits.get(d, 0) for d in one.dimensions)
-            self._by_item[one.item] = _Stands(one.digest, judged, none)
+            self._by_item[one.item] = _Stands(one.digest, judged, one.missing)
         self.any = bool(self._by_item)
 
     def pop(self, item: str) -> _Stands | None:

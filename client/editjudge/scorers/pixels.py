@@ -15,7 +15,7 @@ from PIL import Image as Pil
 from ..dimension import Scorer
 from ..images import RGB, Image
 from ..item import Edit
-from ..pixels import Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
+from ..pixels import Aligned, Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
 from ..verdict import Evidence, Scored, Unscored, Verdict
 from .regions import Reference, fitted, selected, squashed
 from .turns import Turns
@@ -38,8 +38,9 @@ class PixelComparison(Scorer):
     Fields are `<metric>.<region>`: metric one of `mse`, `psnr`, `ssim`; region `whole`,
     `inside` (where the mask is white) or `outside`. An edited image of another size is
     first brought to the reference's: resized (Lanczos), or, where `aligned`, warped by
-    the similarity transform that maps its keypoints onto the reference's. No such transform
-    undoes a squeeze, so one of another aspect ratio is resized before it is aligned.
+    the similarity transform that maps its keypoints onto the reference's. One of another aspect
+    ratio was cropped, padded or squeezed: it is aligned as it is and resized, which alone undoes a
+    squeeze, and what leaves matches closer together (their median distance) is taken.
 
     A region without pixels, an image below SSIM's window and a failed alignment are
     `Unscored("degenerate")`.
@@ -48,7 +49,8 @@ class PixelComparison(Scorer):
         reference: What to compare with.
         aligned: Align first (GIE-Bench, section 3.5).
         plausible: Refuse an alignment that cannot be right; the released code takes any.
-        as_is: Align an edited image of another aspect ratio as it is, as the released code does.
+        as_is: Align an edited image of another aspect ratio as it is only, as the released code
+            does.
     """
 
     name: ClassVar[str] = "pixels"
@@ -90,17 +92,33 @@ class PixelComparison(Scorer):
     def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
         if not self.aligned:
             return fitted(output, reference)
-        keeps = self.as_is or _same_aspect(output.size, reference.size)
-        pixels, resized = (output.rgb, {}) if keeps else fitted(output, reference)
-        found = align(pixels, reference.rgb, require_plausible=self.plausible)
+        found, resized = self._aligned(output, reference)
         return found.image, {
             **resized,
             "matches": found.matches,
             "inliers": found.inliers,
+            "residual": round(found.residual, 3),
             "scale": round(found.scale, 4),
             "rotation_degrees": round(found.rotation_degrees, 3),
             "translation": [round(float(v), 2) for v in found.translation],
         }
+
+    def _aligned(self, output: Image, reference: Image) -> tuple[Aligned, Evidence]:
+        ways: list[tuple[RGB, Evidence]] = [(output.rgb, {})]
+        if not self.as_is and not _same_aspect(output.size, reference.size):
+            ways.append(fitted(output, reference))
+        found: list[tuple[Aligned, Evidence]] = []
+        problems: list[Degenerate] = []
+        for pixels, resized in ways:
+            try:
+                one = align(pixels, reference.rgb, require_plausible=self.plausible)
+            except Degenerate as problem:
+                problems.append(problem)
+            else:
+                found.append((one, resized))
+        if not found:
+            raise problems[0]
+        return min(found, key=lambda each: each[0].residual)
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,10 @@ class VllmServer:
         # The gRPC server outlives its engine, and then says so for ever.
         return not (self._ready and self._options.protocol == "grpc" and self._health() == _IDLE)
 
+    def running(self) -> bool:
+        """As `alive`: it has one model, and is nothing without it."""
+        return self.alive()
+
     def stop(self) -> None:
         """End it and whatever it started: politely, then by force. Safe to call twice."""
         process, self._process, self._ready = self._process, None, False

@@ -118,9 +118,13 @@ class TritonServer:
         Triton ends one that crashed or gave no sign of life for a second, answers "not healthy"
         for it from then on, says that it is ready, and does not start it again.
         """
-        if self._process is None or self._process.poll() is not None or self._runtime is None:
+        if self._runtime is None or not self.running():
             return False
         return all(_is_stub(pid, self._runtime.name) for pid in self._stubs)
+
+    def running(self) -> bool:
+        """Whether its process runs, be it without one of its models."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         """End it: politely, then by force. Safe to call twice."""

@@ -49,6 +49,9 @@ class Server(Protocol):
     def alive(self) -> bool:
         """Whether all of it runs."""
 
+    def running(self) -> bool:
+        """Whether its process runs, be it without one of its models."""
+
     def stop(self) -> None:
         """End it."""
 
@@ -193,15 +196,20 @@ def _keep_alive(
     servers: Sequence[Server], stopping: threading.Event, tell: Callable[[], None]
 ) -> None:
     restarts = [0] * len(servers)
+    lame: set[int] = set()
     since = [time.monotonic()] * len(servers)
     while not stopping.wait(0.5):
         for i, server in enumerate(servers):
-            if server.alive():
+            if server.alive() or (i in lame and server.running()):
                 continue
             if time.monotonic() - since[i] > _HEALTHY_SECONDS:
                 restarts[i] = 0
             restarts[i] += 1
             name = server.log.stem
+            if restarts[i] > _MAX_RESTARTS and server.running():
+                log.error("%s loses a model again and again; it goes on without it", name)
+                lame.add(i)
+                continue
             if restarts[i] > _MAX_RESTARTS:
                 raise StackError(f"{name} ended {restarts[i]} times in a row, see {server.log}")
             log.warning("%s ended, or lost a model; starting it again (%d)", name, restarts[i])

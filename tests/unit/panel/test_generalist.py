@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.answers import ScoreField, Scores
+from editjudge.answers import Option, ScoreField, Scores
 from editjudge.config import GeneralistEndpoint
 from editjudge.errors import (
     Abstained,
@@ -185,6 +185,7 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
     assert (said.value.method, said.value.samples, said.value.outside) == ("sampled", 4, None)
     assert [one.seed for one in transport.samplings] == [0, 1, 2, 3]
     assert "choices=sampled" in judge.identity
+    assert f"reads=option.{Option.parser}" in judge.identity
 
 
 async def test_the_evidence_of_several_samples() -> None:

@@ -131,6 +131,23 @@ def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) ->
     assert len(digests) == 2
 
 
+def test_what_a_mask_shows_is_taken_away_with_it_alone(tmp_path: Path) -> None:
+    """Where nothing was found there is no mask of ours, and what it says is the user's own."""
+    drafts = data(tmp_path / "data", [{"type": "subject_extract", "mask_shows": "kept"}] * 2)
+    out = Folder(tmp_path / "out")
+    made, lost = (ref.id for ref in drafts.checked())
+    entries = {made: Entry("made", mask=png(2)), lost: Entry("not_found", "nothing was found")}
+    with out.held():
+        record = out.begin(drafts, "masks")
+        out.keep_mask(made, png(2))
+        statuses = {name: one.status for name, one in entries.items()}
+        out.keep(record.model_copy(update={"statuses": statuses}))
+        out.keep_items(drafts, entries)
+    apply(out, decided(out, "reject", [made, lost]))
+    shows = {one["id"]: one.get("mask_shows") for one in lines(out.path / REJECTED)}
+    assert shows == {made: None, lost: "kept"}
+
+
 def test_what_no_benchmark_knows_is_refused(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", [{"type": "text_editing"}, {"taget": "s.png"}])
     with pytest.raises(InputError) as raised:

@@ -12,11 +12,14 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.answers import MultipleChoiceQuestion, Option, QuestionAnswers
+from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
 from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.registry import dimensions
 from editjudge.errors import BadReply
 from editjudge.images import Mask, load_image, load_mask
 from editjudge.item import Item
+from editjudge.prepare.draft import Draft
+from editjudge.prepare.entry import Entry
 from editjudge.prepare.masks import MaskFinder
 from editjudge.prepare.pictures import overlay
 from editjudge.prepare.questions import FACTS, TASKS, QuestionWriter
@@ -119,6 +122,16 @@ def test_some_items_need_no_mask() -> None:
     assert several is not None
     assert (had.status, several.status) == ("had", "unsuited")
     assert finder.needless(Line.model_validate(given | {"sources": ["a"]})) is None
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
+    line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": kind})
+    found = MaskFinder("segmenter.sa2va").needless(line)
+    if kind in GLOBAL:
+        assert found == Entry("unsuited", f"{kind} is of the whole image, and needs no mask")
+    else:
+        assert found is None
 
 
 def test_the_overlay_shows_both_regions() -> None:

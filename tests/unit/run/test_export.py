@@ -14,7 +14,7 @@ from editjudge.run.export import FIELDS, export
 from editjudge.run.store import RunStore
 from editjudge.verdict import Scored, Unscored
 
-from .stored import HEADER, LOST, SIGNATURES, UNREAD, put, scored
+from .stored import HEADER, LOST, SIGNATURES, UNREAD, header, put, scored
 
 
 @pytest.fixture
@@ -47,6 +47,14 @@ def test_jsonl(run: Path) -> None:
         assert (*(row[name] for name in COLUMNS), row["evidence"] or {}) == expected
         assert row["model"] == "alpha"
         assert row["signature"] == SIGNATURES.get(row["dimension"])
+
+
+def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
+    older = header(benchmark="gie", protocol="gie.paper.1", not_served={"clip.vit_b_32": "?"})
+    with RunStore.open(tmp_path / "run", older) as store:
+        put(store, "one", {"core.a": scored(0.5)})
+    out = CliRunner().invoke(command, [str(tmp_path / "run"), "--to", "jsonl"])
+    assert out.output.endswith("verdicts.jsonl: 1 rows\n")
 
 
 def test_csv(run: Path, tmp_path: Path) -> None:

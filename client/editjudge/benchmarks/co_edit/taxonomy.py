@@ -33,8 +33,9 @@ TYPES = (*EDIT_TYPES, IN_CONTEXT)
 
 # The paper has masks for all local edits (section 3.1) and does not list which these are. Of
 # these three the whole image is what is edited.
-_GLOBAL = frozenset({"perspective_editing", "style_editing", "tone_editing"})
-LOCAL = frozenset(EDIT_TYPES) - _GLOBAL
+GLOBAL = frozenset({"perspective_editing", "style_editing", "tone_editing"})
+"""Types whose edits are of the whole image, unless the item has a mask."""
+LOCAL = frozenset(EDIT_TYPES) - GLOBAL
 """Types whose edits need a mask."""
 
 AROUND = frozenset({"background_editing", "subject_extract"})
@@ -64,11 +65,17 @@ def is_of(edit_type: str, item: Item) -> bool:
 
 
 def keeps_a_region(item: Item) -> str | None:
-    """Why nothing of the source is to be kept as it is, or None (appendix E.2)."""
+    """Why nothing of the source is to be kept as it is, or None (appendix E.2).
+
+    Of an edit of the whole image, a mask that selects all of it says what none says; of a local
+    one it is a mistake.
+    """
     if item.task == IN_CONTEXT:
         return "an in-context edit has no boundary, so no region is kept"
     if item.mask is None:
         return of_co_edit(item) or "needs a mask, without one the whole image is edited"
+    if item.task in GLOBAL and item.mask.selected.all():
+        return "the mask selects the whole image, so no region is kept"
     return of_co_edit(item) or _one_source(item)
 
 

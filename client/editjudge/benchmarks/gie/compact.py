@@ -22,6 +22,7 @@ from ..dataset import MAX_PROBLEMS
 from .released import SIDE, Packed, Released, read_released
 
 RECORDS, MASKS = "records.json", "masks.npy"
+RELEASED = "gie_bench.json"
 FIELDS = (
     "edit_instruction",
     "evaluation_question",
@@ -135,7 +136,7 @@ def _released_file(path: Path, mend: str) -> Path:
     """The released file, given as it is or by its folder."""
     path = path.absolute()
     if path.is_dir():
-        path /= "gie_bench.json"
+        path /= RELEASED
     if not path.is_file():
         raise InputError(show_path(path), "no such file", mend)
     return path

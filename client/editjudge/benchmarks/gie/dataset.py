@@ -32,15 +32,21 @@ from . import compact
 from .released import Packed, unpacked
 from .taxonomy import EDIT_TYPES
 
+PLACES = (
+    "altar", "audience", "building", "camera", "crowd", "curtain", "door", "fire", "fireplace",
+    "gate", "house", "mirror", "screen", "table", "wall", "window",
+)  # fmt: skip
+"""What people and things stand before."""
 _OTHER_IMAGE = re.compile(
-    r"""\b(
+    rf"""\b(
         original(ly)? | unedited | unmodified | unaltered | previous(ly)? | earlier | initial(ly)?
       | (first|input|source)\ (image|picture|photo\w*)
       | (both|two)\ (images|pictures|photos)
       | the\ source (?!\ of\b)
-      | before (?!\ (the|an?)\ (?!edit|chang|modif|alter)\w)  # a place: before the altar
+      # Not of a place, as before the altar; but before the house was painted.
+      | before (?!\ (the|an?)\ ({"|".join(PLACES)})\b (?!\ (was|were|is|are|had|has|got)\b))
       | used\ to\ be | than\ (it|they|s?he)\ (was|were)
-      | compar\w* | differ\w* | changed
+      | compar\w* | differ\w* | changed | unchanged | (stay(s|ed)?|remain\w*)\ the\ same
     )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -48,6 +54,10 @@ _QUOTED = re.compile(
     r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
 )
 """What stands in quotes; an apostrophe within a word opens and closes none."""
+_SO_CALLED = re.compile(
+    r"""(?<!\w)["'\u201c\u2018](\w+)["'\u201d\u2019](?=\s+(image|picture|photo))""", re.IGNORECASE
+)
+"""One word in quotes that says which image: the "original" image."""
 
 
 def compares(question: str, options: Iterable[str]) -> bool:
@@ -56,11 +66,16 @@ def compares(question: str, options: Iterable[str]) -> bool:
     The paper shows the source where the question asks for a comparison, and does not say how that
     is told. Here it is told by words: those that name the other image (original, first image,
     unedited, both images, …), a time before (before, previously, used to be, …) and those of
-    comparing (compared, different, changed). What is quoted does not count: it is text in the
-    image. Where in doubt the source is shown: a question that needs it cannot be answered without.
+    comparing (compared, different, changed, unchanged, stayed the same). What is quoted does not
+    count, since it is text in the image, unless it is one word that says which image is meant.
+    Where in doubt the source is shown: a question that needs it cannot be answered without.
     """
-    texts = (" ".join(_QUOTED.sub(" ", one).split()) for one in (question, *options))
-    return any(_OTHER_IMAGE.search(text) for text in texts)
+    return any(_OTHER_IMAGE.search(_unquoted(text)) for text in (question, *options))
+
+
+def _unquoted(text: str) -> str:
+    """Without what is quoted, and with single spaces."""
+    return " ".join(_QUOTED.sub(" ", _SO_CALLED.sub(r"\1", text)).split())
 
 
 def right_option(answer: str, options: Iterable[str]) -> str | None:
@@ -201,7 +216,8 @@ class GieData:
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self.path = path.absolute()
-        self._roots = sorted((roots or {}).items(), key=lambda one: -len(one[0]))
+        self.roots = dict(roots or {})
+        self._longest_first = sorted(self.roots.items(), key=lambda one: -len(one[0]))
         self._read = compact.read(path)
 
     @property
@@ -293,7 +309,7 @@ class GieData:
     def pictures(self, ref: ItemRef) -> tuple[Path]:
         """The source; masks are no files."""
         image: str = ref.data.record.image
-        for begins, root in self._roots:
+        for begins, root in self._longest_first:
             if image.startswith(begins):
                 return (Path(root) / image.removeprefix(begins).lstrip("/"),)
         return (self._read.folder / image.lstrip("/"),)

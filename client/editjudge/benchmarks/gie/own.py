@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator
 
 from ...answers import Option
 from ...item import Item
 from ..dataset import ItemRef
-from ..items import ItemsFile, Line
+from ..items import ItemsFile, Line, blank
 from .dataset import FrameMask, compares, question_notes, right_option
 from .taxonomy import edit_type
 
@@ -26,9 +26,15 @@ _OPTIONAL: Mapping[str, tuple[type, str]] = {
 
 def _can_be_asked(question: dict[str, Any]) -> dict[str, Any]:
     options, answer = question.get("options"), question.get("answer")
-    texts = [question.get("question"), answer, *(options if isinstance(options, list) else [None])]
-    if not all(isinstance(one, str) and one for one in texts):
+    texts: list[Any] = [
+        question.get("question"),
+        answer,
+        *(options if isinstance(options, list) else [None]),
+    ]
+    if not all(isinstance(one, str) for one in texts):
         raise ValueError("a question has `question`, `options` (a list) and `answer`, all texts")
+    if any(map(blank, texts)):
+        raise ValueError("`question`, `options` or `answer` of a question is blank")
     for name, (kind, told) in _OPTIONAL.items():
         if name in question and not isinstance(question[name], kind):
             raise ValueError(f"`{name}` of a question is {told}")
@@ -71,17 +77,10 @@ class OwnItems(ItemsFile):
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the questions; lines that cannot be used are left out."""
-        asked = ((line.id, one) for line in self._usable() for one in line.texts["questions"])
+        asked = ((ref.id, one) for ref in self._usable() for one in ref.data.texts["questions"])
         return tuple(question_notes(asked))
 
     def load(self, ref: ItemRef) -> Item:
         """The item with its images; its mask, once it fits the source, fits outputs too."""
         item = super().load(ref)
         return item if item.mask is None else replace(item, mask=FrameMask.of(item.mask))
-
-    def _usable(self) -> Iterator[OwnLine]:
-        for index, _, line in self._lines():
-            try:
-                yield self._ref(index, line).data
-            except ValidationError:
-                continue

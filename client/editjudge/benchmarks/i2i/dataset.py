@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ValidationError, model_validator
+from pydantic import AfterValidator, model_validator
 
 from ..items import ItemsFile, Line
 from .dimensions import ME_ARTIFACTS
@@ -84,17 +82,12 @@ class I2iData(ItemsFile):
 
     def notes(self) -> tuple[str, ...]:
         """Prompts that name a dimension which only a switch turns on."""
-        named = [one.id for one in self._usable() if _names_artifacts(one)]
+        named = [ref.id for ref in self._usable() if _names_artifacts(ref.data)]
         if not named:
             return ()
         count = "1 item names" if len(named) == 1 else f"{len(named):,} items name"
         only = f"judged of multi-image editing with `--with {ME_ARTIFACTS}` alone"
         return (f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}",)
-
-    def _usable(self) -> Iterator[I2iLine]:
-        for _, _, line in self._lines():
-            with suppress(ValidationError):  # `checked` tells what is wrong
-                yield I2iLine.model_validate_json(line)
 
 
 def _names_artifacts(line: I2iLine) -> bool:

@@ -40,7 +40,7 @@ MOST_PAIRS = 3
 
 
 def _written(given: Any) -> Any:
-    """Numbers and truth values as they are written: an answer may be `2` or `true`."""
+    """Numbers and truth values as texts: an answer may be `2`, or `true`, which becomes `True`."""
     plain = isinstance(given, int) or (isinstance(given, float) and math.isfinite(given))
     return str(given) if plain else given
 

@@ -15,7 +15,7 @@ import pytest
 from editjudge.answers import Scores
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS, METRICS
-from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES
+from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, GLOBAL
 from editjudge.benchmarks.registry import benchmarks, dimensions
 from editjudge.benchmarks.replicas import Replicas, replicated
 from editjudge.cli.options import rules_of
@@ -303,6 +303,23 @@ async def test_an_unscored_part_leaves_the_composite_unscored(name: str) -> None
     overall = got["overall"]
     assert isinstance(overall, outcome)
     assert getattr(overall, "kind", "") == kind
+
+
+@pytest.mark.parametrize("task", sorted(GLOBAL))
+@pytest.mark.parametrize("region", [None, "whole"])
+async def test_a_full_mask_of_an_edit_of_the_whole_image_is_none(
+    task: str, region: str | None
+) -> None:
+    """What a judge or a person draws where all may change must not cost the item its number."""
+    without = await judged(item(task, region, columns=None))
+    full = await judged(item(task, region and "inside", columns=12))
+    assert values(full) == pytest.approx(values(without))
+    assert "overall" in values(full)
+    kept = full["non_edited_preservation"]
+    assert isinstance(kept, NotApplicable)
+    assert kept.reason == "the mask selects the whole image, so no region is kept"
+    part = values(await judged(item(task, None, columns=11)))
+    assert "non_edited_preservation" in part, "of a part of the image the rest is kept"
 
 
 async def test_a_zero_makes_its_group_and_the_overall_zero() -> None:

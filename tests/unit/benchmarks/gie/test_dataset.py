@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +15,14 @@ import pytest
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import released as module
 from editjudge.benchmarks.gie.compact import MASKS, RECORDS, convert
-from editjudge.benchmarks.gie.dataset import GieData, compares
+from editjudge.benchmarks.gie.dataset import PLACES, GieData, compares
+from editjudge.benchmarks.gie.own import OwnItems
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 from editjudge.errors import ConfigError, InputError
 
 from .made import SIDE, mask, odd, picture, pixels, record, released
+
+ROOT = Path(__file__).parents[4]
 
 
 def of(data: GieData) -> list[Any]:
@@ -189,10 +193,41 @@ def test_questions(tmp_path: Path) -> None:
         ("Isn't the dogs' bowl larger than before, at the cat's?", ("Yes", "No"), True),
         ("What differs between the two images?", ("Sky", "Sea"), True),
         ("What does the sign say?", ("ORIGINALITY", "BEFOREHAND"), False),
+        ("How many people were there before the removal?", ("One", "Two"), True),
+        ("What stood there before the replacement?", ("A cup", "A jug"), True),
+        ("Is the sky brighter than before the adjustment?", ("Yes", "No"), True),
+        ("How many cups were there before the addition?", ("One", "Two"), True),
+        ("Does the car look the way it did before the update?", ("Yes", "No"), True),
+        ("What was there before a tree was added?", ("Grass", "Sand"), True),
+        ("What colour was it before the house was painted?", ("Red", "White"), True),
+        ("Is the man standing before a mirror?", ("Yes", "No"), False),
+        ("Who sings before an audience, and who before the wall?", ("A boy", "A girl"), False),
+        ('Is the hat gone that the "original" image has?', ("Yes", "No"), True),
+        ("Is it that of the \u201coriginal\u201d\n photo?", ("Yes", "No"), True),
+        ("How does the 'after' picture look beside the 'before' picture?", ("Odd", "Well"), True),
+        ('Is "the original" written below the image?', ("Yes", "No"), False),
+        ("Is the sky unchanged?", ("Yes", "No"), True),
+        ("Did the colour of the car stay the same?", ("Yes", "No"), True),
+        ("How large is the ball?", ("Larger", "It stayed the same"), True),
+        ("Does the road remain the same?", ("Yes", "No"), True),
+        ("Do the two cups have the same colour?", ("Yes", "No"), False),
     ],
 )
 def test_which_questions_compare(question: str, options: tuple[str, ...], told: bool) -> None:
     assert compares(question, options) is told
+
+
+def test_the_page_tells_the_words() -> None:
+    """Every word there makes a question one that compares, but for the places."""
+    text = (ROOT / "docs" / "benchmarks" / "gie.md").read_text(encoding="utf-8")
+    told = text.partition("here it is by words")[2].partition("Where in doubt")[0]
+    words, places = told.split("Not so *before*")
+    listed = re.findall(r"\*([^*]+)\*", words)
+    assert len(listed) > 20
+    assert [one for one in listed if not compares(one.replace("\n", " "), ())] == []
+    found = re.search(r"\(([^)]+)\)", places)
+    assert found is not None
+    assert tuple(found[1].replace("\n", " ").split(", ")) == PLACES
 
 
 def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
@@ -356,8 +391,24 @@ def test_data_of_ones_own(tmp_path: Path) -> None:
     assert one.questions[0]["answer"] == "Red"
     assert edit_type("anything else") == "anything else"
     assert {edit_type(label) for label in EDIT_TYPES} == set(TITLES)
-    with pytest.raises(ConfigError, match="not for items.jsonl"):
-        BENCHMARK.data(tmp_path / "items.jsonl", roots={"/": "/x"})
+    for path in (tmp_path / "items.jsonl", tmp_path):
+        with pytest.raises(ConfigError, match="not for items.jsonl"):
+            BENCHMARK.data(path, roots={"/": "/x"})
+
+
+def test_the_folder_of_ones_own_data_will_do(tmp_path: Path) -> None:
+    """Where it holds the released data too, in either form, it is that."""
+    given = own(tmp_path, OWN)
+    data = BENCHMARK.data(tmp_path)
+    assert (type(data), data.path, data.digest) == (OwnItems, given.path, given.digest)
+    path = released(tmp_path / "both")
+    (path.parent / "items.jsonl").write_text(json.dumps(OWN))
+    assert isinstance(BENCHMARK.data(path.parent), GieData)
+    compact = convert(path, tmp_path / "compact").folder
+    (compact / "items.jsonl").write_text(json.dumps(OWN))
+    assert isinstance(BENCHMARK.data(compact), GieData)
+    with pytest.raises(InputError, match=r"gie_bench\.json: no such file"):
+        BENCHMARK.data(tmp_path.parent)
 
 
 @pytest.mark.parametrize(
@@ -424,7 +475,10 @@ def test_a_mask_of_ones_own_fits_outputs_once_it_fits_its_source(tmp_path: Path)
         ({"options": ["Red"]}, "at least two different options"),
         ({"options": "Red"}, "a question has `question`, `options`"),
         ({"answer": None}, "a question has `question`, `options`"),
-        ({"question": ""}, "a question has `question`, `options`"),
+        ({"question": ""}, "of a question is blank"),
+        ({"question": " \u3000"}, "of a question is blank"),
+        ({"answer": "\t"}, "of a question is blank"),
+        ({"options": ["Red", " "]}, "of a question is blank"),
     ],
 )
 def test_questions_of_ones_own_that_cannot_be_asked(

@@ -26,7 +26,15 @@ from editjudge.errors import ConfigError
 from editjudge.fusion import product, styled_text
 from editjudge.item import Item
 from editjudge.scorers.specialists import text_accuracy
-from editjudge.verdict import NotApplicable, Outcome, Scored, Unscored
+from editjudge.verdict import (
+    Failed,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Pending,
+    Scored,
+    Unscored,
+)
 
 from ...scripted import PIXEL
 
@@ -151,6 +159,23 @@ def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
     got = tabulate(table("se"), rows)["m"]["i2i.se.overall"]
     assert got.value == 0.75, "a dimension that has no number at all takes no part"
     assert (got.scored, got.asked) == (2, 3)
+
+
+@pytest.mark.parametrize("absent", [NotServed(reason="no segmenter"), Pending(), Failed(error="?")])
+def test_there_is_no_overall_of_what_was_not_judged(absent: Outcome) -> None:
+    rows = []
+    for number in range(2):
+        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(frozenset())}
+        outcomes["i2i.se.image_quality"] = Scored(value=1.0)
+        outcomes["i2i.se.subject_identity_fidelity"] = absent
+        rows.append(Row(item(number, "local_editing"), "m", outcomes))
+    got = tabulate(columns(frozenset()), rows)["m"]
+    for name in ("i2i.se", "i2i.se.local_editing"):
+        overall = got[f"{name}.overall"]
+        assert overall.value is None
+        status = absent.status.replace("_", " ")
+        assert overall.reason == f"no value yet for {name}.subject_identity_fidelity ({status})"
+        assert (overall.scored, overall.asked) == (2, 4)
 
 
 def test_overall_is_the_mean_of_all_that_is_scored() -> None:

@@ -27,7 +27,7 @@ from editjudge.panel.prompt import Picture
 from editjudge.prompts.originals import originals
 from editjudge.run.judge import Judgement, judge
 from editjudge.scorers.generalist import Rubric
-from editjudge.verdict import MissingOutput, NotApplicable, Outcome, Scored, Unscored
+from editjudge.verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored, Unscored
 
 from ...panel.scripted_transport import ScriptedTransport, seen
 from ...test_generalist_scorers import Panel
@@ -488,6 +488,17 @@ def test_what_is_missing_is_skipped(pooled: bool) -> None:
         "missing_output": 4 * 34 + 3 * frames,
     }
     assert skipped["kris.overall"].counts == counted["kris.overall"].counts
+    # What is not judged yet is not skipped: averages above it would move with the next run.
+    waiting = [
+        replace(row, outcomes=dict.fromkeys(row.outcomes, Pending()))
+        if row.item.task.startswith("forward")
+        else row
+        for row in rows
+    ]
+    half = tabulate(KRIS.rules("paper", on).columns, waiting)["m"]
+    assert half["kris.overall"].value is None
+    assert half["kris.overall"].reason.startswith("no value yet for kris.temporal_prediction")
+    assert half["kris.natural_science"].value == pytest.approx(natural, abs=1e-9)
 
 
 def test_the_procedural_average_that_bagel_published() -> None:
