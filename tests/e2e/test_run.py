@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,8 @@ def process(verb: str, *arguments: Any, **variables: str) -> subprocess.Popen[st
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "EDITJUDGE_CONCURRENCY": "4", **variables},
+        # What a shell starts in the background inherits that it is ignored.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
 
 
