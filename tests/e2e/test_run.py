@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +105,6 @@ def process(verb: str, *arguments: Any, **variables: str) -> subprocess.Popen[st
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "EDITJUDGE_CONCURRENCY": "4", **variables},
-        # What a shell starts in the background inherits that it is ignored.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
 
 
