@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ..contract.scripted_triton import ScriptedTriton
 from .test_gie import Gie
 from .test_kris import verb
 from .test_run import LEVELS, PIXELS, Data, Slow, _says, command, data, events, judged_by, ran
@@ -53,7 +54,8 @@ async def test_what_stands_does_so_without_its_service(data: Data) -> None:
     small(data)
     async with judged_by(Slow()) as judge:
         assert (await ran("run", *data.arguments(LEVELS), *judge)).code == 0
-    more = await ran("run", *data.arguments(LEVELS, CLIP))
+    async with ScriptedTriton(models=()).serving() as grpc:
+        more = await ran("run", *data.arguments(LEVELS, CLIP), "--endpoint", grpc)
     assert more.code == 0, more.err
     assert "nothing could be judged: 2 verdicts wait" in more.err
     assert "(2/2)" in more.out
@@ -70,9 +72,9 @@ def test_nothing_judged_is_no_success(data: Data) -> None:
 
 async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
     small(data)
-    server = Slow()
-    async with judged_by(server) as judge:
-        done = await ran("run", *data.arguments(PIXELS, LEVELS, CLIP), *judge)
+    async with judged_by(Slow()) as judge, ScriptedTriton(models=()).serving() as grpc:
+        given = [*data.arguments(PIXELS, LEVELS, CLIP), "--endpoint", grpc]
+        done = await ran("run", *given, *judge)
     assert done.code == 0, done.err
     assert "not judged, clip.vit_b_32: " in done.out
     table = verb("summary", data.out, "--json")
