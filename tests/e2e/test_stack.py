@@ -21,6 +21,12 @@ pytestmark = pytest.mark.triton
 
 
 @pytest.fixture
+def one_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not about the models starts with one: it is there sooner."""
+    monkeypatch.setenv("EDITJUDGE_STACK__MODELS", '["quality_piqe"]')
+
+
+@pytest.fixture
 def up(command: Command) -> Iterator[dict[str, Any]]:
     ran = command("up", "--json")
     assert ran.code == 0, ran.err
@@ -77,6 +83,7 @@ def test_up_status_down(command: Command, up: dict[str, Any]) -> None:
     assert command("down").out.strip() == "no local stack is running"
 
 
+@pytest.mark.usefixtures("one_model")
 def test_what_dies_is_started_again_at_the_same_address(
     command: Command, up: dict[str, Any]
 ) -> None:
@@ -94,6 +101,7 @@ def test_what_dies_is_started_again_at_the_same_address(
     assert command("status", "--json").json["grpc"] == up["grpc"]
 
 
+@pytest.mark.usefixtures("one_model")
 def test_a_killed_supervisor_takes_the_server_with_it(command: Command, up: dict[str, Any]) -> None:
     os.kill(up["pid"], signal.SIGKILL)
     assert wait_until(lambda: not is_open(up["grpc"]))
@@ -103,6 +111,7 @@ def test_a_killed_supervisor_takes_the_server_with_it(command: Command, up: dict
     assert again.json["pid"] != up["pid"]
 
 
+@pytest.mark.usefixtures("one_model")
 def test_a_hanging_server_is_ended_all_the_same(command: Command, up: dict[str, Any]) -> None:
     os.kill(triton_pid(up["pid"]), signal.SIGSTOP)
     assert command("down").code == 0
