@@ -10,6 +10,7 @@ import pytest
 
 from editjudge.demo.editors import EDITORS
 
+from .browser import assert_fits, shown
 from .conftest import run
 
 pytestmark = pytest.mark.triton
@@ -83,21 +84,7 @@ def test_the_summary_counts(results: dict[str, Any]) -> None:
 
 @pytest.mark.browser
 def test_the_report_in_a_browser(demo: Path, tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    requests: list[str] = []
-    errors: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium",
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text))
-        page.goto((demo / "report.html").as_uri())
-
+    with shown(demo / "report.html") as page:
         assert page.title() == "editjudge demo"
         assert page.locator("#summary-table tbody tr").count() == len(EDITORS)
         assert page.locator(".card").count() == 14
@@ -111,11 +98,5 @@ def test_the_report_in_a_browser(demo: Path, tmp_path: Path) -> None:
         assert "core.aligned_mse.target.inside" in first.locator(".verdicts").inner_text()
         assert "needs a target text" in first.locator(".verdicts").inner_text()
 
-        for width in (1280, 420):
-            page.set_viewport_size({"width": width, "height": 900})
-            overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert overflow <= 0, f"the page is {overflow} px wider than a window of {width}"
+        assert_fits(page)
         page.screenshot(path=tmp_path / "report.png")
-        browser.close()
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-    assert errors == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ..contract.scripted_openai import reply
+from .browser import assert_fits, shown
 from .test_prepare import Set, Writer, written
 from .test_prepare import data as data
 
@@ -41,20 +42,7 @@ async def test_the_page_accepts_rejects_saves_and_is_applied(data: Set, tmp_path
 
 def _decided_in_a_browser(folder: Path, saved: Path) -> Path:
     """Accept the first item, reject the second with a note, by keys and by buttons."""
-    from playwright.sync_api import sync_playwright
-
-    requests: list[str] = []
-    errors: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium",
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text))
-        page.goto((folder / "review.html").as_uri())
+    with shown(folder / "review.html", may_load=("file:", "data:", "blob:")) as page:
         cards = page.locator("article")
         assert cards.count() == 4
         assert page.locator("#counts").inner_text() == "0 accepted, 0 rejected, 3 of 3 undecided"
@@ -79,10 +67,7 @@ def _decided_in_a_browser(folder: Path, saved: Path) -> Path:
         page.locator("[data-show=reject]").click()
         assert [card.is_visible() for card in cards.all()] == [False, True, False, False]
         page.locator("[data-show=all]").click()
-        for width in (1280, 420):
-            page.set_viewport_size({"width": width, "height": 900})
-            overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert overflow <= 0, f"the page is {overflow} px wider than a window of {width}"
+        assert_fits(page)
         before = page.evaluate("getComputedStyle(document.body).backgroundColor")
         page.locator("#theme").click()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
@@ -92,7 +77,4 @@ def _decided_in_a_browser(folder: Path, saved: Path) -> Path:
         assert download.value.suggested_filename == "review.json"
         file = saved / "review.json"
         download.value.save_as(file)
-        browser.close()
-    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
-    assert errors == []
     return file

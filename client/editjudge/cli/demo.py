@@ -30,9 +30,10 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     """
     from ..demo import judging
     from ..demo.editors import EDITORS
+    from ..report.columns import results_table
     from ..report.page import render
     from ..report.result import dumps
-    from ..report.table import column_table, console
+    from ..report.table import console
 
     settings = settings_of(config, endpoints)
     out.mkdir(parents=True, exist_ok=True)
@@ -40,8 +41,9 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     with services_at_hand(settings, start=True, say=lambda text: click.echo(text, err=True)) as s:
         judgements = asyncio.run(judging.judge_all(s, edits, _progress))
     cells = tabulate(judging.COLUMNS, judging.rows(judgements))
-    title = f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors"
-    console().print(column_table(judging.COLUMNS, cells, title))
+    click.echo(f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors")
+    screen = console()
+    screen.print(results_table(judging.COLUMNS, cells, width=screen.width))
     results, report = out / "results.json", out / "report.html"
     results.write_text(dumps(judging.results(judgements, cells)), encoding="utf-8")
     report.write_text(render(judging.page(judgements, cells)), encoding="utf-8")

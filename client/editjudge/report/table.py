@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..column import Cell, Column
+from ..column import Cell
 from ..dimension import Dimension
 from ..run.judge import Judgement
 from ..signature import untrained
@@ -131,20 +131,6 @@ def note(outcome: Outcome) -> str:
         case Failed(error=error):
             return f"failed: {error}"
     return outcome.reason
-
-
-def column_table(
-    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]], title: str = ""
-) -> Table:
-    """A run: a row per model, a column per column, coverage wherever it is not complete."""
-    columns = tuple(columns)
-    table = Table(title=title or None)
-    table.add_column("model", no_wrap=True)
-    for column in columns:
-        table.add_column(f"{column.title} {arrow(column.higher_is_better)}", justify="right")
-    for model, row in cells.items():
-        table.add_row(model, *(cell_text(row[column.id]) for column in columns))
-    return table
 
 
 def cell_text(cell: Cell, deviation: float | None = None) -> str:

@@ -127,7 +127,6 @@ class Session:
         self._store = store
         self.settings = settings
         self._asking = asking(settings)
-        self._others: frozenset[str] = frozenset()
         self._watcher = watcher
         self._looked = 0.0
 
@@ -139,8 +138,6 @@ class Session:
         """
         self._looked = time.time()
         same = before is not None and before.settings == self._asking
-        if before is not None:
-            self._others = _asked_otherwise(before.settings, self._asking)
         return planned(self._survey, self._store, before.identities if before and same else {})
 
     def nothing_left(self, work: Work) -> Finished:
@@ -178,7 +175,8 @@ class Session:
         async with panel:
             await _settled(panel)
             header = self._store.header
-            known = {r: one for r, one in header.identities.items() if r not in self._others}
+            others = _asked_otherwise(header.settings, self._asking)
+            known = {r: one for r, one in header.identities.items() if r not in others}
             identities = {**known, **panel.identities()}
             work = left
             if left.signatures != self.order.signatures(identities) or left.roles - panel.served:
@@ -259,13 +257,15 @@ class Session:
     def _not_served(self, work: Work, panel: Panel) -> dict[str, list[str]]:
         """The dimensions that wait for a service, by the reason, which names the services."""
         roles: dict[str, set[str]] = {}
-        waiting: dict[str, list[str]] = {}
+        waiting: dict[str, dict[str, None]] = {}
         for name in _unserved(work):
-            absent = self.order.roles([name]) - panel.served
-            for why in sorted({panel.why_not(role) for role in absent}):
-                roles.setdefault(why, set()).update(r for r in absent if panel.why_not(r) == why)
-                waiting.setdefault(why, []).append(name)
-        return {f"{', '.join(sorted(roles[why]))}: {why}": names for why, names in waiting.items()}
+            for role in sorted(self.order.roles([name]) - panel.served):
+                why = panel.why_not(role)
+                roles.setdefault(why, set()).add(role)
+                waiting.setdefault(why, {})[name] = None
+        return {
+            f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in waiting.items()
+        }
 
 
 def _unserved(work: Work) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
 
-from editjudge.prompts import originals as module
-from editjudge.prompts.originals import Originals, import_originals
+from editjudge.prompts.originals import import_originals
+
+from ..originals import stand_ins
 
 TEXTS = {
     "system_prompt.txt": "You pick. {Braces} are left alone.",
@@ -31,14 +31,7 @@ def ask(question, options):
 
 def declared(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """Let the stand-ins be the authors' prompts, kept below a folder; their release."""
-    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in TEXTS.items()}
-    known = {"gie": Originals("gie", "example.org/gie", digests)}
-    monkeypatch.setattr(module, "originals", lambda: known)
-    monkeypatch.setenv("EDITJUDGE_PROMPTS_DIR", str(folder / "kept"))
-    release = folder / "release" / "evaluation.py"
-    release.parent.mkdir(parents=True, exist_ok=True)
-    release.write_text(SCRIPT)
-    return release
+    return stand_ins(monkeypatch, folder, "gie", TEXTS, ("evaluation.py", SCRIPT))
 
 
 def imported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from editjudge.benchmarks.kris.official import PROMPTS
-from editjudge.prompts import originals as module
-from editjudge.prompts.originals import Originals, import_originals
+from editjudge.prompts.originals import import_originals
+
+from ..originals import stand_ins
 
 
 def stand_in(file: str) -> str:
@@ -25,14 +25,8 @@ TEXTS: Mapping[str, str] = {one.file: stand_in(one.file) for one in PROMPTS}
 
 def declared(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """Let the stand-ins be the authors' prompts, kept below a folder; their release."""
-    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in TEXTS.items()}
-    known = {"kris": Originals("kris", "example.org/kris", digests)}
-    monkeypatch.setattr(module, "originals", lambda: known)
-    monkeypatch.setenv("EDITJUDGE_PROMPTS_DIR", str(folder / "kept"))
-    release = folder / "release" / "prompts.py"
-    release.parent.mkdir(parents=True, exist_ok=True)
-    release.write_text("".join(f"{n.removesuffix('.txt')} = {t!r}\n" for n, t in TEXTS.items()))
-    return release
+    script = "".join(f"{n.removesuffix('.txt')} = {t!r}\n" for n, t in TEXTS.items())
+    return stand_ins(monkeypatch, folder, "kris", TEXTS, ("prompts.py", script))
 
 
 def imported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
