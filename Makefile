@@ -6,12 +6,15 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 # vLLM wants other versions of numpy and protobuf, so it has an environment of its own.
 VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-vllm lint types unit contract integration e2e browser wheel format config perf clean
+# Tests start hundreds of processes, which are to find their modules compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-vllm lint types unit contract integration e2e golden browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
 
-test: lint types unit contract integration e2e
+test: lint types unit models contract integration e2e
 	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
@@ -27,11 +30,15 @@ types: $(VENV)/.dev
 
 # A file's tests share what they start, so files are spread over the cores; the servers of the
 # integration tests are shared by all of them.
-unit contract e2e: $(VENV)/.dev
+unit models contract e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/$@ -q -n auto --maxprocesses 4 --dist loadfile
 
 integration: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/$@ -q
+
+# Writes what these tests compare with.
+golden: $(VENV)/.dev
+	EDITJUDGE_GOLDEN=write $(BIN)/python -m pytest tests/e2e/test_golden.py tests/unit/app/test_wire.py tests/unit/benchmarks/test_rules.py -q -n auto --maxprocesses 4
 
 browser: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q --browser -m browser

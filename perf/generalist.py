@@ -30,7 +30,7 @@ from panel import Call, rate
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.config import GeneralistEndpoint
+from editjudge.base.config import GeneralistEndpoint
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.pictures import Picture
 from editjudge.panel.prompt import Prompt, Text

@@ -38,15 +38,15 @@ from rich.table import Table
 from specialists import clip_base
 from transformers import CLIPImageProcessorPil
 
+from editjudge.base.config import Endpoint, Settings
+from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.images import load_image, load_mask
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import Scored
+from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import benchmark
-from editjudge.config import Endpoint, Settings
-from editjudge.dimension import Dimension
-from editjudge.errors import ConfigError, MissingExtra
-from editjudge.images import load_image, load_mask
-from editjudge.item import Edit, Item
+from editjudge.engine.judge import judge
 from editjudge.panel import Panel
-from editjudge.run.judge import judge
-from editjudge.verdict import Scored
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.perceptual.torch_lpips import Lpips

@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.config import Endpoint, Settings
+from editjudge.base.config import Endpoint, Settings
 from editjudge.panel import Panel
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime.launcher import TritonServer

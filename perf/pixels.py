@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from skimage import metrics as peer
 
-from editjudge.pixels import Region, RGBImage, align, mse, psnr, ssim
+from editjudge.pixels import RGB, Region, align, mse, psnr, ssim
 
 DATA_RANGE = 255
 
@@ -46,7 +46,7 @@ class Row:
 Call = Callable[[], float]
 
 
-def pictures(size: int) -> tuple[RGBImage, RGBImage, Region]:
+def pictures(size: int) -> tuple[RGB, RGB, Region]:
     """Make a reference, an edit of it and the region outside the edit, `size` px square."""
     reference = cv2.resize(skimage.data.astronaut(), (size, size), interpolation=cv2.INTER_CUBIC)
     turn = cv2.getRotationMatrix2D((size / 2, size / 2), 0.5, 1.01)
@@ -59,7 +59,7 @@ def pictures(size: int) -> tuple[RGBImage, RGBImage, Region]:
     return np.asarray(reference, np.uint8), edited, region
 
 
-def contests(a: RGBImage, b: RGBImage, region: Region) -> dict[tuple[str, str], tuple[Call, Call]]:
+def contests(a: RGB, b: RGB, region: Region) -> dict[tuple[str, str], tuple[Call, Call]]:
     """Pair every metric with its peer: (metric, region) to (ours, scikit-image's)."""
 
     def peer_masked_ssim() -> float:

@@ -40,23 +40,24 @@ from PIL import ImageEnhance, ImageFilter, ImageOps
 from rich.console import Console
 from rich.table import Table
 
+from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.images import load_image
+from editjudge.base.item import Edit, Item
 from editjudge.benchmarks.core.dimensions import DIMENSIONS
-from editjudge.config import GeneralistEndpoint
-from editjudge.dimension import Reading
-from editjudge.images import load_image
-from editjudge.item import Edit, Item
+from editjudge.benchmarks.dimension import Reading
 from editjudge.panel.budget import Budget
 from editjudge.panel.generalist import Generalist
-from editjudge.panel.lanes import Lanes
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.pictures import Picture
+from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport, Usage
 from editjudge.prompts import template
-from editjudge.run.ledger import Ledger
-from editjudge.scorers.generalist import JUDGE, LEVELS, FiveLevel, QuestionList, ask
-from editjudge_services.runtime.generalist import VllmOptions, VllmServer
+from editjudge.scorers.asking import JUDGE, prompt_about
+from editjudge.scorers.vqa import LEVELS, FiveLevel, QuestionList
+from editjudge.storage.ledger import Ledger
+from editjudge_services.runtime.vllm_server import VllmOptions, VllmServer
 
 CONCURRENCY = 32
 ROOT = Path(__file__).parents[1]
@@ -132,11 +133,11 @@ def questions(edit: Edit, judge: Generalist) -> list[Question]:
     asked: list[Question] = []
     for scorer in scorers:
         if isinstance(scorer, FiveLevel):
-            asked.append((ask(scorer.template, edit, judge), tuple(LEVELS)))
+            asked.append((prompt_about(scorer.template, edit, judge), tuple(LEVELS)))
         elif isinstance(scorer, QuestionList):
             one = template(scorer.question_prompt)
             asked += [
-                (ask(one, edit, judge, question=question), ("Yes", "No"))
+                (prompt_about(one, edit, judge, question=question), ("Yes", "No"))
                 for question in QUESTIONS[scorer.prompt]
             ]
     return asked
@@ -154,10 +155,8 @@ async def run(way: str, edits: list[Edit], url: str) -> Run:
     endpoint = GeneralistEndpoint(url=url, max_outside=1.0)
     async with OpenAiTransport(endpoint, RetryPolicy(deadline=600)) as transport:
         with Ledger() as ledger:
-            lanes = Lanes[Transport].of(transport, CONCURRENCY)
-            judge = Generalist(
-                JUDGE, endpoint, lanes, ledger, Budget(), prefix_first=way == FIRST_AHEAD
-            )
+            pool = EndpointPool[Transport].of(transport, CONCURRENCY)
+            judge = Generalist(JUDGE, endpoint, pool, ledger, prefix_first=way == FIRST_AHEAD)
             await judge.open(30)
             asked = [one for edit in edits for one in questions(edit, judge)]
             if way == IMAGES_LAST:
@@ -168,15 +167,11 @@ async def run(way: str, edits: list[Edit], url: str) -> Run:
             async with httpx2.AsyncClient(trust_env=False) as client:
                 reply = await client.post(f"{url.removesuffix('/v1')}/reset_prefix_cache")
                 reply.raise_for_status()
-            before, calls = judge.usage, judge.calls
+            budget = Budget()
             start = time.perf_counter()
-            await asyncio.gather(*(judge.choose(*one) for one in asked))
-            seconds = time.perf_counter() - start
-            spent = Usage(
-                judge.usage.prompt_tokens - before.prompt_tokens,
-                judge.usage.cached_tokens - before.cached_tokens,
-            )
-            return Run(judge.calls - calls, spent, seconds)
+            with budget.pays():
+                await asyncio.gather(*(judge.choose(*one) for one in asked))
+            return Run(budget.calls, budget.usage, time.perf_counter() - start)
 
 
 async def compare(url: str, count: int, side: int, rounds: int) -> dict[str, list[Run]]:

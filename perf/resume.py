@@ -46,53 +46,57 @@ def make(folder: Path, edits: int) -> None:
 
 def begin(folder: Path) -> None:
     """Put all verdicts but the last into the run."""
-    from editjudge.run.session import header_of
-    from editjudge.run.store import RunStore
-    from editjudge.run.work import Survey
-    from editjudge.verdict import Scored
+    from editjudge.base.config import Settings
+    from editjudge.base.verdict import Scored
+    from editjudge.engine.runplan import observe
+    from editjudge.storage.store import RunStore
 
-    order, settings = order_of(folder)
-    survey = Survey(order)
-    signatures = order.signatures({})
-    with RunStore.open(folder / "run", header_of(order, settings)) as store:
+    resolved = asked(folder)
+    observed = observe(resolved.order)
+    signatures = resolved.order.signatures({})
+    with RunStore.open(folder / "run", resolved.header(Settings())) as store:
         with store.database.transaction():
-            for item in survey.ids[:-LEFT]:
+            for item in observed.ids[:-LEFT]:
                 edit = store.edit_id(item, "a", "sha256:" + "0" * 64)
                 store.put_verdicts(edit, {DIMENSION: Scored(value=1.0)}, signatures)
-        store.ledger.keep_fact("outputs of a looked at", repr(time.time() + 1))
+        store.keep_outputs([], {"a": time.time() + 1})
 
 
-def order_of(folder: Path):
+def asked(folder: Path):
     """What the run is asked for."""
-    from editjudge.benchmarks.core.dataset import CoreData
-    from editjudge.benchmarks.registry import dimensions, select
-    from editjudge.config import Settings
-    from editjudge.run.work import Order
+    from editjudge.app.spec import Resolved, RunSpec
 
-    data = CoreData(folder / "items.jsonl")
-    outputs = {"a": folder / "outputs"}
-    return Order(data, outputs, select([DIMENSION]), dimensions()), Settings()
+    return Resolved(
+        RunSpec(
+            benchmark="core",
+            data=folder / "items.jsonl",
+            outputs={"a": folder / "outputs"},
+            dimensions=(DIMENSION,),
+        )
+    )
 
 
 def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
-    from editjudge.run.scheduler import jobs
-    from editjudge.run.session import header_of, planned
-    from editjudge.run.store import RunStore
-    from editjudge.run.summary import cells
-    from editjudge.run.work import Survey
+    from editjudge.app.summary import cells
+    from editjudge.base.config import Settings
+    from editjudge.engine.runplan import observe
+    from editjudge.engine.scheduler import jobs
+    from editjudge.engine.session import planned
+    from editjudge.storage.store import RunStore
 
-    order, settings = order_of(folder)
+    resolved = asked(folder)
+    order = resolved.order
     imported = time.process_time()
-    survey = Survey(order)
+    observed = observe(order)
     looked = time.process_time()
-    with RunStore.open(folder / "run", header_of(order, settings)) as store:
-        work = planned(survey, store, {})
-        next(jobs(work))
+    with RunStore.open(folder / "run", resolved.header(Settings())) as store:
+        plan = planned(observed, store, {})
+        next(jobs(plan))
         first = time.process_time()
-        assert work.edits == LEFT
-        cells(store, work, work.signatures)
+        assert plan.edits == LEFT
+        cells(store, plan)
     end = time.process_time()
     return {
         "import": imported - start,
@@ -120,12 +124,12 @@ def main() -> None:
             json.loads(subprocess.run(again, capture_output=True, check=True).stdout)
             for _ in range(5)
         ]
-    found = {key: sorted(one[key] for one in runs)[2] for key in runs[0]}
+    medians = {key: sorted(one[key] for one in runs)[2] for key in runs[0]}
     print(f"{edits:,} edits, median of 5")
-    for key, value in found.items():
+    for key, value in medians.items():
         print(f"  {key:<22} {value:6.2f}{'' if key == 'MB' else ' s'}")
     print(f"  {'bytes per verdict':<22} {stored / edits:6.0f}, without evidence and replies")
-    good = found["until the first edit"] <= BUDGET_SECONDS and found["MB"] <= BUDGET_MB
+    good = medians["until the first edit"] <= BUDGET_SECONDS and medians["MB"] <= BUDGET_MB
     print(f"budget {BUDGET_SECONDS} s, {BUDGET_MB} MB: {'kept' if good else 'NOT KEPT'}")
 
 

@@ -20,30 +20,15 @@ from pathlib import Path
 
 import click
 
+from editjudge.app.client import Client
+from editjudge.base.config import Settings
+from editjudge.base.images import load_image
+from editjudge.base.item import Edit
+from editjudge.base.verdict import Failed, Scored
 from editjudge.benchmarks.registry import dimensions
-from editjudge.client import Client
-from editjudge.config import Settings
 from editjudge.demo import DemoFiles, write_demo_set
 from editjudge.demo.editors import EDITORS
-from editjudge.images import load_image
-from editjudge.item import Edit
-from editjudge.verdict import Failed, Scored
 from editjudge_services.runtime.launcher import TritonServer
-
-
-class Silent:
-    """Watches a session without a word."""
-
-    every = 60.0
-
-    def started(self, progress, panel) -> None:
-        """Judging begins."""
-
-    def tick(self) -> None:
-        """Nothing is shown."""
-
-    def say(self, line: str) -> None:
-        """Nothing is said."""
 
 
 def prepare(folder: Path) -> list[DemoFiles]:
@@ -65,24 +50,22 @@ def prepare(folder: Path) -> list[DemoFiles]:
 
 def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, str], float]:
     """A session; gives the scores."""
-    from editjudge.benchmarks.core.dataset import CoreData
-    from editjudge.run.session import Session, header_of
-    from editjudge.run.store import RunStore
-    from editjudge.run.work import Order, Survey
+    import editjudge
 
-    outputs = {name: folder / "outputs" / name for name in EDITORS}
-    data = CoreData(folder / "core.jsonl")
-    survey = Survey(Order(data, outputs, chosen, dimensions()))
+    spec = editjudge.RunSpec(
+        benchmark="core",
+        data=folder / "core.jsonl",
+        outputs={name: folder / "outputs" / name for name in EDITORS},
+        dimensions=tuple(one.id for one in chosen),
+    )
     with tempfile.TemporaryDirectory() as out:
-        header = header_of(survey.order, settings)
-        with RunStore.open(Path(out) / "run", header) as store:
-            session = Session(survey, store, settings, Silent())
-            finished = session.judge(session.left(None))
-            if finished.ended != "done" or finished.progress.verdicts["failed"]:
-                raise SystemExit(f"{finished.ended}: {finished.progress.first_failure}")
+        finished = editjudge.run(spec, out=Path(out) / "run", settings=settings).finished
+        if finished.ended != "done" or finished.first_failure:
+            raise SystemExit(f"{finished.ended}: {finished.first_failure}")
+        with editjudge.RunView(Path(out) / "run") as view:
             return {
                 (one.model, one.item, one.dimension): one.verdict.value
-                for one in store.verdicts(evidence=False)
+                for one in view.verdicts(evidence=False)
                 if isinstance(one.verdict, Scored)
             }
 
@@ -143,7 +126,7 @@ def compare(folder: Path, settings: Settings, rounds: int) -> dict[str, list[flo
 
 
 def _local(dimension, served: tuple[str, ...]) -> bool:
-    from editjudge.run.judge import roles_of
+    from editjudge.engine.judge import roles_of
 
     return roles_of(dimension, dimensions()) <= set(served)
 

@@ -23,9 +23,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.errors import Overloaded
-from editjudge.panel.lanes import Lane, Lanes
-from editjudge.panel.limits import AdaptiveLimit
+from editjudge.base.errors import Overloaded
+from editjudge.panel.pool import EndpointPool
+from editjudge.panel.replica import Replica
 from editjudge.panel.retry import RetryPolicy, with_retries
 
 EditCalls = tuple[int, int]
@@ -99,17 +99,17 @@ def made_up(calls: int, seed: int, **load: Any) -> Load:
 
 async def refill(server: Server, most: int) -> None:
     """A bounded number of edits in flight, twice the limit; the next begins when one is done."""
-    limit = AdaptiveLimit(most)
-    policy = RetryPolicy(attempts=20, first_wait=0.005, observe=limit.observe)
-    lanes = Lanes([Lane("fake", server, limit)])
+    replica = Replica("fake", lambda _: server, most)
+    policy = RetryPolicy(attempts=20, first_wait=0.005, observe=replica.observe)
+    pool = EndpointPool([replica])
     left = iter(server.load.edits)
     running: set[asyncio.Task[None]] = set()
 
     async def one() -> None:
-        await lanes.run(lambda there: with_retries(lambda _: there.call(), policy))
+        await pool.run(lambda there: with_retries(lambda _: there.call(), policy))
 
     while True:
-        while len(running) < 2 * limit.limit and (edit := next(left, None)) is not None:
+        while len(running) < 2 * replica.gauge().limit and (edit := next(left, None)) is not None:
             running.add(asyncio.create_task(judged(edit, one)))
         if not running:
             return

@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 from specialists import FULL, install
 
-from editjudge.config import Endpoint, Settings
-from editjudge.images import RGB, decode
+from editjudge.base.config import Endpoint, Settings
+from editjudge.base.images import RGB, decode
 from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
@@ -69,7 +69,7 @@ def kind_of(service: str) -> type[Specialist]:
 async def compare(panel: Panel, service: str, size: int, rounds: int) -> dict[str, float]:
     """Median milliseconds of each side; every round has an image of its own (no cache hits)."""
     specialist: Any = kind_of(service)()
-    specialist.load(panel.services[service].identity.parameters)
+    specialist.load(panel.services[service].identity.facts)
     names = [tensor.name for tensor in specialist.contract.inputs if not tensor.optional]
     parameters = {name: values[0] for name, values in specialist.contract.parameters.items()}
 

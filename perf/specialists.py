@@ -33,7 +33,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from editjudge.errors import ConfigError, MissingExtra
+from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge_services.features import base
 from editjudge_services.features.dinov3_service import DinoV3
 from editjudge_services.features.recipe import RECIPES as VISION

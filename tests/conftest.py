@@ -8,7 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from PIL import Image as Pil
+
+from editjudge.demo import DemoEdit, demo_set
+
+from .patience import IDLE_LIMIT, patience
+
+# How long an example takes says how busy the machine is, and nothing else.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +32,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if item.get_closest_marker("browser") is None]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A limit for each test, longer where the machine is busy."""
+    own = item.get_closest_marker("timeout")
+    limit = patience(own.args[0] if own else IDLE_LIMIT)
+    item.add_marker(pytest.mark.timeout(limit), append=False)
+    return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -55,6 +73,12 @@ def photo_file(photo: np.ndarray, tmp_path: Path) -> Path:
     path = tmp_path / "photo.png"
     Pil.fromarray(photo).save(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def edits() -> dict[str, DemoEdit]:
+    """The demo set by id."""
+    return {edit.id: edit for edit in demo_set()}
 
 
 @pytest.fixture

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from editjudge.base.config import StackSettings
 from editjudge.cli import root
 from editjudge_services.runtime.launcher import TritonServer, temporary_stack
 from editjudge_services.runtime.repository import specialists
 from editjudge_services.runtime.specialist import Specialist
+
+from .patience import patience
 
 KINDS: dict[str, type[Specialist]] = {
     kind.name.replace("_", ".", 1): kind for kind in specialists() if kind.entry
@@ -43,7 +46,9 @@ def untrained(folder: Path, entries: Iterable[str]) -> Iterator[Untrained]:
         with _models_in(folder):
             for verb in ("untrained", "export", "verify"):
                 assert root.main(["models", verb, *entries], standalone_mode=False) in {0, None}
-            server = ending.enter_context(temporary_stack())
+            server = ending.enter_context(
+                temporary_stack(StackSettings(startup_timeout=patience(120)))
+            )
         yield Untrained(folder, server)
 
 

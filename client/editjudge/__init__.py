@@ -9,17 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import Client, make_edit, score
-    from .column import Cell, Column, Composite, InstanceWeighted, Mean, Pooled, Row, tabulate
-    from .config import Settings, load_settings
-    from .dimension import Derived, Dimension, Reading, Scorer, derived
-    from .errors import EditjudgeError
-    from .images import Image, Mask, load_image, load_mask
-    from .item import Edit, Item
-    from .panel import Panel
-    from .run.judge import Judgement
-    from .signature import Signature
-    from .verdict import (
+    from .app.client import Client, make_edit, score
+    from .app.results import Results
+    from .app.run import RunResult, run, run_async
+    from .app.spec import RunSpec
+    from .app.view import Pictures, RunView
+    from .app.wire.run import RunEvent
+    from .base.config import Settings, load_settings
+    from .base.errors import EditjudgeError
+    from .base.images import Image, Mask, load_image, load_mask
+    from .base.item import Edit, Item
+    from .base.signature import Signature
+    from .base.verdict import (
         Failed,
         MissingOutput,
         NotApplicable,
@@ -29,28 +30,56 @@ if TYPE_CHECKING:
         Unscored,
         Verdict,
     )
+    from .benchmarks.benchmark import Rules
+    from .benchmarks.cell import Cell
+    from .benchmarks.column import (
+        AskedWeighted,
+        Column,
+        Composite,
+        Mean,
+        Pooled,
+        Row,
+        ScoredWeighted,
+        tabulate,
+    )
+    from .benchmarks.dimension import Derived, Dimension, Reading, derived
+    from .engine.header import RunHeader
+    from .engine.judge import Judgement
+    from .panel import Panel
+    from .scorers.scorer import Scorer
+    from .storage.store import StoredEdit, StoredVerdict
 
 _WHERE = {
-    "client": ("Client", "make_edit", "score"),
-    "column": (
-        "Cell",
+    "app.client": ("Client", "make_edit", "score"),
+    "app.results": ("Results",),
+    "app.run": ("RunResult", "run", "run_async"),
+    "app.spec": ("RunSpec",),
+    "app.view": ("Pictures", "RunView"),
+    "app.wire.run": ("RunEvent",),
+    "benchmarks.benchmark": ("Rules",),
+    "benchmarks.cell": ("Cell",),
+    "benchmarks.column": (
+        "AskedWeighted",
         "Column",
         "Composite",
-        "InstanceWeighted",
         "Mean",
         "Pooled",
         "Row",
+        "ScoredWeighted",
         "tabulate",
     ),
-    "config": ("Settings", "load_settings"),
-    "dimension": ("Derived", "Dimension", "Reading", "Scorer", "derived"),
-    "errors": ("EditjudgeError",),
-    "images": ("Image", "Mask", "load_image", "load_mask"),
-    "item": ("Edit", "Item"),
+    "base.config": ("Settings", "load_settings"),
+    "benchmarks.dimension": ("Derived", "Dimension", "Reading", "derived"),
+    "scorers.scorer": ("Scorer",),
+    "base.errors": ("EditjudgeError",),
+    "base.images": ("Image", "Mask", "load_image", "load_mask"),
+    "base.item": ("Edit", "Item"),
     "panel": ("Panel",),
-    "run.judge": ("Judgement",),
-    "signature": ("Signature",),
-    "verdict": (
+    "engine.header": ("RunHeader",),
+    "engine.judge": ("Judgement",),
+    "storage.store": ("StoredEdit", "StoredVerdict"),
+    "base.signature": ("Signature",),
+    "base.verdict": (
         "Failed",
         "MissingOutput",
         "NotApplicable",
@@ -64,6 +93,7 @@ _WHERE = {
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    "AskedWeighted",
     "Cell",
     "Client",
     "Column",
@@ -74,7 +104,6 @@ __all__ = [
     "EditjudgeError",
     "Failed",
     "Image",
-    "InstanceWeighted",
     "Item",
     "Judgement",
     "Mask",
@@ -84,13 +113,24 @@ __all__ = [
     "NotServed",
     "Outcome",
     "Panel",
+    "Pictures",
     "Pooled",
     "Reading",
+    "Results",
     "Row",
+    "Rules",
+    "RunEvent",
+    "RunHeader",
+    "RunResult",
+    "RunSpec",
+    "RunView",
     "Scored",
+    "ScoredWeighted",
     "Scorer",
     "Settings",
     "Signature",
+    "StoredEdit",
+    "StoredVerdict",
     "Unscored",
     "Verdict",
     "derived",
@@ -98,6 +138,8 @@ __all__ = [
     "load_mask",
     "load_settings",
     "make_edit",
+    "run",
+    "run_async",
     "score",
     "tabulate",
 ]

@@ -12,14 +12,16 @@ import pytest
 from grpc import StatusCode
 
 from editjudge.answers import ScoreField, Scores
-from editjudge.config import Endpoint, GeneralistEndpoint, Settings
-from editjudge.errors import Abstained, NotServed, ServiceError
+from editjudge.app.client import Client
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Price, Settings
+from editjudge.base.errors import Abstained, NotServed, ServiceError
+from editjudge.base.identity import ServiceName
 from editjudge.panel import Panel
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.run.ledger import Ledger
+from editjudge.storage.ledger import Ledger
 
-from .scripted_openai import ScriptedOpenAi, reply
-from .scripted_triton import Failure, ScriptedTriton, score
+from ..fakes.openai import ScriptedOpenAi, reply
+from ..fakes.triton import Failure, ScriptedTriton, score
 
 FLAT = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: flat")
 BROKEN = Failure(StatusCode.INTERNAL, "out of memory")
@@ -79,18 +81,22 @@ async def test_abstentions_are_kept_and_failures_are_not() -> None:
             assert await ask(panel, b"2") == [0.5]
 
 
+async def test_without_a_ledger_specialists_are_asked_again() -> None:
+    server = ScriptedTriton(score(0.25))
+    async with panel_of(server, ledger=None) as panel:
+        await ask(panel)
+        await ask(panel)
+    assert len(server.requests) == 2
+
+
 async def test_the_ledger_of_the_settings(tmp_path: Path) -> None:
     server = ScriptedTriton(score(0.25))
     for _ in range(2):
-        async with panel_of(server, ledger=None) as panel:
-            await ask(panel)
-    assert len(server.requests) == 2
-    for _ in range(2):
         async with server.serving() as url:
             settings = Settings(endpoints={"a": Endpoint(url=url)}, ledger=tmp_path / "l.sqlite")
-            async with Panel(settings) as panel:
-                await ask(panel)
-    assert len(server.requests) == 3
+            async with Client(settings) as client:
+                await ask(client.panel)
+    assert len(server.requests) == 1
 
 
 async def test_a_ledger_that_was_given_stays_open() -> None:
@@ -131,7 +137,7 @@ async def judge_of(server: ScriptedOpenAi, ledger: Ledger, **asked: Any) -> Asyn
 
 
 async def test_a_generalist_from_the_ledger_alone() -> None:
-    name = "generalist.judge"
+    name = ServiceName.generalist("judge")
     said = reply('{"reasoning": "x", "s": 4}')
     server = ScriptedOpenAi(None, None, said, said, None)
     with Ledger() as ledger:
@@ -140,7 +146,7 @@ async def test_a_generalist_from_the_ledger_alone() -> None:
             chosen = await judge.choose(PROMPT, ("Yes", "No"))
             answered = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
             identities = panel.identities()
-        assert "choices=top_logprobs" in identities[name]
+        assert identities[name].facts["choices"] == "top_logprobs"
         async with Panel.replaying(ledger, identities) as panel:
             judge = panel.generalist(name)
             assert panel.identities() == identities
@@ -149,6 +155,30 @@ async def test_a_generalist_from_the_ledger_alone() -> None:
             assert [one.value for one in again] == [one.value for one in answered]
             with pytest.raises(NotServed, match="not in the ledger"):
                 await judge.choose(PROMPT, ("Yes", "Never"))
+        priced = GeneralistEndpoint(url="http://ledger/v1", price=Price(input=1, output=1))
+        settings = Settings(generalists={"judge": priced})
+        async with Panel.replaying(ledger, identities, settings) as panel:
+            with pytest.raises(NotServed, match="not in the ledger"):  # and nobody need pay
+                await panel.generalist(name).choose(PROMPT, ("Yes", "Never"))
+
+
+@pytest.mark.parametrize("model", ["org/model(4bit)", "m,choices=sampled", "m(seed=3)"])
+async def test_a_model_of_any_name_replays_as_itself(model: str) -> None:
+    """Parts of a name that look like facts are none: nothing is parsed out of the identity."""
+    server = ScriptedOpenAi(None, None, models=(model,))
+    with Ledger() as ledger:
+        async with server.serving() as url:
+            endpoint = GeneralistEndpoint(url=url, model=model, accept=("judge",), seed=7)
+            settings = Settings(generalists={"judge": endpoint})
+            async with Panel(settings, ledger=ledger) as panel:
+                chosen = await panel.generalist("generalist.judge").choose(PROMPT, ("Yes", "No"))
+                identities = panel.identities()
+        async with Panel.replaying(ledger, identities) as panel:
+            judge = panel.generalist("generalist.judge")
+            assert judge.model.name == model
+            assert (judge.endpoint.seed, await judge.method()) == (7, "top_logprobs")
+            assert panel.identities() == identities
+            assert (await judge.choose(PROMPT, ("Yes", "No"))).value == chosen.value
 
 
 async def test_how_choices_are_answered_is_remembered() -> None:

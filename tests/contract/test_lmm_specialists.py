@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.errors import Abstained, ConfigError
+from editjudge.base.errors import Abstained, ConfigError
 from editjudge_services.aesthetics import artimuse_service
 from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse, expectation
 from editjudge_services.quality import qinsight_service
 from editjudge_services.quality.qinsight_service import QInsight, rating
-from editjudge_services.runtime.lmm import Backend, read_prompts
+from editjudge_services.runtime import vllm_specialist
 from editjudge_services.runtime.specialist import Request, Unavailable
+from editjudge_services.runtime.vllm_specialist import Backend, read_prompts
 
-from .scripted_vllm import ScriptedVllm, choice
+from ..fakes.vllm import ScriptedVllm, choice
 
 IMAGE = np.full((8, 8, 3), 90, np.uint8)
 GOOD = '<think>sharp</think><answer>{"rating": 4.25}</answer>'
@@ -133,6 +134,41 @@ def test_passing_faults_are_retried(prompts: Path, monkeypatch: pytest.MonkeyPat
         (answer,) = ask(specialist)
     assert "SCORE" in answer
     assert len(server.requests) == 3
+
+
+def test_a_server_that_stays_busy_is_told(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(vllm_specialist.time, "sleep", slept.append)
+    server = ScriptedVllm(503)
+    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
+        with pytest.raises(Unavailable, match="503"):
+            ask(specialist)
+    assert len(server.requests) == 4
+    assert slept == sorted(slept)
+
+
+def test_a_lost_connection_is_tried_again_and_told(
+    prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(vllm_specialist.time, "sleep", slept.append)
+    with loaded(QInsight, ScriptedVllm(choice(GOOD)), prompts, monkeypatch) as specialist:
+        pass
+    with pytest.raises(Unavailable, match="chat/completions"):
+        ask(specialist)
+    assert len(slept) == 3
+
+
+def test_a_busy_server_says_how_long_to_wait(
+    prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(vllm_specialist.time, "sleep", slept.append)
+    server = ScriptedVllm(429, choice(GOOD), headers={"Retry-After": "7"})
+    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
+        (answer,) = ask(specialist)
+    assert "SCORE" in answer
+    assert slept == [7.0]
 
 
 @pytest.mark.parametrize("status", [400, 500])

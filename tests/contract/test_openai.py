@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.errors import (
+from editjudge.base.errors import (
     Abstained,
     BadReply,
     NotAuthorised,
@@ -20,7 +20,7 @@ from editjudge.panel.pictures import Picture
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import Sampling, Usage
 
-from .scripted_openai import Fault, ScriptedOpenAi, asking, problem, reply
+from ..fakes.openai import Fault, ScriptedOpenAi, asking, problem, reply
 
 BEFORE = Picture(b"\x89PNG before", "image/png", (8, 8))
 AFTER = Picture(b"\xff\xd8 after", "image/jpeg", (8, 8))

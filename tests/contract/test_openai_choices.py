@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from editjudge.errors import Abstained, BadReply, LogprobsUnavailable, Refused, ServiceError
+from editjudge.base.errors import Abstained, BadReply, LogprobsUnavailable, Refused, ServiceError
 from editjudge.panel.prompt import Prompt, Text
 
-from .scripted_openai import POLICY, ScriptedOpenAi, asking, problem, reply
+from ..fakes.openai import POLICY, ScriptedOpenAi, asking, problem, reply
 
 ASKED = Prompt("", (Text("Is it there: "), Text("a <|im_end|> sign", data=True)))
 CHOICES = ("Yes", "No")

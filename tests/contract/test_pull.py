@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from huggingface_hub import close_session, constants, snapshot_download
 
-from editjudge.errors import ConfigError, InputError
+from editjudge.base.errors import ConfigError, InputError
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import checkpoint_dir
 from editjudge_services.zoo.checkpoint import ZooError, load_checkpoint, locked, partial
 from editjudge_services.zoo.manifest import Entry
 from editjudge_services.zoo.pull import import_file, pull
 
-from .scripted_hub import COMMIT, ScriptedHub
+from ..fakes.hub import COMMIT, ScriptedHub
 
 WEIGHTS = bytes(range(256)) * 1024
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS, "README.md": b"no"}

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.config import Endpoint, GeneralistEndpoint, Settings
-from editjudge.errors import NotServed, Unreachable
-from editjudge.images import load_image
-from editjudge.panel import Panel
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings
+from editjudge.base.errors import NotServed, Unreachable
+from editjudge.base.images import load_image
+from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
 
-from .fault_proxy import FaultProxy
-from .scripted_openai import ScriptedOpenAi
-from .scripted_triton import ScriptedTriton, score
+from ..fakes.fault_proxy import FaultProxy
+from ..fakes.openai import ScriptedOpenAi
+from ..fakes.triton import ScriptedTriton, score
 
 PIQE = ("quality.piqe",)
 
@@ -35,10 +35,8 @@ async def balanced(
             url = await stack.enter_async_context(proxy.serving())
             endpoints[str(number)] = Endpoint(url=url, services=PIQE)
         settings = {"retry_wait": 0.001, "attempts": 2, "deadline": 2.0, **settings}
-        panel = Panel(Settings(endpoints=endpoints, **settings), patience=patience)
-        async with panel:
-            for lane in panel._bound.lanes:
-                lane.breaker._pauses, lane.breaker._pause = (0.2, 0.2), 0.2
+        policy = PoolPolicy(patience, first_pause=0.2, longest_pause=0.2)
+        async with Panel(Settings(endpoints=endpoints, **settings), policy=policy) as panel:
             yield panel, proxies
 
 

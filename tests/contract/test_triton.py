@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,9 +12,9 @@ import numpy as np
 import pytest
 from grpc import StatusCode
 
-from editjudge.client import Client, make_edit
-from editjudge.config import Endpoint, Secret, Settings
-from editjudge.errors import (
+from editjudge.app.client import Client, make_edit
+from editjudge.base.config import Endpoint, Secret, Settings
+from editjudge.base.errors import (
     Abstained,
     BadReply,
     ConfigError,
@@ -26,12 +25,12 @@ from editjudge.errors import (
     ServiceError,
     Unreachable,
 )
+from editjudge.base.verdict import Failed, Scored, Unscored
+from editjudge.base.verdict import NotServed as NotServedOutcome
 from editjudge.panel import Panel
 from editjudge.panel.triton import MAX_REQUEST_BYTES
-from editjudge.verdict import Failed, Scored, Unscored
-from editjudge.verdict import NotServed as NotServedOutcome
 
-from .scripted_triton import Failure, ScriptedTriton, reply, score
+from ..fakes.triton import Failure, ScriptedTriton, reply, score
 
 BUSY = Failure(StatusCode.UNAVAILABLE, "Exceeds maximum queue size")
 GONE = Failure(StatusCode.UNAVAILABLE, "Socket closed")
@@ -168,10 +167,8 @@ async def test_no_text_is_a_reply() -> None:
 async def test_one_deadline_for_all_attempts() -> None:
     server = ScriptedTriton(30.0)
     async with panel_of(server, deadline=0.4, attempts=5) as panel:
-        start = time.monotonic()
         with pytest.raises(DeadlineExceeded):
             await ask(panel)
-        assert time.monotonic() - start < 5
         await asyncio.sleep(0.1)
     assert server.cancelled == 1
 

@@ -10,15 +10,11 @@ import numpy as np
 import pytest
 from grpc import StatusCode
 
-from editjudge.errors import (
-    BadReply,
-    LogprobsUnavailable,
-    Refused,
-)
+from editjudge.base.errors import BadReply, LogprobsUnavailable, Refused
 from editjudge.panel.transport import Usage
 
-from .scripted_triton import Failure
-from .scripted_vllm_grpc import (
+from ..fakes.triton import Failure
+from ..fakes.vllm_grpc import (
     LEVELS,
     LOGITS,
     PICTURE,

@@ -1,18 +1,24 @@
-"""Commands as a user types them, each in a process of its own."""
+"""Commands as a user types them, in a process of their own where how they run matters."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from editjudge.cli import main
+
+from ..patience import patience
 
 # What a shell starts in the background ignores it, and so would every process started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,11 +51,25 @@ def run(*arguments: str | bytes | Path, cwd: Path | None = None, **variables: st
         [sys.executable, "-m", "editjudge", *arguments],
         capture_output=True,
         cwd=cwd,
-        env={**os.environ, **variables},
-        timeout=100,
+        env={
+            "EDITJUDGE_DEADLINE": str(patience(60)),
+            "EDITJUDGE_STACK__STARTUP_TIMEOUT": str(patience(120)),
+            **os.environ,
+            **variables,
+        },
+        timeout=patience(100),
         check=False,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def here(*arguments: str | Path) -> Ran:
+    """A command in this process: a second less, for what it says and not how it runs."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert isinstance(ended.value.code, int)
+    return Ran(ended.value.code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture

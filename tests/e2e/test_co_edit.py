@@ -16,10 +16,10 @@ import pytest
 from aiohttp import web
 from grpc import StatusCode
 
-from ..contract.scripted_openai import ScriptedOpenAi
-from ..contract.scripted_openai import reply as said
-from ..contract.scripted_triton import Failure, ScriptedTriton
-from ..contract.scripted_triton import reply as tensors
+from ..fakes.openai import ScriptedOpenAi
+from ..fakes.openai import reply as said
+from ..fakes.triton import Failure, ScriptedTriton
+from ..fakes.triton import reply as tensors
 from ..unit.benchmarks.co_edit.judging import EDITING, LOOKS, derived_from, rules, values
 from ..unit.benchmarks.co_edit.judging import item as an_item
 from ..unit.benchmarks.co_edit.made import line, picture, written

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ..contract.scripted_openai import Fault, ScriptedOpenAi, reply
-from .conftest import Command, Ran
+from ..fakes.openai import Fault, ScriptedOpenAi, reply
+from .conftest import Command, Ran, here
 
 GENERIC = {
     "core.instruction_following": 0.875,
@@ -138,7 +138,7 @@ async def test_doctor_tells_of_missing_probabilities(command: Command) -> None:
     async with ScriptedOpenAi(reply("Yes")).serving() as url:
         ran = await asyncio.to_thread(command, "doctor", "--generalist", url)
     assert ran.code == 1
-    assert "it tells no probabilities" in ran.out
+    assert "the server reports no token probabilities" in ran.out
     assert "logprobs" in ran.out
 
 
@@ -147,8 +147,8 @@ async def test_doctor_tells_of_missing_probabilities(command: Command) -> None:
     [
         (reply("Yes"), ""),
         (Fault(400, {"error": {"message": "no such deployment"}}), "no such deployment"),
-        (reply("", finish_reason="length"), "no answer that can be read"),
-        (reply("purple"), "no answer that can be read"),
+        (reply("", finish_reason="length"), "its answer cannot be read"),
+        (reply("purple"), "its answer cannot be read"),
     ],
     ids=["answers", "refuses", "says nothing", "says anything"],
 )
@@ -178,7 +178,7 @@ def test_images_do_not_leave_without_consent(command: Command, photo_file: Path)
         "--generalist", "https://judge.example.com/v1",
     )  # fmt: skip
     assert ran.code == 0
-    assert ran.json["verdicts"][0]["kind"] == "not_served"
+    assert ran.json["verdicts"][0]["status"] == "not_served"
     assert "send_images = true" in ran.json["verdicts"][0]["reason"]
 
 
@@ -191,21 +191,19 @@ def test_images_do_not_leave_without_consent(command: Command, photo_file: Path)
         (["--max-cost", "1", "--generalist", "http://127.0.0.1:1/v1"], "has no price"),
     ],
 )
-def test_flags_that_cannot_be_used(
-    command: Command, photo_file: Path, flags: list[str], message: str
-) -> None:
-    ran = command("score", "--source", photo_file, "--edited", photo_file,
-                  "--instruction", "x", *flags)  # fmt: skip
+def test_flags_that_cannot_be_used(photo_file: Path, flags: list[str], message: str) -> None:
+    ran = here("score", "--source", photo_file, "--edited", photo_file,
+               "--instruction", "x", *flags)  # fmt: skip
     assert ran.code == 2
     assert message in ran.err
     assert "Traceback" not in ran.err
 
 
 def test_prompts_are_listed_and_imported(command: Command, tmp_path: Path) -> None:
-    ran = command("list", "prompts", "--json")
+    ran = here("list", "prompts", "--json")
     assert "core/instruction_following" in {one["name"] for one in ran.json["own"]}
     assert {one["prompts"] for one in ran.json["originals"]} >= {"qinsight", "artimuse"}
-    shown = command("list", "prompts", "--text")
+    shown = here("list", "prompts", "--text")
     assert shown.code == 0
     assert "What the editor was told" in shown.out
     absent = command("prompts", "import", "qinsight", "--from", tmp_path)

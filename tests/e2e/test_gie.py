@@ -13,15 +13,15 @@ import pytest
 from PIL import Image as Pil
 from tritonclient.grpc import service_pb2
 
+from editjudge.base.images import decode
 from editjudge.benchmarks.gie.compact import convert
-from editjudge.images import decode
 from editjudge.pixels import align, mse, psnr
 
-from ..contract.scripted_openai import ScriptedOpenAi, reply
-from ..contract.scripted_triton import ScriptedTriton
-from ..contract.scripted_triton import reply as tensors
+from ..fakes.openai import ScriptedOpenAi, reply
+from ..fakes.triton import ScriptedTriton
+from ..fakes.triton import reply as tensors
 from ..unit.benchmarks.gie.made import mask, odd, picture, pixels, released, shifted
-from ..unit.benchmarks.gie.originals import imported
+from ..unit.benchmarks.gie.stand_ins import imported
 from .conftest import Ran
 from .test_kris import verb
 from .test_run import command
@@ -253,7 +253,7 @@ def test_official_needs_the_authors_prompts(
     given = [verb_name, *gie.arguments("copy"), *out, "--protocol", "official"]
     done = command(*given)
     assert done.code == 2
-    assert "the authors' prompts of gie are not imported" in done.err
+    assert "the official prompts of gie are not imported" in done.err
     assert "editjudge prompts import gie --from PATH" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not (gie.folder / "run").exists()

@@ -18,11 +18,11 @@ from aiohttp import web
 from PIL import Image as Pil
 
 from editjudge.benchmarks.i2i.taxonomy import ARTIFACTS, DIMENSIONS
-from editjudge.run.store import RunStore
+from editjudge.storage.store import RunStore
 
-from ..contract.scripted_openai import ScriptedOpenAi, reply
-from ..contract.scripted_triton import ScriptedTriton
-from ..contract.scripted_triton import reply as tensors
+from ..fakes.openai import ScriptedOpenAi, reply
+from ..fakes.triton import ScriptedTriton
+from ..fakes.triton import reply as tensors
 from .test_kris import cells, verb
 from .test_run import command
 

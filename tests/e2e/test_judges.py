@@ -1,4 +1,4 @@
-"""Several judges and several repeats: `run` and `summary` against scripted judges."""
+"""Several judges and several rounds: `run` and `summary` against scripted judges."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from ..contract.scripted_openai import Fault, ScriptedOpenAi, reply
+from ..fakes.openai import Fault, ScriptedOpenAi, reply
+from ..patience import until
 from ..unit.benchmarks.kris.made import picture, released
 from .conftest import Ran
 from .test_kris import verb
-from .test_run import PIXELS, Data, command, process, ran, until
+from .test_run import PIXELS, Data, command, process, ran
 
 ARTIFACTS, FOLLOWED = "core.editing_artifacts", "core.instruction_following"
 WORDS = {1: "excellent", 0.75: "good", 0.5: "fair", 0.25: "poor", 0: "bad"}
 COUNT, REPEATS = 6, 2
-# What each judge says of the six edits, in each of its repeats.
+# What each judge says of the six edits, in each of its rounds.
 SAID: Mapping[str, Mapping[str, tuple[tuple[float, ...], ...]]] = {
     "judge": {
         ARTIFACTS: ((1, 1, 0, 0, 1, 0), (1, 1, 0, 0, 0, 0)),
@@ -38,11 +39,11 @@ SAID: Mapping[str, Mapping[str, tuple[tuple[float, ...], ...]]] = {
 }
 TELLING = {ARTIFACTS: "damage that the edit did", FOLLOWED: "carry out what the editor was told"}
 Says = Callable[[str, int], Any]
-"""From the text of a request and its seed, which is the repeat from 0, to the reply."""
+"""From the text of a request and its seed, which is the round from 0, to the reply."""
 
 
 class Judge(ScriptedOpenAi):
-    """Answers by what it is asked, and how often: the seed tells the repeat."""
+    """Answers by what it is asked, and how often: the seed tells the round."""
 
     def __init__(self, name: str, says: Says) -> None:
         super().__init__(models=(name,), answers_as=name)
@@ -116,7 +117,7 @@ def close(value: float) -> Any:
 async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     asked = data.arguments(PIXELS, ARTIFACTS, FOLLOWED)
     async with judges(tmp_path, **levels()) as (flags, servers):
-        run = ["run", *asked, *flags, "--repeats", REPEATS]
+        run = ["run", *asked, *flags, "--rounds", REPEATS]
         estimate = await ran(*run, "--dry-run", "--json")
         done = await ran(*run)
         assert done.code == 0, done.err
@@ -124,7 +125,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     each = 2 * COUNT * REPEATS
     assert estimate.json["calls"] == {"generalist.judge": each, "generalist.second": each}
     out = asked.index("--out")
-    named = ["--judge", "judge", "--judge", "second", "--repeats", REPEATS]
+    named = ["--judge", "judge", "--judge", "second", "--rounds", REPEATS]
     checked = verb("validate", *asked[:out], *asked[out + 2 :], *named, "--json")
     assert checked.json["calls"] == estimate.json["calls"]
     assert estimate.json["verdicts"] == COUNT * (1 + 2 * (2 * REPEATS + 1))
@@ -140,15 +141,15 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert alone["judge"][ARTIFACTS] == {
         "value": close(2.5 / 6),
         "sd": close(1 / 6 / math.sqrt(2)),
-        "repeats": [close(3 / 6), close(2 / 6)],
+        "rounds": [close(3 / 6), close(2 / 6)],
         "scored": 6,
         "asked": 6,
         "reason": "",
     }
     assert alone["second"][ARTIFACTS]["sd"] == 0
-    assert alone["second"][FOLLOWED]["repeats"] == [close(2 / 6), close(2.25 / 6)]
+    assert alone["second"][FOLLOWED]["rounds"] == [close(2 / 6), close(2.25 / 6)]
     together = table.json["ensemble"]["a"]
-    assert together[ARTIFACTS]["repeats"] == [close(0.5), close((2 / 6 + 3 / 6) / 2)]
+    assert together[ARTIFACTS]["rounds"] == [close(0.5), close((2 / 6 + 3 / 6) / 2)]
     assert together[ARTIFACTS]["sd"] == close(1 / 12 / math.sqrt(2))
     assert PIXELS in cells
     assert PIXELS not in together
@@ -172,7 +173,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert len(found) == 4
 
     shown = verb("summary", data.out).out
-    assert "means of the judges judge, second, 2 repeats each" in shown
+    assert "means of the judges judge, second, 2 rounds each" in shown
     assert "0.4583 ± 0.059 (6/6)" in shown
     assert re.search(r"│ {3}judge +│ .*0.4167 ± 0.12 \(6/6\)", shown), shown
     assert "58.3%" in shown
@@ -180,7 +181,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
 
 async def test_every_verb_knows_what_one_judge_said(data: Data, tmp_path: Path) -> None:
     async with judges(tmp_path, **levels()) as (flags, servers):
-        run = ["run", *data.arguments(ARTIFACTS), *flags, "--repeats", REPEATS]
+        run = ["run", *data.arguments(ARTIFACTS), *flags, "--rounds", REPEATS]
         assert (await ran(*run)).code == 0
         alone = await ran("run", *data.arguments(ARTIFACTS, out=tmp_path / "x"), *flags[:4])
         assert alone.code == 0, alone.err
@@ -218,14 +219,15 @@ async def test_every_verb_knows_what_one_judge_said(data: Data, tmp_path: Path) 
 
     # The usual judge, once, has a table without more.
     plain = verb("summary", tmp_path / "x", "--json").json
-    assert "judges" not in plain
-    assert "agreement" not in plain
+    assert plain["judges"] == {}
+    assert plain["rounds"] == 1
+    assert plain["agreement"] == []
 
 
 async def test_killed_it_goes_on_with_every_replica(data: Data, tmp_path: Path) -> None:
     asked = (PIXELS, ARTIFACTS, FOLLOWED)
     async with judges(tmp_path, **levels()) as (flags, servers):
-        more = [*flags, "--repeats", REPEATS]
+        more = [*flags, "--rounds", REPEATS]
         assert (await ran("run", *data.arguments(*asked, out=tmp_path / "whole"), *more)).code == 0
 
         def made() -> int:
@@ -266,7 +268,7 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
 
     says = levels() | {"second": second}
     async with judges(tmp_path, **says) as (flags, servers):
-        run = ["run", *data.arguments(ARTIFACTS), *flags, "--repeats", REPEATS]
+        run = ["run", *data.arguments(ARTIFACTS), *flags, "--rounds", REPEATS]
         done = await ran(*run)
         table = verb("summary", data.out, "--json")
         made = len(servers[1].requests)
@@ -280,8 +282,8 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
     alone = table.json["judges"]["a"]
     assert (alone["judge"][ARTIFACTS]["scored"], alone["judge"][ARTIFACTS]["asked"]) == (6, 6)
     assert alone["judge"][ARTIFACTS]["value"] == close(2.5 / 6)
-    # Its first repeat has a number for edit 5, and counts on the same edits as the second.
-    assert alone["second"][ARTIFACTS]["repeats"] == [close(2 / 4), close(2 / 4)]
+    # Its first round has a number for edit 5, and counts on the same edits as the second.
+    assert alone["second"][ARTIFACTS]["rounds"] == [close(2 / 4), close(2 / 4)]
     assert (alone["second"][ARTIFACTS]["scored"], alone["second"][ARTIFACTS]["asked"]) == (4, 6)
     found = figures(table)
     # 3 of 4 alike in the first round and 2 of 4 in the second.
@@ -298,7 +300,7 @@ def test_a_judge_that_is_not_there_is_named(data: Data) -> None:
     given = ["--generalist", "http://127.0.0.1:9/v1", "--judge", "nobody"]
     done = command("run", *data.arguments(ARTIFACTS), *given)
     assert done.code == 2
-    assert "--judge nobody: no generalist has this name (there is judge)" in done.err
+    assert "--judge nobody: no generalist has this name (there are: judge)" in done.err
     assert "--generalist nobody=URL" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not data.out.exists()
@@ -342,7 +344,7 @@ async def test_a_papers_table_by_two_judges(tmp_path: Path) -> None:
         for name in ("judge", "second")
     }
     async with judges(tmp_path, **says) as (flags, servers):
-        run = ["run", *asked, "--out", out, *flags, "--repeats", 3]
+        run = ["run", *asked, "--out", out, *flags, "--rounds", 3]
         done = await ran(*run)
         assert done.code == 0, done.err
         made = [len(server.requests) for server in servers]
@@ -351,13 +353,13 @@ async def test_a_papers_table_by_two_judges(tmp_path: Path) -> None:
     column = "kris.natural_science.knowledge_plausibility"
     one, two = (table.json["judges"]["ours"][name] for name in ("judge", "second"))
     # Knowledge 3, 4, 5 beside 5, in percent; 4 beside 1, which what is not followed gives.
-    assert one[column]["repeats"] == [75, 87.5, 100]
+    assert one[column]["rounds"] == [75, 87.5, 100]
     assert (one[column]["value"], one[column]["sd"]) == (close(87.5), close(12.5))
-    assert two[column]["repeats"] == [37.5] * 3
+    assert two[column]["rounds"] == [37.5] * 3
     assert (two[column]["value"], two[column]["sd"]) == (37.5, 0)
     assert table.json["models"]["ours"][column]["value"] == close(62.5)
     both = table.json["ensemble"]["ours"][column]
-    assert both["repeats"] == [close(56.25), close(62.5), close(68.75)]
+    assert both["rounds"] == [close(56.25), close(62.5), close(68.75)]
     assert both["sd"] == close(6.25)
     # Composites by column: (consistency + quality + instruction + knowledge) / 4.
     assert one["kris.natural_science"]["value"] == close((75 + 100 + 75 + 87.5) / 4)

@@ -14,12 +14,12 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner
 
-from editjudge.errors import EditjudgeError
+from editjudge.base.errors import EditjudgeError
 
-from ..contract.scripted_openai import ScriptedOpenAi, reply
+from ..fakes.openai import ScriptedOpenAi, reply
 from ..unit.benchmarks.kris.made import picture, released
-from ..unit.benchmarks.kris.originals import imported
-from .conftest import Ran
+from ..unit.benchmarks.kris.stand_ins import imported
+from .conftest import Ran, here
 from .test_run import command
 
 ITEMS = {
@@ -238,13 +238,13 @@ def test_official_needs_the_authors_prompts(kris: Kris, verb_name: str) -> None:
     out = ["--out", kris.out] if verb_name == "run" else []
     done = command(verb_name, *kris.arguments("ours"), *out, "--protocol", "official")
     assert done.code == 2
-    assert "the authors' prompts of kris are not imported" in done.err
+    assert "the official prompts of kris are not imported" in done.err
     assert "editjudge prompts import kris --from PATH" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not kris.out.exists()
-    shown = command("list", "dimensions", "kris.*")
+    shown = here("list", "dimensions", "kris.*")
     assert (shown.code, shown.out.count("kris.")) == (0, 5)
-    switches = command("list", "switches", "kris")
+    switches = here("list", "switches", "kris")
     assert switches.code == 0
     assert switches.out.count("on in: official") == 8
 

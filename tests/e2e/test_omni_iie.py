@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
+from editjudge.base.images import decode
 from editjudge.benchmarks.omni_iie.columns import overall
-from editjudge.images import decode
 
-from ..contract.scripted_openai import ScriptedOpenAi, reply
-from ..contract.scripted_triton import ScriptedTriton
-from ..contract.scripted_triton import reply as tensors
+from ..fakes.openai import ScriptedOpenAi, reply
+from ..fakes.triton import ScriptedTriton
+from ..fakes.triton import reply as tensors
 from ..unit.benchmarks.omni_iie.made import AUTHORS, mask, picture, record, released
 from .conftest import Ran
 from .test_kris import verb

@@ -20,16 +20,17 @@ from aiohttp import web
 from PIL import Image as Pil
 from tritonclient.grpc import service_pb2
 
+from editjudge.base.images import load_mask
 from editjudge.benchmarks.co_edit.dataset import CoEditData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.cli import main
-from editjudge.images import load_mask
 
-from ..contract.scripted_openai import ScriptedOpenAi, reply
-from ..contract.scripted_triton import Failure, ScriptedTriton
+from ..fakes.openai import ScriptedOpenAi, reply
+from ..fakes.triton import Failure, ScriptedTriton
+from ..patience import until
 from .conftest import Ran
 from .test_kris import verb
-from .test_run import process, ran, until
+from .test_run import process, ran
 
 SIZE = (32, 24)
 HASTY = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..contract.scripted_openai import reply
+from ..fakes.openai import reply
 from .browser import assert_fits, shown
 from .test_prepare import Set, Writer, written
 from .test_prepare import data as data

@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +20,11 @@ import pytest
 from aiohttp import web
 from PIL import Image as Pil
 
-from editjudge.run.store import RunStore
+from editjudge.storage.store import RunStore
 
-from ..contract.scripted_openai import Fault
-from .conftest import Ran
+from ..fakes.openai import Fault
+from ..patience import until
+from .conftest import Ran, here
 from .test_generalist import Judge
 
 PIXELS = "core.psnr.source.whole"
@@ -122,13 +122,6 @@ async def ran(verb: str, *arguments: Any, **variables: str) -> Ran:
 async def judged_by(server: Judge) -> AsyncIterator[list[str]]:
     async with server.serving() as url:
         yield ["--generalist", url]
-
-
-async def until(condition: Any, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        await asyncio.sleep(0.01)
 
 
 def table(done: Ran) -> str:
@@ -400,7 +393,7 @@ async def test_shown_and_rescored_without_a_call(data: Data) -> None:
     for one in rescored.json:
         assert (one["changed"], one["kept"]) == (0, 0)
         assert one["before"] == one["after"]
-    written = await ran("rescore", data.out, "--write")
+    written = await asyncio.to_thread(here, "rescore", data.out, "--write")
     assert written.code == 0, written.err
     assert data.verdicts() == before
 
@@ -408,12 +401,13 @@ async def test_shown_and_rescored_without_a_call(data: Data) -> None:
     assert shown.code == 0, shown.err
     (edit,) = shown.json["edits"]
     verdicts = {one["dimension"]: one for one in edit["verdicts"]}
-    assert verdicts[LEVELS]["evidence"]["probabilities"]["good"] == pytest.approx(0.5)
+    (call,) = verdicts[LEVELS]["calls"]
+    assert call["reply"]["probabilities"]["good"] == pytest.approx(0.5)
     assert len(verdicts[QUESTIONS]["evidence"]["questions"]) == 5
     assert shown.json["instruction"] == "edit 2"
-    for_people = await ran("show", data.out, "set/2", "--model", "a")
+    for_people = here("show", data.out, "set/2", "--model", "a")
     assert f"{LEVELS}: 0.875" in for_people.out
-    assert (await ran("show", data.out, "set/99")).code == 2
+    assert here("show", data.out, "set/99").code == 2
 
 
 def test_bad_data_is_told_before_anything_is_judged(data: Data) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+from ..patience import patience
 from .test_run import LEVELS, PIXELS, Data, Slow
 
 
@@ -36,8 +37,8 @@ def on_a_terminal(*arguments: str | Path) -> tuple[int, str]:
 
     reader = threading.Thread(target=read)
     reader.start()
-    code = process.wait(timeout=60)
-    reader.join(timeout=10)
+    code = process.wait(timeout=patience(60))
+    reader.join(timeout=patience(10))
     os.close(ours)
     return code, b"".join(seen).decode(errors="replace")
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from ..contract.fault_proxy import FaultProxy, Mode
+from ..fakes.fault_proxy import FaultProxy, Mode
+from ..patience import patience, until
 from .conftest import Ran
-from .test_run import LEVELS, PIXELS, Data, Slow, process, ran, table, until
+from .test_run import LEVELS, PIXELS, Data, Slow, process, ran, table
 
 DIMENSIONS = (PIXELS, LEVELS)
 HASTY = {
-    "EDITJUDGE_DEADLINE": "0.8",
+    "EDITJUDGE_DEADLINE": str(patience(0.8)),
     # So many that the last comes when the deadline is near, however busy the machine is.
     "EDITJUDGE_RETRY_WAIT": "0.02",
     "EDITJUDGE_ATTEMPTS": "8",
@@ -55,7 +56,7 @@ async def test_a_network_that_fails_in_every_way_loses_nothing(data: Data, tmp_p
                     await proxy.switch(mode)
                     await asyncio.sleep(0.3 if mode == "delay" else 1.2)
                     await proxy.switch("pass")
-                out, err = await asyncio.to_thread(started.communicate, timeout=60)
+                out, err = await asyncio.to_thread(started.communicate, timeout=patience(60))
     disturbed = Ran(started.returncode, out, err)
     assert disturbed.code == 0, disturbed.err
     assert table(disturbed) == table(undisturbed)
@@ -92,7 +93,7 @@ async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(
             [sys.executable, "-m", "editjudge", "run", *map(str, arguments)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=patience(60),
             check=False,
             preexec_fn=limited(300_000),
             env={**os.environ, "EDITJUDGE_CONCURRENCY": "4"},
@@ -102,7 +103,7 @@ async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(
         assert "the disk is full" in line
         assert "run.sqlite" in line
         assert "give the same command again" in line
-        assert "Traceback" not in full.stderr
+        assert "Traceback" not in full.stderr, full.stderr
         kept = data.verdicts()
         assert 0 < len(kept) < 2 * count, "the limit comes in the middle"
 
@@ -141,7 +142,7 @@ async def test_a_clock_that_jumps_by_days_changes_nothing(data: Data, tmp_path: 
                 [sys.executable, "-c", CLOCK, "run", *map(str, arguments)],
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=patience(60),
                 check=False,
             )
             assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ..contract.scripted_triton import ScriptedTriton
+from ..fakes.triton import ScriptedTriton
 from .test_gie import Gie
 from .test_kris import verb
 from .test_run import LEVELS, PIXELS, Data, Slow, _says, command, data, events, judged_by, ran
@@ -173,6 +173,6 @@ def test_the_roots_of_a_run_are_kept(tmp_path: Path) -> None:
     assert "nothing was left to do" in again.err
     assert verb("rescore", out, "--json").code == 0
     same = command("run", *given, "--root", f"/={gie.file.parent}")
-    assert "roots are others" not in same.err
+    assert "--root differs" not in same.err
     copy = shutil.copytree(gie.file.parent, tmp_path / "copied")
-    assert "roots are others" in command("run", *given, "--root", f"/={copy}").err
+    assert "--root differs" in command("run", *given, "--root", f"/={copy}").err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pytest
 from PIL import Image as Pil
 from PIL import ImageDraw, ImageFont
 
-from ..unit.test_images import REFUSED
-from .conftest import Command
+from ..unit.base.test_images import REFUSED
+from .conftest import Command, here
 
 pytestmark = pytest.mark.triton
 
@@ -50,8 +49,8 @@ def test_everything_at_hand_is_judged(command: Command, files: dict[str, Path], 
     assert ran.code == 0, ran.err
     verdicts = {v["dimension"]: v for v in ran.json["verdicts"]}
     asking = {"core.multiple_choice", "core.fact_check"}
-    assert {verdicts.pop(name)["kind"] for name in asking} == {"not_applicable"}
-    judged = {name: v for name, v in verdicts.items() if v["kind"] != "not_served"}
+    assert {verdicts.pop(name)["status"] for name in asking} == {"not_applicable"}
+    judged = {name: v for name, v in verdicts.items() if v["status"] != "not_served"}
     assert {v["status"] for v in judged.values()} == {"scored"}
     assert len(judged) == 22
     assert verdicts["core.text_content_accuracy"]["value"] == 1
@@ -151,10 +150,10 @@ def _mask(path: Path, size: tuple[int, int]) -> Path:
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(
-    case: str, command: Command, files: dict[str, Path], tmp_path: Path
+    case: str, files: dict[str, Path], tmp_path: Path
 ) -> None:
     arguments = BAD[case](files, tmp_path)
-    ran = command("score", *given(files, "source"), "--instruction", "x", *arguments)
+    ran = here("score", *given(files, "source"), "--instruction", "x", *arguments)
     assert ran.code == 2, ran.err
     assert "Traceback" not in ran.err
     assert ran.out == ""
@@ -163,11 +162,9 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("case", ["0 bytes", "truncated", "30,000 x 30,000 header", "animated"])
-def test_bad_images_are_named(
-    case: str, command: Command, files: dict[str, Path], tmp_path: Path
-) -> None:
+def test_bad_images_are_named(case: str, files: dict[str, Path], tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.png", REFUSED[case][0]())
-    ran = command("score", *given(files, "source"), "--edited", bad, "--instruction", "x")
+    ran = here("score", *given(files, "source"), "--edited", bad, "--instruction", "x")
     assert ran.code == 2
     assert str(bad) in ran.err
 
@@ -189,7 +186,7 @@ def test_a_service_that_dies_gives_failed_verdicts_and_exit_code_3(
     script = tmp_path / "dying.py"
     script.write_text(
         "import asyncio, os\n"
-        "from tests.contract.scripted_triton import ScriptedTriton\n"
+        "from tests.fakes.triton import ScriptedTriton\n"
         "class Dying(ScriptedTriton):\n"
         "    async def ModelInfer(self, request, context):\n"
         "        os._exit(1)\n"
@@ -208,10 +205,8 @@ def test_a_service_that_dies_gives_failed_verdicts_and_exit_code_3(
     ) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        start = time.monotonic()
         inputs = given(files, "source", "edited")
         ran = command("score", *inputs, "--instruction", "x", "--json", "--endpoint", url)
-        assert time.monotonic() - start < 30
     assert ran.code == 3, ran.err
     verdicts = {v["dimension"]: v for v in ran.json["verdicts"]}
     lost = verdicts["core.quality.piqe"]
@@ -241,14 +236,14 @@ def test_doctor_says_what_is_wrong_and_the_mend(command: Command) -> None:
 def test_lists_come_from_the_declarations(command: Command) -> None:
     dimensions = command("list", "dimensions", "--json")
     assert {d["id"] for d in dimensions.json} >= {"core.psnr.source.whole", "core.quality.piqe"}
-    services = command("list", "services", "--json")
+    services = here("list", "services", "--json")
     assert {"quality_piqe", "ocr_ppocr"} <= {s["model"] for s in services.json}
-    assert "BOXES FP32[n,4,2]" in command("list", "services").out
-    assert "core.text_content_accuracy" in command("list", "dimensions", "core.text*").out
+    assert "BOXES FP32[n,4,2]" in here("list", "services").out
+    assert "core.text_content_accuracy" in here("list", "dimensions", "core.text*").out
 
 
 def test_help_and_version(command: Command) -> None:
     assert "score" in command("--help").out
-    assert "--target-text" in command("score", "--help").out
+    assert "--target-text" in here("score", "--help").out
     assert command("--version").out.startswith("editjudge")
-    assert command("nonsense").code == 2
+    assert here("nonsense").code == 2

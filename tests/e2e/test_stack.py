@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ..patience import wait_until
 from .conftest import Command
 
 pytestmark = pytest.mark.triton
@@ -38,15 +38,6 @@ def is_open(address: str) -> bool:
     port = urlsplit(address).port
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def wait_until(condition: Any, seconds: float = 20) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def children(parent: int, name: str) -> list[int]:
@@ -89,22 +80,22 @@ def test_what_dies_is_started_again_at_the_same_address(
 ) -> None:
     server = triton_pid(up["pid"])
     os.kill(server, signal.SIGKILL)
-    assert wait_until(lambda: command("doctor").code == 0, 40)
+    wait_until(lambda: command("doctor").code == 0, 40)
     assert command("status", "--json").json["grpc"] == up["grpc"]
     again = triton_pid(up["pid"])
     assert again != server
 
     model, *_ = children(again, "triton_python_backend_stub")
     os.kill(model, signal.SIGKILL)
-    assert wait_until(lambda: triton_pid(up["pid"]) not in {0, again}, 40)
-    assert wait_until(lambda: command("doctor").code == 0, 40)
+    wait_until(lambda: triton_pid(up["pid"]) not in {0, again}, 40)
+    wait_until(lambda: command("doctor").code == 0, 40)
     assert command("status", "--json").json["grpc"] == up["grpc"]
 
 
 @pytest.mark.usefixtures("one_model")
 def test_a_killed_supervisor_takes_the_server_with_it(command: Command, up: dict[str, Any]) -> None:
     os.kill(up["pid"], signal.SIGKILL)
-    assert wait_until(lambda: not is_open(up["grpc"]))
+    wait_until(lambda: not is_open(up["grpc"]))
     assert command("status").code == 1
     again = command("up", "--json")
     assert again.code == 0, again.err
@@ -156,12 +147,12 @@ def test_a_killed_client_leaves_no_server(tmp_path: Path, photo_file: Path) -> N
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as client:
-        assert wait_until(lambda: _children(client.pid))
+        wait_until(lambda: _children(client.pid))
         (server,) = _children(client.pid)
-        assert wait_until(lambda: len(_stubs(tmp_path)) >= 2)
+        wait_until(lambda: len(_stubs(tmp_path)) >= 2)
         client.kill()
-    assert wait_until(lambda: not Path(f"/proc/{server}").exists())
-    assert wait_until(lambda: not _stubs(tmp_path)), "models outlive their server"
+    wait_until(lambda: not Path(f"/proc/{server}").exists())
+    wait_until(lambda: not _stubs(tmp_path))
 
 
 def _stubs(folder: Path) -> list[int]:

@@ -7,16 +7,17 @@ from contextlib import ExitStack
 
 import pytest
 
-from editjudge.config import Endpoint, Settings
+from editjudge.base.config import Endpoint, Settings, StackSettings
 from editjudge.panel import Panel
 from editjudge_services.runtime.launcher import TritonServer, temporary_stack
 
+from ..patience import patience
 from ..untrained import KINDS, SERVED, Untrained, untrained
 
 
 @pytest.fixture(scope="session")
 def triton() -> Iterator[TritonServer]:
-    with temporary_stack() as server:
+    with temporary_stack(StackSettings(startup_timeout=patience(120))) as server:
         yield server
 
 

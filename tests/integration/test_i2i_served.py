@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editjudge.app.client import make_edit
+from editjudge.base.config import Endpoint, Settings
+from editjudge.base.contracts import Tensors
+from editjudge.base.images import load_image, load_mask
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import Scored
 from editjudge.benchmarks.i2i.taxonomy import TRACKS, usual
 from editjudge.benchmarks.registry import benchmark
-from editjudge.client import make_edit
-from editjudge.config import Endpoint, Settings
-from editjudge.images import load_image, load_mask
-from editjudge.item import Edit, Item
+from editjudge.engine.judge import judge
 from editjudge.panel import Panel
-from editjudge.panel.triton import Reply
-from editjudge.run.judge import judge
-from editjudge.run.store import RunStore
-from editjudge.scorers.generalist import JUDGE
+from editjudge.scorers.asking import JUDGE
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
-from editjudge.verdict import Scored
+from editjudge.storage.store import RunStore
 from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.segmentation.masks import png
 
@@ -37,7 +37,7 @@ from ..e2e.test_i2i import ALL, ITEMS, I2i
 from ..e2e.test_i2i import Judge as ScriptedJudge
 from ..e2e.test_kris import cells, verb
 from ..e2e.test_run import command
-from ..unit.panel.scripted_transport import ScriptedTransport, generalist, seen
+from ..fakes.transport import ScriptedTransport, generalist, seen
 from .test_run_served import requests
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
@@ -73,7 +73,7 @@ class Cut(Panel):
 
     mask: np.ndarray[Any, Any]
 
-    async def call(self, service: str, inputs: Any, parameters: Any = None) -> Reply:
+    async def call(self, service: str, inputs: Any, parameters: Any = None) -> Tensors:
         if service == SEGMENTER:
             return {"MASK": png(self.mask), "SCORE": np.ones(1, np.float32)}
         return await super().call(service, inputs, parameters)

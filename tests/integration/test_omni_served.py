@@ -11,13 +11,13 @@ import torch
 from PIL import Image as Pil
 from transformers import CLIPImageProcessorPil
 
+from editjudge.base.config import Endpoint, Settings
+from editjudge.base.images import load_image, load_mask
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import Scored, Unscored
 from editjudge.benchmarks.registry import benchmark
-from editjudge.config import Endpoint, Settings
-from editjudge.images import load_image, load_mask
-from editjudge.item import Edit, Item
+from editjudge.engine.judge import judge
 from editjudge.panel import Panel
-from editjudge.run.judge import judge
-from editjudge.verdict import Scored, Unscored
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.runtime.launcher import TritonServer

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,12 @@ import pytest
 from PIL import Image as Pil
 from PIL import ImageDraw, ImageFont
 
+from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.registry import dimensions
-from editjudge.errors import ConfigError
-from editjudge.run.store import RunStore
+from editjudge.storage.store import RunStore
 from editjudge_services.runtime.launcher import TritonServer
+
+from ..patience import patience, wait_until
 
 pytestmark = pytest.mark.triton
 
@@ -81,7 +82,7 @@ def started(
 
 
 def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
-    out, err = process.communicate(timeout=90)
+    out, err = process.communicate(timeout=patience(90))
     assert process.returncode == 0, err
     last: dict[str, Any] = json.loads(out.splitlines()[-1])
     assert last["event"] == "finished"
@@ -152,7 +153,7 @@ def test_a_second_run_and_rescore_ask_the_server_nothing(
         [sys.executable, "-m", "editjudge", "rescore", str(out), "--json", "--write"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(60),
         check=True,
     )
     for one in json.loads(rescored.stdout):
@@ -181,14 +182,6 @@ def test_scores_do_not_depend_on_what_else_is_in_flight(
         assert other[key]["value"] == pytest.approx(one["value"], abs=max(tolerance, 1e-12)), key
 
 
-def wait_for(condition: Any, process: subprocess.Popen[str], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, "it ended too early"
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.005)
-
-
 async def test_a_server_that_is_killed_in_mid_run_fails_nothing(
     data: Path, undisturbed: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -196,7 +189,8 @@ async def test_a_server_that_is_killed_in_mid_run_fails_nothing(
     server.start()
     try:
         url, judging = server.url, started(data, out, "--endpoint", server.url)
-        wait_for(lambda: replies(out) >= 3, judging)
+        wait_until(lambda: judging.poll() is not None or replies(out) >= 3)
+        assert judging.poll() is None, "it ended too early"
         os.kill(server.pid, signal.SIGKILL)
         lost = replies(out)
         server.stop()

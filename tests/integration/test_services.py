@@ -13,15 +13,15 @@ import pytest
 from PIL import Image as Pil
 from PIL import ImageDraw, ImageFont
 
-from editjudge.errors import Abstained, Refused
-from editjudge.images import RGB, decode, load_image
+from editjudge.base.errors import Abstained, Refused
+from editjudge.base.images import RGB, decode, load_image
+from editjudge.base.probes import has_known_answer, probe_inputs, texture_image, wrong_answer
 from editjudge.panel import Panel
-from editjudge.panel.probes import probe_inputs, texture_image, wrong_answer
 from editjudge_services.ocr.ppocr import PpOcrReader
 from editjudge_services.quality.piqe import piqe, quality_from_piqe
 from editjudge_services.runtime.launcher import TritonServer
 
-from ..unit.test_images import CONVERTED, REFUSED
+from ..unit.base.test_images import CONVERTED, REFUSED
 
 pytestmark = pytest.mark.triton
 
@@ -43,13 +43,15 @@ async def test_every_service_is_served_and_gives_its_known_answer(panel: Panel) 
     assert set(panel.services) == set(SERVED)
     for name in SERVED:
         reply = await panel.call(name, probe_inputs(name.partition(".")[0]))
-        assert wrong_answer(name, reply, {}) is None
+        declared = panel.services[name].identity.facts
+        assert has_known_answer(name, declared)
+        assert wrong_answer(name, reply, declared) is None
 
 
 async def test_identities_name_the_weights(panel: Panel) -> None:
     identities = panel.identities()
-    assert re.search(r"weights=sha256:[0-9a-f]{16}", identities["ocr.ppocr"])
-    assert "weights=none" in identities["quality.piqe"]
+    assert re.search(r"weights=sha256:[0-9a-f]{16}", str(identities["ocr.ppocr"]))
+    assert "weights=none" in str(identities["quality.piqe"])
 
 
 async def test_ocr_equals_the_networks_in_process(panel: Panel) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.client import Client, make_edit
-from editjudge.config import Endpoint, Settings
-from editjudge.images import decode
+from editjudge.app.client import Client, make_edit
+from editjudge.base.config import Endpoint, Settings
+from editjudge.base.contracts import Contract
+from editjudge.base.images import decode
+from editjudge.base.probes import probe_inputs, wrong_answer
+from editjudge.base.verdict import NotApplicable, Scored, Unscored
 from editjudge.panel import SERVICES, Panel
-from editjudge.panel.contracts import Contract
-from editjudge.panel.probes import probe_inputs, wrong_answer
-from editjudge.verdict import NotApplicable, Scored, Unscored
 from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.runtime.specialist import Request
 
@@ -30,7 +30,7 @@ async def test_every_model_is_served_and_says_what_its_weights_said(stack: Trito
     async with Panel(settings_of(stack)) as panel:
         assert set(SERVED) <= set(panel.services)
         for name in SERVED:
-            declared = panel.services[name].identity.parameters
+            declared = panel.services[name].identity.facts
             assert declared["untrained"] == "yes"
             assert declared["fingerprint"]
             reply = await panel.call(name, probe_inputs(name.partition(".")[0]))
@@ -55,7 +55,7 @@ async def test_served_equals_in_process(name: str, stack: TritonServer) -> None:
     async with Panel(settings_of(stack)) as panel:
         reply = await panel.call(name, inputs)
         specialist = KINDS[name]()
-        specialist.load(panel.services[name].identity.parameters)
+        specialist.load(panel.services[name].identity.facts)
     (here,) = specialist.infer([decoded(SERVICES[name], inputs)])
     assert isinstance(here, dict)
     for tensor in SERVICES[name].outputs:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from editjudge.cli import VERBS
-from editjudge.config import Endpoint, GeneralistEndpoint, Secret, Settings, StackSettings
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings, StackSettings
+from editjudge.benchmarks.registry import benchmark, benchmarks
+from editjudge.cli import VERBS, plugged_in
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -66,6 +67,30 @@ def test_the_example_configuration_is_valid() -> None:
         Settings.model_validate(tomllib.loads(text))
 
 
+@pytest.mark.parametrize("name", sorted(benchmarks().keys() - {"core"}))
+def test_every_benchmark_has_its_page(name: str) -> None:
+    assert (ROOT / "docs" / "benchmarks" / f"{name}.md").is_file(), (
+        f"write docs/benchmarks/{name}.md"
+    )
+    assert f"| `{name}` |" in read("docs", "benchmarks.md"), (
+        f"{name} has no row in docs/benchmarks.md"
+    )
+
+
+def test_every_generic_dimension_is_described() -> None:
+    """By its id, or by that of its family: `core.clip.vit_b_32.…`; metrics of pixels by a row."""
+    page = read("docs", "dimensions.md")
+    families = {
+        re.sub(r"\.(source|target)\.\w+$", ".…", d.id) for d in benchmark("core").dimensions
+    }
+    missing = [
+        family
+        for family in sorted(families)
+        if f"`{family}`" not in page and f"| `{family[len('core.') : -len('.…')]}` |" not in page
+    ]
+    assert not missing, f"say in docs/dimensions.md what they are: {', '.join(missing)}"
+
+
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads(read("pyproject.toml"))["project"]
     extras = project["optional-dependencies"]
@@ -94,4 +119,4 @@ def test_the_python_of_the_readme_compiles() -> None:
 
 def test_every_verb_is_in_the_readme() -> None:
     page = read("README.md")
-    assert [verb for verb in VERBS if f"editjudge {verb}" not in page] == []
+    assert [verb for verb in (*VERBS, *plugged_in()) if f"editjudge {verb}" not in page] == []

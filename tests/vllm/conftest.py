@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.config import GeneralistEndpoint
+from editjudge.base.config import GeneralistEndpoint
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
 from editjudge.panel.vllm import VllmTransport
-from editjudge_services.runtime.generalist import Protocol, VllmOptions, VllmServer
+from editjudge_services.runtime.vllm_server import Protocol, VllmOptions, VllmServer
 
+from ..patience import patience
 from .checkpoints import MAKERS
 
 HERE = Path(__file__).parent
@@ -65,7 +66,7 @@ def serving(
         for name, folder in folders.items():
             log = work / f"{name}-{protocol}.log"
             options = VllmOptions(
-                PYTHON, folder, protocol, arguments=arguments, startup_timeout=300
+                PYTHON, folder, protocol, arguments=arguments, startup_timeout=patience(300)
             )
             servers[name] = VllmServer(log, options)
             stack.callback(servers[name].stop)

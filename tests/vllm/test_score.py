@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge_services.runtime.generalist import Protocol
+from editjudge_services.runtime.vllm_server import Protocol
 
 from .conftest import Pair
 

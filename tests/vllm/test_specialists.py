@@ -18,8 +18,8 @@ from editjudge_services.aesthetics import artimuse_service
 from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse
 from editjudge_services.quality import qinsight_service
 from editjudge_services.quality.qinsight_service import QInsight
-from editjudge_services.runtime.generalist import VllmServer
 from editjudge_services.runtime.specialist import Request
+from editjudge_services.runtime.vllm_server import VllmServer
 
 from .checkpoints import INTERN_SIDE, RATINGS
 from .conftest import serving

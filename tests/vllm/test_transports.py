@@ -16,7 +16,7 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Sampling, Transport
 from editjudge.panel.vllm.transport import LISTED
-from editjudge_services.runtime.generalist import Protocol
+from editjudge_services.runtime.vllm_server import Protocol
 
 from .conftest import Pair, serving
 from .reference import choice_ids, logprobs, picture, spread_of

@@ -7,16 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from editjudge.client import with_local_stack
-from editjudge.config import load_settings
+from editjudge.app.client import with_local_stack
+from editjudge.base.config import load_settings
 from editjudge.panel import Panel
 
+from ..patience import wait_until
 from .conftest import PYTHON
 
 FLAGS = ("--only-generalist", "--generalist-arg=--dtype=float32")
@@ -74,10 +74,7 @@ def test_a_killed_supervisor_takes_vllm_with_it(checkpoints: dict[str, Path]) ->
         assert ran.returncode == 0, ran.stderr
         state: dict[str, Any] = json.loads(ran.stdout)
         os.kill(state["pid"], signal.SIGKILL)
-        end = time.monotonic() + 30
-        while members(state["generalist"]["pid"]) and time.monotonic() < end:
-            time.sleep(0.2)
-        assert members(state["generalist"]["pid"]) == []
+        wait_until(lambda: not members(state["generalist"]["pid"]), 30)
         assert editjudge("status").returncode == 1
     finally:
         editjudge("down")

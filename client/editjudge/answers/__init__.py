@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .contract import OutputContract, Unparsable
 from .multiple_choice import ChoiceQuestion, MultipleChoiceQuestion
-from .options import Option, YesNoAnswer
+from .options import Option
 from .questions import QuestionAnswer, QuestionAnswers, Questions
 from .scores import ScoreField, Scores, ScoresAnswer
 from .segmentation import Command, Commands
@@ -33,5 +33,4 @@ __all__ = [
     "Targets",
     "Unparsable",
     "Verbatim",
-    "YesNoAnswer",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ..digest import content_digest
+from ..base.digest import content_digest
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -32,10 +32,12 @@ class OutputContract(ABC, Generic[T_co]):
     Attributes:
         name: Of the kind of contract, as `spec` tells it.
         parser: Raised whenever the same replies may lead to another answer than before.
+        averaged: Whether it reads scores, of which several sampled replies give the mean.
     """
 
     name: ClassVar[str]
     parser: ClassVar[int] = 2
+    averaged: ClassVar[bool] = False
 
     @property
     @abstractmethod

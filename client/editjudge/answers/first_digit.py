@@ -60,6 +60,7 @@ class FirstDigit(OutputContract[FoundScores]):
     """
 
     name: ClassVar[str] = "first_digit"
+    averaged: ClassVar[bool] = True
 
     keys: tuple[str, ...]
     colon: Literal["required", "optional"] | None = None
@@ -81,19 +82,19 @@ class FirstDigit(OutputContract[FoundScores]):
     def parse(self, reply: str, *, cut: bool = False) -> FoundScores:
         """Read what can be read; nothing is raised."""
         told = self._in_json(reply)
-        found = FoundScores({}, {}, {})
+        read = FoundScores({}, {}, {})
         for key in self.keys:
             value, how = self._of(key, told, reply)
             if value is None:
-                found.without[key] = f"the released reader finds no {key}"
+                read.without[key] = f"the released reader finds no {key}"
             elif not self.low <= value <= self.high:
-                found.without[key] = (
+                read.without[key] = (
                     f"the released reader takes {shown(value)} for {key}, which is not on the"
                     f" scale of {self.low} to {self.high}"
                 )
             else:
-                found.scores[key], found.how[key] = float(value), how
-        return found
+                read.scores[key], read.how[key] = float(value), how
+        return read
 
     def _of(
         self, key: str, told: Mapping[str, int | None] | None, reply: str
@@ -107,12 +108,12 @@ class FirstDigit(OutputContract[FoundScores]):
         return None, ""
 
     def _in_json(self, reply: str) -> dict[str, int | None] | None:
-        found = re.search(r"\{[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*\}", reply)
-        if found is None:
+        match = re.search(r"\{[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*\}", reply)
+        if match is None:
             return None
         try:
-            given = json.loads(found[0])
-            values = {key: given.get(key) for key in self.keys}
+            members = json.loads(match[0])
+            values = {key: members.get(key) for key in self.keys}
             return {key: None if value is None else int(value) for key, value in values.items()}
         except (ValueError, TypeError, OverflowError, RecursionError):
             return None

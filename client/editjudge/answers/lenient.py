@@ -145,13 +145,13 @@ class Reader:
             return values
         if sign in _STRINGS:
             return self._string()
-        if found := _NUMBER.match(self.text, self.at):
-            self.at = found.end()
-            return float(found[0])
-        found = _WORD.match(self.text, self.at)
-        if found and found[0] in _WORDS:
-            self.at = found.end()
-            return _WORDS[found[0]]
+        if match := _NUMBER.match(self.text, self.at):
+            self.at = match.end()
+            return float(match[0])
+        match = _WORD.match(self.text, self.at)
+        if match and match[0] in _WORDS:
+            self.at = match.end()
+            return _WORDS[match[0]]
         raise self._malformed("a value")
 
     def _series(self, end: str, depth: int, read: Callable[[], None]) -> None:
@@ -169,11 +169,11 @@ class Reader:
         pattern = _STRINGS.get(self._peek())
         if pattern is None:
             raise self._malformed("a key in quotes")
-        found = pattern.match(self.text, self.at)
-        if found is None:
+        match = pattern.match(self.text, self.at)
+        if match is None:
             raise Malformed("a string is not closed", ended=True)
-        self.at = found.end()
-        return whole(_ESCAPE.sub(_unescape, found[1]))
+        self.at = match.end()
+        return whole(_ESCAPE.sub(_unescape, match[1]))
 
     def _expect(self, sign: str) -> None:
         if self._peek() != sign:
@@ -181,9 +181,9 @@ class Reader:
         self.at += 1
 
     def _peek(self) -> str:
-        found = _SPACE.match(self.text, self.at)
-        if found:
-            self.at = found.end()
+        match = _SPACE.match(self.text, self.at)
+        if match:
+            self.at = match.end()
         return self.text[self.at : self.at + 1]
 
     def _malformed(self, expected: str) -> Malformed:

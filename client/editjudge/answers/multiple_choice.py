@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from .contract import OutputContract, Unparsable, shown
-from .found import fields, plain
+from .json_object import fields, plain
 from .lenient import Value
 from .questions import LONGEST
 
@@ -103,10 +103,10 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
         answer = _text(values["answer"], "answer", LONGEST_OPTION)
         options = (
             answer,
-            *(_text(one, "wrong", LONGEST_OPTION) for one in wrong),
+            *(_text(text, "wrong", LONGEST_OPTION) for text in wrong),
             self.cannot_tell,
         )
-        if len({_comparable(one) for one in options}) < len(options):
+        if len({_comparable(option) for option in options}) < len(options):
             raise Unparsable("two of the answers are the same")
         return ChoiceQuestion(question, options, answer)
 

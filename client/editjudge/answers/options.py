@@ -1,4 +1,4 @@
-"""Answers that are one of a few given texts."""
+"""Answers that are one of a few texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .contract import OutputContract, Unparsable, shown
-from .found import answer
+from .json_object import answer
 
 # Some chat templates open the block themselves, so a reply begins inside it. The tag ends a
 # line there; one that a judge quotes from an image stands within one.
@@ -39,25 +39,6 @@ def _unquoted(text: str) -> str:
     except ValueError:
         return text
     return value if isinstance(value, str) else text
-
-
-def _chosen(options: tuple[str, ...], reply: str, *, cut: bool) -> str:
-    text, _ = answer(reply, cut=cut)
-    if ends := list(_THOUGHT.finditer(text)):
-        text = text[ends[-1].end() :]
-    if cut:
-        # The beginning of one option may be another: what is cut cannot be told.
-        raise Unparsable("cut at the token limit")
-    text = _unquoted(text.strip())
-    if text in options:
-        return text
-    loose = _loose(text)
-    found = [option for option in options if _loose(option) == loose]
-    if len(found) > 1:
-        raise Unparsable(f"{shown(text)} matches {len(found)} options")
-    if not found:
-        raise Unparsable(f"{shown(text)} is none of the options")
-    return found[0]
 
 
 @dataclass(frozen=True)
@@ -99,43 +80,19 @@ class Option(OutputContract[str]):
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """The option chosen, as given; see `OutputContract.parse`."""
-        return _chosen(self.options, reply, cut=cut)
-
-
-@dataclass(frozen=True)
-class YesNoAnswer(OutputContract[bool]):
-    """One of two words, read to whether it is the affirmative one.
-
-    Only the two words asked for count. A judge asked whether an answer is true or false may
-    write yes as the answer to the question itself, so the pairs are not interchangeable.
-
-    Source: I2I-Bench, appendix F, the answers to generated questions (yes or no); Omni IIE
-    Bench, section 5.1, step 2 (true or false).
-
-    Attributes:
-        yes: Reads to True.
-        no: Reads to False.
-    """
-
-    name: ClassVar[str] = "yes_no"
-
-    yes: str = "Yes"
-    no: str = "No"
-
-    def __post_init__(self) -> None:
-        if _loose(self.yes) == _loose(self.no) or not _loose(self.yes) or not _loose(self.no):
-            raise ValueError(f"not two words: {self.yes!r}, {self.no!r}")
-
-    @property
-    def instruction(self) -> str:
-        """The two words."""
-        return f"Reply with one word and nothing else: {self.yes} or {self.no}."
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """One of the two words as a JSON string; see `Option.schema`."""
-        return {"type": "string", "enum": [self.yes, self.no]}
-
-    def parse(self, reply: str, *, cut: bool = False) -> bool:
-        """Whether the reply is the affirmative word; see `OutputContract.parse`."""
-        return _chosen((self.yes, self.no), reply, cut=cut) == self.yes
+        text, _ = answer(reply, cut=cut)
+        if ends := list(_THOUGHT.finditer(text)):
+            text = text[ends[-1].end() :]
+        if cut:
+            # The beginning of one option may be another: what is cut cannot be told.
+            raise Unparsable("cut at the token limit")
+        text = _unquoted(text.strip())
+        if text in self.options:
+            return text
+        loose = _loose(text)
+        matches = [option for option in self.options if _loose(option) == loose]
+        if len(matches) > 1:
+            raise Unparsable(f"{shown(text)} matches {len(matches)} options")
+        if not matches:
+            raise Unparsable(f"{shown(text)} is none of the options")
+        return matches[0]

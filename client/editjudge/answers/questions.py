@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from .contract import OutputContract, Unparsable, shown
-from .found import fields, match
+from .json_object import fields, match
 from .lenient import Members, Value
 
 LONGEST = 300

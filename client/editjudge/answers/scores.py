@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .contract import OutputContract, Unparsable, shown
-from .found import fields, plain
+from .json_object import fields, plain
 from .lenient import Members, Value, number, written
 
 LIST = "score"
@@ -107,6 +107,7 @@ class Scores(OutputContract[ScoresAnswer]):
     """
 
     name: ClassVar[str] = "scores"
+    averaged: ClassVar[bool] = True
     parser: ClassVar[int] = 3
 
     fields: tuple[ScoreField, ...]

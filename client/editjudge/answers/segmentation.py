@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from .contract import OutputContract, Unparsable, shown
-from .found import fields, match
+from .json_object import fields, match
 from .lenient import Members, Value
 
 LONGEST = 120
@@ -129,15 +129,15 @@ class Commands(OutputContract[tuple[Command, ...]]):
     def _indexed(self, value: Value) -> Command:
         if not isinstance(value, Members):
             raise Unparsable("a command is not an object")
-        found = match(value, ("source_index", "phrase"))
-        index = found["source_index"]
+        members = match(value, ("source_index", "phrase"))
+        index = members["source_index"]
         # bool first: to Python, true is the number 1.
         if isinstance(index, bool) or not isinstance(index, float) or not index.is_integer():
             raise Unparsable('a "source_index" is not a whole number')
         if index < 0 or (self.sources is not None and index >= self.sources):
             images = f"0 to {self.sources - 1}" if self.sources else "0 and more"
             raise Unparsable(f'"source_index" is {index:g}, there is {images}')
-        return Command(_phrase(found["phrase"]), int(index))
+        return Command(_phrase(members["phrase"]), int(index))
 
 
 def _phrase(value: Value) -> str:

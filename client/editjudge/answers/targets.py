@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from .contract import OutputContract, Unparsable, shown
-from .found import fields, plain
+from .json_object import fields, plain
 from .lenient import Value
 
 LONGEST_PHRASE = 80

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..column import Column
-from ..dimension import Derived, Dimension
-from ..errors import ConfigError
+from ..base.errors import ConfigError
+from .column import Column
 from .dataset import Dataset
+from .dimension import Derived, Dimension, Reading
+from .switches import Switches
 
 PAPER, OFFICIAL = "paper", "official"
 _PROTOCOL = re.compile(
@@ -18,52 +19,25 @@ _PROTOCOL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
-    """One way in which protocols differ.
-
-    Attributes:
-        name: In snake case; `--with NAME` turns it on, `--without NAME` off.
-        what: What is done where it is on, in one line.
-        source: The paper's section or the released file that does it.
-    """
-
-    name: str
-    what: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Rules:
     """A benchmark by one set of switches.
 
     Attributes:
-        dimensions: Its own, parts before what is derived from them.
+        dimensions: Its own, operands before what is derived from them.
         columns: The paper's table, parts before composites; empty where the means of the
             dimensions are the table.
         single_image: What every metric counts as, on the metric's own scale, where an item has
             several sources and the model under test takes one; None where there is no such rule.
+        switches: Those that are on, and the others. The benchmark fills them in.
+        protocol: In full, for example `kris.official.1-first_digit`: what signatures name. The
+            benchmark fills it in.
     """
 
     dimensions: tuple[Dimension, ...]
     columns: tuple[Column, ...] = ()
     single_image: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """A benchmark's rules as they were asked for.
-
-    Attributes:
-        protocol: In full, for example `kris.official.1-first_digit`: what signatures name.
-        on: The switches that are on.
-        single_image: As in `Parts`.
-    """
-
-    protocol: str
-    on: frozenset[str]
-    dimensions: tuple[Dimension, ...]
-    columns: tuple[Column, ...] = ()
-    single_image: float | None = None
+    switches: Switches = field(default_factory=Switches)
+    protocol: str = ""
 
     def known(self, others: Mapping[str, Dimension]) -> dict[str, Dimension]:
         """All dimensions by id, those of this benchmark by these rules."""
@@ -80,13 +54,13 @@ class Benchmark:
         name: As in ids and on the command line.
         title: As its paper calls it.
         data: Reads it at a path; where `remaps`, with the keyword `roots` too.
-        parts: Makes dimensions and columns, given the switches that are on.
+        rules_by: Makes the rules, given the switches.
         table: Which table of the paper the columns are.
         version: Of our reading of it; raised when a number changes.
-        switches: All there are.
-        protocols: The switches that are on, by protocol, the usual one first.
+        switches: The type that declares them.
+        protocols: The switches of each protocol, the usual one first.
         unreleased: Why there is no protocol `official`, where there is none.
-        originals: The authors' prompts (`prompts import`) that `official` needs.
+        official_prompts: Those (`prompts import`) that the protocol `official` needs.
         decimals: To which the paper prints its table.
         remaps: Its data names files by the authors' paths, which `--root OLD=NEW` maps.
     """
@@ -94,13 +68,13 @@ class Benchmark:
     name: str
     title: str
     data: Callable[..., Dataset]
-    parts: Callable[[frozenset[str]], Parts]
+    rules_by: Callable[..., Rules]
     table: str = ""
     version: int = 1
-    switches: tuple[Switch, ...] = ()
-    protocols: Mapping[str, frozenset[str]] = field(default_factory=lambda: {"": frozenset()})
+    switches: type[Switches] = Switches
+    protocols: Mapping[str, Switches] = field(default_factory=lambda: {"": Switches()})
     unreleased: str = ""
-    originals: str = ""
+    official_prompts: str = ""
     decimals: int = 2
     remaps: bool = False
 
@@ -126,18 +100,18 @@ class Benchmark:
             ConfigError: there is no such protocol or switch, or a switch is in both.
         """
         name = self._protocol(protocol)
-        known = {one.name for one in self.switches}
+        known = {switch.name for switch in self.switches.declared()}
         for switch in (*with_, *without):
             if switch not in known:
                 has = f"has {', '.join(sorted(known))}" if known else "has none"
                 raise ConfigError(f"{self.name} has no switch {switch!r}", f"it {has}")
         if both := set(with_) & set(without):
             raise ConfigError(f"{min(both)} is both asked for and left out", "give one of the two")
-        usual = self.protocols[name]
+        usual = self.protocols[name].on
         on = (usual | frozenset(with_)) - frozenset(without)
         changes = [*(f"+{s}" for s in sorted(on - usual)), *(f"-{s}" for s in sorted(usual - on))]
         base = ".".join(filter(None, (self.name, name, str(self.version))))
-        return self._stamped(base + "".join(changes), on)
+        return self._named(base + "".join(changes), self.switches.of(on))
 
     def rules_named(
         self, protocol: str, with_: Collection[str] = (), without: Collection[str] = ()
@@ -147,46 +121,41 @@ class Benchmark:
         Raises:
             ConfigError: there are none such here.
         """
-        found = _PROTOCOL.fullmatch(protocol)
-        if found is None:
+        match = _PROTOCOL.fullmatch(protocol)
+        if match is None:
             raise ConfigError(f"{protocol!r} is no protocol of {self.name}")
-        if int(found["version"]) != self.version:
+        if int(match["version"]) != self.version:
             raise ConfigError(
-                f"the run is by version {found['version']} of our reading of {self.name}, which is"
+                f"the run is by version {match['version']} of our reading of {self.name}, which is"
                 f" {self.version} now",
                 "run it again in another folder; replies are in its ledger",
             )
-        changes = re.findall(r"([+-])(\w+)", found["changes"])
+        changes = re.findall(r"([+-])(\w+)", match["changes"])
         on = {switch for sign, switch in changes if sign == "+"}
         off = {switch for sign, switch in changes if sign == "-"}
         return self.rules(
-            found["protocol"], (on - set(without)) | set(with_), (off - set(with_)) | set(without)
+            match["protocol"], (on - set(without)) | set(with_), (off - set(with_)) | set(without)
         )
 
-    def _stamped(self, protocol: str, on: frozenset[str]) -> Rules:
-        """Name the protocol where numbers depend on it.
+    def _named(self, protocol: str, switches: Switches) -> Rules:
+        """The rules of these switches, with the protocol's name where numbers depend on it.
 
-        A reading is the same by all protocols that read the same: its scorer's parameters are
-        in its signature. What is derived depends on the rules unless it is as by the usual
-        ones, and what is aggregated always does. A closure that was made anew counts as another
-        function, though it may do the same: composites then name the protocol without need, and
-        are derived again, which calls nobody.
+        A column's protocol is always named in full. So is that of a dimension which is derived
+        otherwise than by the usual rules, or `names_protocol`. All others are named by benchmark
+        and version alone: the same value by all protocols that make it in the same way.
         """
-        plain = f"{self.name}.{self.version}"
-        usual = self.parts(next(iter(self.protocols.values())))
-        hows = {d.id: d.how for d in usual.dimensions}
-        parts = self.parts(on)
-
-        def named(one: Dimension) -> str:
-            same = not isinstance(one.how, Derived) or hows.get(one.id) == one.how
-            return plain if same else protocol
-
-        return Rules(
-            protocol,
-            on,
-            tuple(replace(one, protocol=named(one)) for one in parts.dimensions),
-            tuple(replace(column, protocol=protocol) for column in parts.columns),
-            parts.single_image,
+        usual = {d.id: d.how for d in self.rules_by(next(iter(self.protocols.values()))).dimensions}
+        in_short = f"{self.name}.{self.version}"
+        rules = self.rules_by(switches)
+        return replace(
+            rules,
+            switches=switches,
+            protocol=protocol,
+            dimensions=tuple(
+                replace(d, protocol=in_short if _as_usual(d.how, usual.get(d.id)) else protocol)
+                for d in rules.dimensions
+            ),
+            columns=tuple(replace(column, protocol=protocol) for column in rules.columns),
         )
 
     def _protocol(self, protocol: str | None) -> str:
@@ -206,6 +175,13 @@ class Benchmark:
         )
 
 
-def one_protocol(*dimensions: Dimension) -> Callable[[frozenset[str]], Parts]:
-    """The parts of a benchmark without switches."""
-    return lambda _: Parts(dimensions)
+def _as_usual(how: Reading | Derived, usual: Reading | Derived | None) -> bool:
+    """Whether a signature tells all that a value depends on without the protocol in full."""
+    if isinstance(how, Reading):
+        return True  # its scorer's parameters are in the signature
+    return how == usual and not how.names_protocol
+
+
+def one_protocol(*dimensions: Dimension) -> Callable[[Switches], Rules]:
+    """The rules of a benchmark without switches."""
+    return lambda _: Rules(dimensions)

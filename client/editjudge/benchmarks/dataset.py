@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import InputError
-from ..images import Image, Mask, show_path
-from ..item import Item
+from ..base.errors import InputError
+from ..base.images import Image, Mask, show_path
+from ..base.item import Item, Missing
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
 """What an output's name may end with, in lower or upper case."""
@@ -96,8 +96,8 @@ class Dataset(Protocol):
             only: The positions to give, by default all.
         """
 
-    def shape(self, ref: ItemRef) -> Hashable:
-        """Which fields the item has: of two items with the same shape both have them or none."""
+    def likeness(self, ref: ItemRef) -> Hashable:
+        """What items that are alike have in common: the same fields, filled or not."""
 
     def outline(self, ref: ItemRef) -> Item:
         """An item with `placeholder()` for every image: enough to tell what applies to it."""
@@ -122,7 +122,7 @@ class Outputs(Protocol):
     def path(self, item: str) -> str | None:
         """The file that is the output to an item, or None."""
 
-    def why_not(self, item: str) -> str:
+    def why_not(self, item: str) -> Missing:
         """Why there is none."""
 
     def index(self) -> Outputs:
@@ -143,10 +143,10 @@ class OutputFolder:
 
     def path(self, item: str) -> str | None:
         """Looks for every suffix."""
-        found = self._found(item)
-        return _join(self.folder, item) + found[0] if len(found) == 1 else None
+        suffixes = self._found(item)
+        return _join(self.folder, item) + suffixes[0] if len(suffixes) == 1 else None
 
-    def why_not(self, item: str) -> str:
+    def why_not(self, item: str) -> Missing:
         """What was looked for, or what there is too much of."""
         return _why_not(self.folder, item, self._found(item))
 
@@ -171,10 +171,10 @@ class OutputFolder:
 
     def _found(self, item: str) -> list[str]:
         base = _join(self.folder, item)
-        found = [name for name in _NAMES if os.path.exists(base + name)]  # noqa: PTH110
-        if len(found) > 1 and _same_files(base, found):
-            return found[:1]  # a file system that does not tell cases apart
-        return found
+        suffixes = [name for name in _NAMES if os.path.exists(base + name)]  # noqa: PTH110
+        if len(suffixes) > 1 and _same_files(base, suffixes):
+            return suffixes[:1]  # a file system that does not tell cases apart
+        return suffixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class IndexedFolder:
         suffix = self.known.get(item)
         return f"{self.above}{item}{suffix}" if suffix else None
 
-    def why_not(self, item: str) -> str:
+    def why_not(self, item: str) -> Missing:
         """What was looked for, or what there is too much of."""
         return _why_not(self.folder, item, self.several.get(item, []))
 
@@ -201,13 +201,9 @@ class IndexedFolder:
 
     def others(self, items: Container[str]) -> list[str]:
         """Looks into the list."""
-        one = [stem + suffix for stem, suffix in self.known.items() if stem not in items]
+        single = [stem + suffix for stem, suffix in self.known.items() if stem not in items]
         more = [s + suffix for s, all_ in self.several.items() if s not in items for suffix in all_]
-        return sorted(one + more)
-
-
-SEVERAL = "several outputs: "
-"""How the reason begins where an item has more than one file."""
+        return sorted(single + more)
 
 
 @cache
@@ -247,8 +243,9 @@ def _join(folder: Path, item: str) -> str:
     return f"{folder}{os.sep}{item}"
 
 
-def _why_not(folder: Path, item: str, suffixes: list[str]) -> str:
+def _why_not(folder: Path, item: str, suffixes: list[str]) -> Missing:
     if suffixes:
         names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
-        return f"{SEVERAL}{names} in {show_path(folder)}"
-    return f"no {show_path(folder)}/{item}.png (or {', '.join(SUFFIXES[1:])})"
+        return Missing("several", f"{names} in {show_path(folder)}")
+    expected = f"{show_path(folder)}/{item}.png"
+    return Missing("absent", f"no {expected} (or {', '.join(SUFFIXES[1:])})")

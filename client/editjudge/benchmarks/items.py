@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..digest import file_digest
-from ..errors import InputError, TextError
-from ..images import Mask, load_image, load_mask, show_path
-from ..item import MAX_TEXT_CHARACTERS, Item, check_text
+from ..base.digest import file_digest
+from ..base.errors import InputError, TextError
+from ..base.images import Mask, load_image, load_mask, show_path
+from ..base.item import MAX_TEXT_CHARACTERS, Item, check_text
 from .dataset import (
     MAX_PROBLEMS,
     ItemRef,
@@ -116,6 +116,15 @@ class Line(BaseModel):
             raise ValueError("give either `source` or `sources`")
         return self
 
+    @classmethod
+    def why_no_mask(cls, fields: Mapping[str, Any]) -> str:
+        """Why a line with these fields needs no mask; "" where one can be of use.
+
+        Args:
+            fields: As they stand, perhaps not those of this benchmark.
+        """
+        return ""
+
     @property
     def texts(self) -> dict[str, Any]:
         """The item's fields but for its images; a benchmark's own go to `extra`."""
@@ -202,7 +211,7 @@ class ItemsFile:
         if not seen:
             raise InputError(show_path(self.path), "no items", "write one JSON object per line")
 
-    def shape(self, ref: ItemRef) -> tuple[bool | int, ...]:
+    def likeness(self, ref: ItemRef) -> tuple[bool | int, ...]:
         """How many sources, and which of the others."""
         line: Line = ref.data
         return (
@@ -305,10 +314,10 @@ def said(error: ValidationError, model: type[BaseModel]) -> str:
         model: What it was to be.
     """
     parts = []
-    for one in error.errors(include_url=False)[:3]:
-        where = ".".join(str(part) for part in one["loc"])
-        what = one["msg"].removeprefix("Value error, ")
-        if one["type"] == "extra_forbidden":
+    for problem in error.errors(include_url=False)[:3]:
+        where = ".".join(str(part) for part in problem["loc"])
+        what = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
             what = f"no such field (there are {', '.join(model.model_fields)})"
         parts.append(f"{where}: {what}" if where else what)
     return "; ".join(parts)

@@ -10,29 +10,27 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 
-from ..dimension import Dimension
-from ..errors import ConfigError
+from ..base.errors import ConfigError
 from .benchmark import Benchmark, Rules
+from .dimension import Dimension
 
 GROUP = "editjudge.dimensions"
+CORE = "core"
+"""The generic dimensions: listed first."""
 
 
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
-    """All benchmarks by name."""
-    from . import co_edit, core, gie, i2i, kris, omni_iie
-
-    found = (
-        core.BENCHMARK,
-        co_edit.BENCHMARK,
-        gie.BENCHMARK,
-        i2i.BENCHMARK,
-        kris.BENCHMARK,
-        omni_iie.BENCHMARK,
-    )
-    return {one.name: one for one in found}
+    """All benchmarks by name, `core` first: the packages beside this module."""
+    here = __name__.rpartition(".")[0]
+    packages = sorted(one.parent.name for one in Path(__file__).parent.glob("*/__init__.py"))
+    packages.sort(key=lambda name: name != CORE)
+    modules = [import_module(f"{here}.{name}") for name in packages]
+    return {one.BENCHMARK.name: one.BENCHMARK for one in modules}
 
 
 def benchmark(name: str) -> Benchmark:
@@ -42,7 +40,9 @@ def benchmark(name: str) -> Benchmark:
         ConfigError: there is none of this name.
     """
     if name not in benchmarks():
-        raise ConfigError(f"no benchmark is called {name!r}", f"there is {', '.join(benchmarks())}")
+        raise ConfigError(
+            f"no benchmark is called {name!r}", f"there are {', '.join(benchmarks())}"
+        )
     return benchmarks()[name]
 
 
@@ -54,13 +54,13 @@ def dimensions() -> dict[str, Dimension]:
         ConfigError: two of them have the same id.
     """
     ours = (d for one in benchmarks().values() for d in one.dimensions)
-    found: dict[str, Dimension] = {}
+    by_id: dict[str, Dimension] = {}
     added = (d for point in entry_points(group=GROUP) for d in point.load())
     for dimension in (*ours, *added):
-        if dimension.id in found:
+        if dimension.id in by_id:
             raise ConfigError(f"two dimensions are called {dimension.id}")
-        found[dimension.id] = dimension
-    return found
+        by_id[dimension.id] = dimension
+    return by_id
 
 
 def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimension, ...]:

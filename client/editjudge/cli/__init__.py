@@ -1,49 +1,89 @@
-"""The command line: one file per verb, each loaded when it is called."""
+"""The command line: one file per verb, each loaded when it is called.
+
+A package adds verbs by an entry point in the group `editjudge.commands` that names a table: for
+each verb the module whose `command` does it, and its line for `--help`. The table loads for every
+`--help`, so its module should import nothing.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
-from typing import Any
+from importlib.metadata import entry_points
+from typing import NoReturn
 
 import click
+
+from ..base.errors import ConfigError, EditjudgeError
 
 VERBS = {
     "demo": "Judge a built-in set of edits and write a report.",
     "doctor": "Check every service: reachable, ready, and answering correctly.",
-    "down": "End the local stack.",
     "export": "Write a run's verdicts to a file.",
     "list": "Show the benchmarks, switches, dimensions, services or prompts there are.",
     "merge": "Put several runs together in a new one.",
-    "models": "Pull, export and verify model weights.",
     "prepare": "Write questions and masks for data of your own, and review them.",
-    "prompts": "Import the authors' own prompts.",
+    "prompts": "Import the official prompts of a benchmark.",
     "rescore": "Judge a run again from its stored replies.",
     "run": "Judge models on a data set, and go on where it ended.",
     "score": "Judge one edit.",
     "show": "Show one edit of a run.",
     "status": "Show the local stack.",
     "summary": "Show a run as the table of its benchmark's paper.",
-    "up": "Start the local stack in the background.",
     "validate": "Check data and outputs before a run.",
 }
+"""Our own verbs, each with its line for `--help`."""
+GROUP = "editjudge.commands"
+
+
+@cache
+def plugged_in() -> Mapping[str, tuple[str, str]]:
+    """The verbs that other packages add, each with its module and its line for `--help`.
+
+    Raises:
+        ConfigError: a package's table cannot be loaded, or a verb is there twice.
+    """
+    verbs: dict[str, tuple[str, str]] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            table: Mapping[str, tuple[str, str]] = point.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"the commands of {point.value} cannot be loaded: {error}",
+                "install that package again, or remove it",
+            ) from error
+        if twice := table.keys() & (VERBS.keys() | verbs.keys()):
+            raise ConfigError(f"two packages have a command {min(twice)}", "remove one of them")
+        verbs.update(table)
+    return verbs
 
 
 class _Verbs(click.Group):
-    """Loads a verb's module only when it runs, so `--help` stays instant."""
+    """Loads a verb's module when the verb is called.
+
+    This is the only lazy import of the command line: `editjudge --help` takes 0.15 s with it and
+    0.8 s without. What a verb needs it needs in full, so the modules of verbs import at their top.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(VERBS)
+        return sorted(VERBS.keys() | plugged_in().keys())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
+        if cmd_name in VERBS:
+            module = f"{__name__}.{cmd_name}"
+        elif cmd_name in plugged_in():
+            module, _ = plugged_in()[cmd_name]
+        else:
             return None
-        command: click.Command = import_module(f".{cmd_name}", __name__).command
+        command: click.Command = import_module(module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = VERBS | {verb: line for verb, (_, line) in plugged_in().items()}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, VERBS[name]) for name in self.list_commands(ctx)])
+            formatter.write_dl(sorted(lines.items()))
 
 
 @click.group(
@@ -59,10 +99,8 @@ def root() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Entry point: errors of ours are one line, never a traceback."""
-    from ..errors import EditjudgeError
-
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run a command; errors of ours are one line, never a traceback."""
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
     except EditjudgeError as error:

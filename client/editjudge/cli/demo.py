@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import click
+from rich.console import Console
+from rich.progress import track
 
-from ..column import tabulate
-from .options import config_option, endpoint_option, services_at_hand, settings_of
+from ..app.wire.base import text_of
+from ..base.verdict import Failed
+from ..benchmarks.column import tabulate
+from ..demo import judging
+from ..demo.editors import EDITORS
+from ..report.columns import results_table
+from ..report.page import render
+from ..report.table import console
+from .options import config_option, endpoint_option, say, services_at_hand, settings_of
+
+T = TypeVar("T")
 
 
 @click.command("demo")
@@ -28,34 +39,28 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
 
     Exit code 3 when a service failed.
     """
-    from ..demo import judging
-    from ..demo.editors import EDITORS
-    from ..report.columns import results_table
-    from ..report.page import render
-    from ..report.result import dumps
-    from ..report.table import console
-
     settings = settings_of(config, endpoints)
     out.mkdir(parents=True, exist_ok=True)
     edits = judging.prepare(out)
-    with services_at_hand(settings, start=True, say=lambda text: click.echo(text, err=True)) as s:
-        judgements = asyncio.run(judging.judge_all(s, edits, _progress))
+    with services_at_hand(settings, start=True, say=say) as at_hand:
+        judgements = asyncio.run(judging.judge_all(at_hand, edits, _progress))
     cells = tabulate(judging.COLUMNS, judging.rows(judgements))
     click.echo(f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors")
     screen = console()
     screen.print(results_table(judging.COLUMNS, cells, width=screen.width))
     results, report = out / "results.json", out / "report.html"
-    results.write_text(dumps(judging.results(judgements, cells)), encoding="utf-8")
+    results.write_text(text_of(judging.results(judgements, cells)), encoding="utf-8")
     report.write_text(render(judging.page(judgements, cells)), encoding="utf-8")
     click.echo(f"wrote {results} and {report}")
-    return 3 if any(judgement.failed for judgement in judgements) else 0
+    failures = [o for j in judgements for o in j.outcomes.values() if isinstance(o, Failed)]
+    if not failures:
+        return 0
+    say(f"{len(failures):,} verdicts failed (first: {failures[0].reason})")
+    return 3
 
 
-def _progress(finished: Iterable[Any], total: int) -> Iterator[Any]:
-    """A bar on a terminal's error output; silence elsewhere."""
-    from rich.console import Console
-    from rich.progress import track
-
+def _progress(finished: Iterable[T], total: int) -> Iterator[T]:
+    """Draw a bar on a terminal's error output, and nothing elsewhere."""
     console = Console(stderr=True)
     return iter(
         track(finished, "judging", total=total, console=console, disable=not console.is_terminal)

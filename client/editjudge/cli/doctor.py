@@ -5,30 +5,29 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import click
 
 from ..answers import Option
-from ..client import with_local_stack
-from ..config import Settings
-from ..errors import Abstained, ServiceError
+from ..app.client import with_local_stack
+from ..app.wire.base import text_of
+from ..app.wire.services import Finding
+from ..base.config import Settings
+from ..base.errors import Abstained, ServiceError
+from ..base.identity import ServiceName
+from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..panel import SERVICES, Panel, Service, model_name
+from ..panel.budget import Budget
 from ..panel.generalist import Generalist
-from ..panel.probes import probe_inputs, wrong_answer
 from ..panel.prompt import Prompt, Text
 from ..panel.triton import TritonEndpoint
-from ..report.result import dumps
 from .options import (
-    config_option,
-    endpoint_option,
-    generalist_option,
+    ServiceOptions,
     json_option,
+    options,
+    say,
     services_at_hand,
-    settings_of,
-    with_generalist,
 )
 
 _ROUND_TRIPS = 5
@@ -41,37 +40,21 @@ _ANSWERS = {
 }
 
 
-@dataclass
-class Finding:
-    """What was found out about one service or endpoint; `problem` is empty where all is well."""
-
-    service: str
-    endpoint: str = ""
-    server: str = ""
-    identity: str = ""
-    round_trip_ms: float | None = None
-    answer: str = ""
-    problem: str = ""
-    mend: str = ""
-
-
 @click.command("doctor")
-@endpoint_option
-@generalist_option
-@config_option
+@options(ServiceOptions, "services")
 @json_option
-def command(endpoints: tuple[str, ...], config: Path | None, as_json: bool, **asking: Any) -> int:
+def command(services: ServiceOptions, as_json: bool) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
 
     Exit code 1 when something is wrong, with the mend.
     """
-    settings = with_local_stack(with_generalist(settings_of(config, endpoints), **asking))
+    settings = with_local_stack(services.settings())
     # Whoever names a generalist only asks about that, or about the stack that runs already.
-    alone = not settings.generalists
-    with services_at_hand(settings, start=alone, say=lambda text: click.echo(text, err=True)) as s:
-        findings = asyncio.run(_examine(s))
+    start = not settings.generalists
+    with services_at_hand(settings, start=start, say=say) as at_hand:
+        findings = asyncio.run(_examine(at_hand))
     if as_json:
-        click.echo(dumps([asdict(finding) for finding in findings]))
+        click.echo(text_of(findings))
     else:
         for finding in findings:
             _show(finding)
@@ -82,7 +65,7 @@ async def _examine(settings: Settings) -> list[Finding]:
     if not settings.endpoints and not settings.generalists:
         return [
             Finding(
-                "all",
+                service="all",
                 problem="no endpoint is configured and no local stack runs",
                 mend='pip install "editjudge[serve]", or configure one (docs/configuration.md)',
             )
@@ -91,7 +74,7 @@ async def _examine(settings: Settings) -> list[Finding]:
     async with Panel(settings.model_copy(update={"ledger": None})) as panel:
         findings = [
             Finding(
-                "all",
+                service="all",
                 endpoint=url,
                 problem=problem,
                 mend="check the address, the certificate and headers, and that the server runs",
@@ -100,81 +83,106 @@ async def _examine(settings: Settings) -> list[Finding]:
         ]
         demanded = {name for e in settings.endpoints.values() for name in e.services}
         # What an unreachable endpoint may serve is its own problem's business, named above.
-        wanted = [n for n in SERVICES if n in panel.services or (n in demanded and not findings)]
-        if settings.endpoints and not wanted and not findings:
-            wanted = list(SERVICES)
-        for name in wanted:
+        due = [n for n in SERVICES if n in panel.services or (n in demanded and not findings)]
+        if settings.endpoints and not due and not findings:
+            due = list(SERVICES)
+        for name in due:
             findings += await _check(panel, name, settings.probe_timeout)
-        return findings + [await _ask(one) for one in panel.generalists.values()]
+        with Budget(settings.max_cost).pays():
+            return findings + [await _ask(generalist) for generalist in panel.generalists.values()]
 
 
-async def _check(panel: Panel, name: str, timeout: float) -> list[Finding]:
-    """Findings on a service, one for every endpoint that serves it."""
+async def _check(panel: Panel, name: ServiceName, timeout: float) -> list[Finding]:
+    """Check a service at every endpoint that serves it."""
     bound = panel.services.get(name)
     if bound is None:
         model = model_name(name)
         mend = f"load the model {model} there, or list other `services` for the endpoint"
-        return [Finding(name, problem=f"{name}: {panel.why_not(name)}", mend=mend)]
+        return [Finding(service=name, problem=f"{name}: {panel.why_not(name)}", mend=mend)]
     return [await _check_at(endpoint, bound, timeout) for endpoint in bound.endpoints]
 
 
 async def _check_at(endpoint: TritonEndpoint, bound: Service, timeout: float) -> Finding:
     name = bound.name
-    finding = Finding(name, endpoint=endpoint.url, identity=str(bound.identity))
+    about = Finding(service=name, endpoint=endpoint.url, identity=str(bound.identity))
     try:
-        finding.server = " ".join(await endpoint.server(timeout))
-        finding.round_trip_ms = await _round_trip(endpoint.ready, bound.identity.model, timeout)
-        reply = await bound.at(endpoint, probe_inputs(name.partition(".")[0]))
-        wrong = wrong_answer(name, reply, bound.identity.parameters)
+        server = " ".join(await endpoint.server(timeout))
+        milliseconds = await _round_trip(endpoint.ready, model_name(name), timeout)
+        reply = await bound.at(endpoint, probe_inputs(name.role))
+        wrong = wrong_answer(name, reply, bound.identity.facts)
+        known = has_known_answer(name, bound.identity.facts)
     except (ServiceError, Abstained) as error:
-        finding.problem, finding.mend = str(error), "see the server's log"
-        return finding
-    finding.answer = f"known answer {'wrong' if wrong else 'right'}"
-    if wrong:
-        finding.problem = f"the known answer is wrong: {wrong}"
-        finding.mend = "serve the model and weights of this version of editjudge"
-    return finding
+        return _with(about, problem=str(error), mend="see the server's log")
+    return _with(
+        about,
+        server=server,
+        round_trip_ms=milliseconds,
+        answer=f"known answer {'wrong' if wrong else 'right'}" if known else "no known answer",
+        problem=f"the known answer is wrong: {wrong}" if wrong else "",
+        mend="serve the model and weights of this version of editjudge" if wrong else "",
+    )
 
 
 async def _ask(generalist: Generalist) -> Finding:
-    """Ask a multimodal LLM something anybody knows; an untrained one need not."""
-    finding = Finding(generalist.name, generalist.endpoint.url, generalist.model.server)
+    """Ask a generalist something that anybody knows; random weights need not know it."""
+    about = Finding(
+        service=generalist.name,
+        endpoint=generalist.endpoint.url,
+        server=generalist.model.server,
+    )
     start = time.perf_counter()
     try:
         method = await generalist.probe()
         if method == "sampled":  # no choice was asked for, or it got none
             await generalist.answer(_QUESTION, Option(_CHOICES))
     except ServiceError as error:
-        finding.problem, finding.mend = str(error), "see the server's log"
-        return finding
+        return _with(about, problem=str(error), mend="see the server's log")
     except Abstained as error:
         # Random weights write anything; that they do is an answer.
         if error.kind != "unparsable" or "untrained" not in generalist.model.name:
-            finding.problem = f"it gives no answer that can be read: {error}"
-            finding.mend = "see that it is a chat model, and that max_tokens leaves room for it"
-            return finding
-    finding.round_trip_ms = round(1e3 * (time.perf_counter() - start), 3)
-    finding.identity = generalist.identity
-    finding.answer = _ANSWERS[method]
+            return _with(
+                about,
+                problem=f"its answer cannot be read: {error}",
+                mend="see that it is a chat model, and that max_tokens leaves room for it",
+            )
+    problem, mend = _trouble(generalist, method)
+    return _with(
+        about,
+        identity=str(generalist.identity),
+        round_trip_ms=round(1e3 * (time.perf_counter() - start), 3),
+        answer=_ANSWERS[method],
+        problem=problem,
+        mend=mend,
+    )
+
+
+def _trouble(generalist: Generalist, method: str) -> tuple[str, str]:
+    """What keeps a generalist that answers from judging well, and the mend."""
     if method == "sampled" and generalist.endpoint.logprobs == "auto":
-        finding.problem = f"it tells no probabilities: {generalist.without_logprobs}"
-        finding.mend = (
-            'scores are sampled words; where that is meant, set logprobs = "never" for it'
+        return (
+            f"the server reports no token probabilities: {generalist.without_logprobs}",
+            'scores are sampled words; where that is meant, set logprobs = "never" for it',
         )
-    elif generalist.model.facts.get("media") == "off":
-        finding.problem = "it takes no images: its media processor is off"
-        finding.mend = (
-            "start vLLM with --mm-processor inprocess (older: SMG_VLLM_MM_PROCESSOR=inprocess)"
+    if generalist.model.facts.get("media") == "off":
+        return (
+            "the server takes no images: its media processor is off",
+            "start vLLM with --mm-processor inprocess (older: SMG_VLLM_MM_PROCESSOR=inprocess)",
         )
-    return finding
+    return "", ""
 
 
-async def _round_trip(ready: object, model: str, timeout: float) -> float:
+def _with(finding: Finding, **fields: str | float) -> Finding:
+    return finding.model_copy(update=fields)
+
+
+async def _round_trip(
+    ready: Callable[[str, float], Awaitable[object]], model: str, timeout: float
+) -> float:
     """Median milliseconds of a call that computes nothing."""
     times = []
     for _ in range(_ROUND_TRIPS):
         start = time.perf_counter()
-        await ready(model, timeout)  # type: ignore[operator]
+        await ready(model, timeout)
         times.append(1e3 * (time.perf_counter() - start))
     return round(statistics.median(times), 3)
 

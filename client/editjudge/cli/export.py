@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..run.export import Format, export
-from ..run.store import RunStore
+from ..app.export import Format, export
+from ..app.view import RunView
 
 
 @click.command("export")
@@ -31,6 +31,6 @@ def command(run: Path, form: Format, out: Path | None) -> None:
     Works while the run goes on, and has what was judged until then.
     """
     file = out or run / f"verdicts.{form}"
-    with RunStore.open(run, read_only=True) as store:
-        count = export(store, file, form)
+    with RunView(run) as view:
+        count = export(view, file, form)
     click.echo(f"{file}: {count:,} rows")

@@ -1,25 +1,21 @@
-"""`editjudge list`: the declarations themselves."""
+"""`editjudge list`: what there is to choose from."""
 
 from __future__ import annotations
 
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..app.wire import lists as wire
+from ..app.wire.base import text_of
+from ..base.contracts import Tensor
+from ..base.official import official_prompts
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import benchmarks, select
-from ..benchmarks.registry import dimensions as all_dimensions
-from ..dimension import Dimension
 from ..panel import SERVICES, model_name
-from ..panel.contracts import Tensor
-from ..report.result import dumps
+from ..prompts import templates
 from ..report.table import arrow
-from ..run.judge import roles_of
 from .options import json_option
-
-if TYPE_CHECKING:
-    from ..prompts import Template
 
 
 @click.group("list")
@@ -32,44 +28,44 @@ def command() -> None:
 @json_option
 def list_dimensions(patterns: tuple[str, ...], as_json: bool) -> None:
     """Every dimension with its question, range, direction, inputs and source."""
-    found = [_dimension(d) for d in select(patterns)]
+    listed = [wire.Dimension.of(d) for d in select(patterns)]
     if as_json:
-        click.echo(dumps(found))
+        click.echo(text_of(listed))
         return
-    for one in found:
-        low, high = one["range"]
-        unit = f" {one['unit']}" if one["unit"] else ""
-        inputs = (name.replace("_", " ") for name in one["needs"])
-        needs = ", ".join([*inputs, *one["services"]])
+    for dimension in listed:
+        low, high = dimension.range
+        unit = f" {dimension.unit}" if dimension.unit else ""
+        inputs = (name.replace("_", " ") for name in dimension.needs)
+        needs = ", ".join([*inputs, *dimension.services])
         click.echo(
-            f"{one['id']:<34} {low:g}..{high:g}{unit} {arrow(one['higher_is_better'])}"
+            f"{dimension.id:<34} {low:g}..{high:g}{unit} {arrow(dimension.higher_is_better)}"
             f"   {'needs ' + needs if needs else ''}"
         )
-        click.echo(f"    {one['asks']}\n    {one['variant']} ({one['source']})")
+        click.echo(f"    {dimension.asks}\n    {dimension.variant} ({dimension.source})")
 
 
 @command.command("benchmarks")
 @json_option
 def list_benchmarks(as_json: bool) -> None:
     """Every benchmark with its protocols."""
-    found = [
-        {
-            "benchmark": one.name,
-            "title": one.title,
-            "protocols": ", ".join(filter(None, one.protocols)),
-            "not_official_because": one.unreleased or None,
-            "dimensions": len(one.dimensions),
-        }
-        for one in benchmarks().values()
+    listed = [
+        wire.Benchmark(
+            benchmark=b.name,
+            title=b.title,
+            protocols=", ".join(filter(None, b.protocols)),
+            not_official_because=b.unreleased or None,
+            dimensions=len(b.dimensions),
+        )
+        for b in benchmarks().values()
     ]
     if as_json:
-        click.echo(dumps(found))
+        click.echo(text_of(listed))
         return
-    for one in found:
-        protocols = one["protocols"] or "one protocol"
-        click.echo(f"{one['benchmark']:<10} {one['title']:<22} {protocols}")
-        if one["not_official_because"]:
-            click.echo(f"    no protocol official: {one['not_official_because']}")
+    for declared in listed:
+        protocols = declared.protocols or "one protocol"
+        click.echo(f"{declared.benchmark:<10} {declared.title:<22} {protocols}")
+        if declared.not_official_because:
+            click.echo(f"    no protocol official: {declared.not_official_because}")
 
 
 @command.command("switches")
@@ -77,106 +73,80 @@ def list_benchmarks(as_json: bool) -> None:
 @json_option
 def list_switches(benchmark: str, as_json: bool) -> None:
     """What the protocols of a benchmark differ in: --with and --without change it."""
-    one = benchmark_of(benchmark)
-    found = [
-        {
-            "switch": switch.name,
-            "what": switch.what,
-            "source": switch.source,
-            "on_in": ", ".join(name for name, on in one.protocols.items() if switch.name in on),
-        }
-        for switch in one.switches
+    declared = benchmark_of(benchmark)
+    listed = [
+        wire.Switch(
+            switch=s.name,
+            what=s.what,
+            source=s.source,
+            on_in=", ".join(
+                name for name, usual in declared.protocols.items() if s.name in usual.on
+            ),
+        )
+        for s in declared.switches.declared()
     ]
     if as_json:
-        click.echo(dumps(found))
+        click.echo(text_of(listed))
         return
-    if not found:
+    if not listed:
         click.echo(f"{benchmark} has no switches")
-    for entry in found:
-        click.echo(f"{entry['switch']:<28} on in: {entry['on_in'] or 'none'}")
-        click.echo(f"    {entry['what']} ({entry['source']})")
+    for switch in listed:
+        click.echo(f"{switch.switch:<28} on in: {switch.on_in or 'none'}")
+        click.echo(f"    {switch.what} ({switch.source})")
 
 
 @command.command("services")
 @json_option
 def list_services(as_json: bool) -> None:
     """Every service with its model's name and tensors."""
-    found = [
-        {
-            "service": name,
-            "model": model_name(name),
-            "inputs": [_tensor(t) for t in contract.inputs],
-            "outputs": [_tensor(t) for t in contract.outputs],
-        }
+    listed = [
+        wire.Service(
+            service=name,
+            model=model_name(name),
+            inputs=tuple(map(_tensor, contract.inputs)),
+            outputs=tuple(map(_tensor, contract.outputs)),
+        )
         for name, contract in SERVICES.items()
     ]
     if as_json:
-        click.echo(dumps(found))
+        click.echo(text_of(listed))
         return
-    for one in found:
-        inputs, outputs = ", ".join(one["inputs"]), ", ".join(one["outputs"])
-        click.echo(f"{one['service']:<14} model {one['model']:<14} {inputs} -> {outputs}")
+    for service in listed:
+        inputs, outputs = ", ".join(service.inputs), ", ".join(service.outputs)
+        click.echo(f"{service.service:<14} model {service.model:<14} {inputs} -> {outputs}")
 
 
 @command.command("prompts")
 @click.option("--text", is_flag=True, help="Print their words too.")
 @json_option
 def list_prompts(text: bool, as_json: bool) -> None:
-    """Every prompt of ours with its digest, and the authors' own that can be imported."""
-    from ..prompts import templates
-    from ..prompts.originals import originals
-
-    ours = [_template(one) for one in templates().values()]
-    theirs = [
-        {
-            "prompts": one.name,
-            "origin": "original",
-            "imported": one.imported,
-            "source": one.source,
-            "texts": dict(one.texts),
-        }
-        for one in originals().values()
-    ]
+    """Every prompt of ours with its digest, and the official ones that can be imported."""
+    prompts = wire.Prompts(
+        own=tuple(
+            wire.Template.model_validate(t, from_attributes=True) for t in templates().values()
+        ),
+        originals=tuple(
+            wire.Original(
+                prompts=o.name,
+                imported=o.imported,
+                source=o.source,
+                texts=dict(o.texts),
+            )
+            for o in official_prompts().values()
+        ),
+    )
     if as_json:
-        click.echo(dumps({"own": ours, "originals": theirs}))
+        click.echo(text_of(prompts))
         return
-    for template in ours:
-        click.echo(f"{template['name']:<48} own  {template['digest'][:19]}")
-        click.echo(f"    {template['asks']} ({template['source']})")
+    for template in prompts.own:
+        click.echo(f"{template.name:<48} own  {template.digest[:19]}")
+        click.echo(f"    {template.asks} ({template.source})")
         if text:
-            shown = "\n\n".join(template[part] for part in ("system", "user", "answer"))
+            shown = "\n\n".join((template.system, template.user, template.answer))
             click.echo(indent(shown, "    | ", lambda _: True))
-    for release in theirs:
-        state = "imported" if release["imported"] else "not imported"
-        click.echo(f"{release['prompts']:<48} original, {state}\n    {release['source']}")
-
-
-def _template(one: Template) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "origin": one.origin,
-        "digest": one.digest,
-        "asks": one.asks,
-        "source": one.source,
-        "system": one.system,
-        "user": one.user,
-        "answer": one.answer,
-    }
-
-
-def _dimension(dimension: Dimension) -> dict[str, Any]:
-    return {
-        "id": dimension.id,
-        "asks": dimension.asks,
-        "range": list(dimension.range),
-        "unit": dimension.unit,
-        "higher_is_better": dimension.higher_is_better,
-        "needs": sorted(dimension.needs),
-        "services": sorted(roles_of(dimension, all_dimensions())),
-        "variant": dimension.variant,
-        "tolerance": dimension.tolerance,
-        "source": dimension.source,
-    }
+    for release in prompts.originals:
+        state = "imported" if release.imported else "not imported"
+        click.echo(f"{release.prompts:<48} official, {state}\n    {release.source}")
 
 
 def _tensor(tensor: Tensor) -> str:

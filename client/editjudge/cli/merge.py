@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..run.merge import Prefer, merge
+from ..app.merge import Prefer, merge
 
 
 @click.command("merge")
@@ -26,8 +26,8 @@ from ..run.merge import Prefer, merge
 def command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     """Put runs of the same benchmark, protocol and data together in a new one.
 
-    Shards of a benchmark, for example, or models that were judged on different machines. The
-    given runs stay as they are.
+    These are the shards of a benchmark, for example, or models that were judged on different
+    machines. The old runs stay as they are.
     """
     merged = merge(runs, out, prefer)
     decided = f", {merged.preferred:,} of them decided by --prefer" if merged.preferred else ""

@@ -1,124 +1,177 @@
-"""What several verbs share."""
+"""What several verbs share: options, each group of them handed over as one object."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Annotated, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints
 
 import click
 
-from ..client import with_local_stack
-from ..config import Settings, load_settings, parsed_generalist
-from ..errors import ConfigError
+from ..app.client import with_local_stack
+from ..app.spec import RunSpec
+from ..base.config import Settings, load_settings, parsed_generalist
+from ..base.errors import ConfigError, InputError
+from ..benchmarks.benchmark import Rules
+from ..benchmarks.registry import benchmark as benchmark_of
 
-if TYPE_CHECKING:
-    from ..benchmarks.benchmark import Benchmark, Rules
-    from ..benchmarks.replicas import Replicas
-
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
+G = TypeVar("G")
+Function: TypeAlias = Callable[P, T]
+_PATH = click.Path(path_type=Path)
 _UNIFORM = "uniform_weights"
+_STACK = "editjudge.stack"
 
 
-def config_option(function: F) -> F:
-    """`--config FILE`."""
-    return click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        help="Settings file instead of ./editjudge.toml.",
-    )(function)
+def options(group: type[G], name: str) -> Callable[[Function[P, T]], Function[P, T]]:
+    """Add the options with which a dataclass's fields are annotated.
+
+    Args:
+        name: Of the argument as which the command gets all of them.
+    """
+    hints = get_type_hints(group, include_extras=True)
+
+    def decorated(function: Function[P, T]) -> Function[P, T]:
+        @functools.wraps(function)
+        def command(*args: P.args, **kwargs: P.kwargs) -> T:
+            kwargs[name] = group(**{field: kwargs.pop(field) for field in hints})
+            return function(*args, **kwargs)
+
+        for hint in reversed(hints.values()):
+            (declare,) = hint.__metadata__
+            command = declare(command)
+        return command
+
+    return decorated
 
 
-def endpoint_option(function: F) -> F:
-    """`--endpoint URL`."""
-    return click.option(
-        "--endpoint",
-        "endpoints",
-        multiple=True,
-        metavar="URL",
-        help="Triton server, grpc://host:port or grpcs://host:port; may be given several times.",
-    )(function)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
+ledger_option = click.option(
+    "--ledger",
+    type=_PATH,
+    help="SQLite file of calls and replies; calls in it are not made again.",
+)
+cost_option = click.option(
+    "--max-cost",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop asking before this is spent, in the currency of the configured prices.",
+)
+config_option = click.option(
+    "--config", type=_PATH, help="Settings file instead of ./editjudge.toml."
+)
+endpoint_option = click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    metavar="URL",
+    help="Triton server, grpc://host:port or grpcs://host:port; may be given several times.",
+)
+dimension_option = click.option(
+    "--dimension",
+    "patterns",
+    multiple=True,
+    metavar="ID",
+    help="Id or glob (core.psnr.*); may be given several times. All by default.",
+)
+single_image_option = click.option(
+    "--single-image",
+    "single_image",
+    multiple=True,
+    metavar="MODEL",
+    help="A model that takes one image only: it needs no output to several, and the paper's rule "
+    "holds where it gave none; may be given several times.",
+)
 
 
-def generalist_option(function: F) -> F:
-    """`--generalist [NAME=]URL` and `--judge-model NAME`."""
-    url = click.option(
-        "--generalist",
-        "generalists",
-        multiple=True,
-        metavar="[NAME=]URL",
-        help="Multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own; NAME is "
-        "judge by default. May be given several times.",
-    )
-    model = click.option(
-        "--judge-model", metavar="NAME", help="The model to ask for there, where it has several."
-    )
-    return url(model(function))
+def say(text: str) -> None:
+    """Tell people something on standard error, where it is in the way of no output."""
+    click.echo(text, err=True)
 
 
-def asking_options(function: F) -> F:
-    """How a generalist is asked: `--repeats`, `--max-cost`."""
-    repeats = click.option(
-        "--repeats",
-        type=click.IntRange(1, 1000),
-        help="How often each judge is asked. A run keeps every repeat, and its summary has their "
-        "mean and spread; score takes the mean of so many replies where these are sampled.",
-    )
-    cost = click.option(
-        "--max-cost",
-        type=click.FloatRange(0, min_open=True),
-        help="Stop asking before this is spent, in the currency of the configured prices.",
-    )
-    return repeats(cost(function))
+@dataclass(frozen=True)
+class JudgeOptions:
+    """Which generalists there are, and the settings file."""
+
+    generalists: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--generalist",
+            "generalists",
+            multiple=True,
+            metavar="[NAME=]URL",
+            help="Multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own; NAME "
+            "is judge by default. May be given several times.",
+        ),
+    ]
+    judge_model: Annotated[
+        str | None,
+        click.option(
+            "--judge-model",
+            metavar="NAME",
+            help="Which model the generalist `judge` asks for, where its server has several.",
+        ),
+    ]
+    config: Annotated[Path | None, config_option]
+
+    def settings(
+        self,
+        *,
+        repeats: int | None = None,
+        max_cost: float | None = None,
+        ledger: Path | None = None,
+    ) -> Settings:
+        """Read the settings, with what these options and the further ones change.
+
+        A generalist named by its address takes nothing from the configured one of the same name: a
+        key must not go elsewhere.
+
+        Raises:
+            ConfigError: an address cannot be used, or a flag has no generalist to act on.
+        """
+        settings = settings_of(self.config, getattr(self, "endpoints", ()))
+        judges = dict(settings.generalists)
+        for text in self.generalists:
+            name, equals, url = text.partition("=")
+            if not (equals and name.isidentifier()):
+                name, url = "judge", text
+            judges[name] = parsed_generalist(url)
+        changed = _without_none(model=self.judge_model, repeats=repeats)
+        if changed and "judge" not in judges:
+            flag = "--judge-model" if self.judge_model else "--repeats"
+            raise ConfigError(f"{flag} needs a generalist", "give --generalist URL too")
+        if changed:
+            judges["judge"] = judges["judge"].model_copy(update=changed)
+        update = _without_none(max_cost=max_cost, ledger=ledger)
+        return settings.model_copy(update={"generalists": judges, **update})
 
 
-def ledger_option(function: F) -> F:
-    """`--ledger FILE`."""
-    return click.option(
-        "--ledger",
-        type=click.Path(path_type=Path),
-        help="SQLite file of calls and replies; calls in it are not made again.",
-    )(function)
+@dataclass(frozen=True)
+class ServiceOptions(JudgeOptions):
+    """Where generalists and specialists are, and the settings file."""
+
+    endpoints: Annotated[tuple[str, ...], endpoint_option]
 
 
-def dimension_option(function: F) -> F:
-    """`--dimension ID`."""
-    return click.option(
-        "--dimension",
-        "patterns",
-        multiple=True,
-        metavar="ID",
-        help="Id or glob (core.psnr.*); may be given several times. All by default.",
-    )(function)
+@dataclass(frozen=True)
+class RulesOptions:
+    """The rules: a protocol, and switches that change it."""
 
-
-def judge_option(function: F) -> F:
-    """`--judge NAME`."""
-    return click.option(
-        "--judge",
-        "judges",
-        multiple=True,
-        metavar="NAME",
-        help="A generalist that judges, by its name; several judge side by side. judge by default.",
-    )(function)
-
-
-def replicas_of(judges: tuple[str, ...], repeats: int | None) -> Replicas:
-    """Which judges, and how often each."""
-    from ..benchmarks.replicas import USUAL, Replicas
-
-    return Replicas(tuple(dict.fromkeys(judges)) or (USUAL,), repeats or 1)
-
-
-def rules_option(function: F) -> F:
-    """`--protocol NAME`, `--with SWITCH`, `--without SWITCH` and `--weights`."""
-    options = (
+    protocol: Annotated[
+        str | None,
         click.option(
             "--protocol",
             metavar="NAME",
             help="paper or official; by default paper, of summary that of the run.",
         ),
+    ]
+    with_: Annotated[
+        tuple[str, ...],
         click.option(
             "--with",
             "with_",
@@ -126,76 +179,205 @@ def rules_option(function: F) -> F:
             metavar="SWITCH",
             help="Turn on what makes another protocol (editjudge list switches).",
         ),
+    ]
+    without: Annotated[
+        tuple[str, ...],
         click.option(
             "--without", multiple=True, metavar="SWITCH", help="Turn off a switch of the protocol."
         ),
+    ]
+    weights: Annotated[
+        str | None,
         click.option(
             "--weights",
             type=click.Choice(["paper", "uniform"]),
             help="Weights of composites: uniform is --with uniform_weights, paper is --without it.",
         ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    ]
+
+    def switches(self, benchmark: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The switches to turn on, and those to turn off."""
+        on, off = self.with_, self.without
+        if self.weights == "uniform":
+            on = (*on, _UNIFORM)
+        elif self.weights and hasattr(benchmark_of(benchmark).switches, _UNIFORM):
+            off = (*off, _UNIFORM)
+        return on, off
+
+    def rules(self, spec: RunSpec) -> Rules:
+        """Change the rules of a stored run; without --protocol they keep the run's protocol.
+
+        Raises:
+            ConfigError: the benchmark has no such protocol or switch, or two flags contradict.
+        """
+        on, off = self.switches(spec.benchmark)
+        protocol = spec.protocol if self.protocol is None else self.protocol
+        return spec.model_copy(update={"protocol": protocol, "on": on, "off": off}).rules()
 
 
-def rules_of(
-    benchmark: Benchmark,
-    protocol: str | None,
-    with_: tuple[str, ...],
-    without: tuple[str, ...],
-    weights: str | None,
-    base: str = "",
-) -> Rules:
-    """The rules that `rules_option` asks for.
+@dataclass(frozen=True)
+class SpecOptions(RulesOptions):
+    """What a run judges, and by which rules."""
 
-    Args:
-        base: A protocol in full that is changed where no other is named.
+    benchmark: Annotated[str, click.argument("benchmark")]
+    data: Annotated[
+        Path,
+        click.option(
+            "--data",
+            required=True,
+            type=_PATH,
+            help="The benchmark's data: items.jsonl of core (docs/runs.md), a folder "
+            "(docs/benchmarks.md).",
+        ),
+    ]
+    roots: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--root",
+            "roots",
+            multiple=True,
+            metavar="OLD=NEW",
+            help="Where files are that official data names by other paths; may be given several "
+            "times.",
+        ),
+    ]
+    outputs: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--outputs",
+            "outputs",
+            multiple=True,
+            metavar="MODEL=DIR",
+            help="A model under test and its DIR/<item id>.png; may be given several times.",
+        ),
+    ]
+    patterns: Annotated[tuple[str, ...], dimension_option]
+    tasks: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--task",
+            "tasks",
+            multiple=True,
+            metavar="TASK",
+            help="Only items of this task, or of all that a glob names; may be given several "
+            "times.",
+        ),
+    ]
+    limit: Annotated[
+        int | None, click.option("--limit", type=click.IntRange(1), help="Only the first items.")
+    ]
+    judges: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--judge",
+            "judges",
+            multiple=True,
+            metavar="NAME",
+            help="A generalist that judges, by its name; several judge side by side. judge by "
+            "default.",
+        ),
+    ]
+    rounds: Annotated[
+        int,
+        click.option(
+            "--rounds",
+            type=click.IntRange(1, 1000),
+            default=1,
+            help="How often each judge judges. Every round is kept, and the summary has their mean "
+            "and spread.",
+        ),
+    ]
+
+    def spec(self, before: RunSpec | None = None) -> RunSpec:
+        """Make the spec.
+
+        Args:
+            before: The spec of the run that is resumed; it keeps its roots where no --root says
+                otherwise.
+
+        Raises:
+            ConfigError: there is no such benchmark, protocol or switch, or an option is malformed.
+        """
+        on, off = self.switches(benchmark_of(self.benchmark).name)
+        judges = {"judges": self.judges} if self.judges else {}
+        return RunSpec.model_validate(
+            {
+                "benchmark": self.benchmark,
+                "data": self.data,
+                "outputs": models_of(self.outputs),
+                "protocol": self.protocol or "",
+                "on": on,
+                "off": off,
+                "roots": self._roots(before),
+                "rounds": self.rounds,
+                "dimensions": self.patterns,
+                "limit": self.limit,
+                "tasks": self.tasks,
+                **judges,
+            }
+        )
+
+    def _roots(self, before: RunSpec | None) -> Mapping[str, Path]:
+        """The roots, absolute so that they hold in any folder; by default those of the run."""
+        pairs = pairs_of("--root", self.roots).items()
+        roots = {
+            old: Path(os.path.abspath(Path(new).expanduser()))  # noqa: PTH100
+            for old, new in pairs
+        }
+        if before is None or before.benchmark != self.benchmark or roots == before.roots:
+            return roots
+        if not roots:
+            return before.roots
+        say("--root differs from that of the run: the files there are taken to be the same")
+        return roots
+
+    def check_judges(self, settings: Settings) -> None:
+        """Refuse a --judge for which no generalist is configured.
+
+        Raises:
+            ConfigError: the message names it and the generalists there are.
+        """
+        for name in self.judges:
+            if name not in settings.generalists:
+                has = ", ".join(settings.generalists) or "none"
+                raise ConfigError(
+                    f"--judge {name}: no generalist has this name (there are: {has})",
+                    f"give --generalist {name}=URL",
+                )
+
+
+def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
+    """Split --outputs into folders by model.
 
     Raises:
-        ConfigError: the benchmark has no such protocol or switch, or both weights are asked for.
+        InputError: a value is not MODEL=DIR, or two have the same model.
     """
-    if weights == "uniform":
-        with_ = (*with_, _UNIFORM)
-    elif weights == "paper" and any(one.name == _UNIFORM for one in benchmark.switches):
-        without = (*without, _UNIFORM)
-    if base and protocol is None:
-        return benchmark.rules_named(base, with_, without)
-    return benchmark.rules(protocol, with_, without)
+    folders: dict[str, Path] = {}
+    for text in outputs:
+        model, equals, folder = text.partition("=")
+        if not model or not equals or not folder or not model.isprintable():
+            raise InputError("--outputs", f"{text!r} is not MODEL=DIR")
+        if model in folders:
+            raise InputError("--outputs", f"two folders for {model}")
+        folders[model] = Path(folder)
+    return folders
 
 
-def root_option(function: F) -> F:
-    """`--root OLD=NEW`."""
-    return click.option(
-        "--root",
-        "roots",
-        multiple=True,
-        metavar="OLD=NEW",
-        help="Where files lie that the data names by its authors' paths; several times.",
-    )(function)
-
-
-def pairs_of(flag: str, given: tuple[str, ...]) -> dict[str, str]:
-    """What a flag with KEY=VALUE gave.
+def pairs_of(flag: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """Split the values of a flag that takes OLD=NEW.
 
     Raises:
-        ConfigError: one is not KEY=VALUE, or a key is given twice.
+        ConfigError: a value is not OLD=NEW, or two have the same key.
     """
-    found: dict[str, str] = {}
-    for one in given:
-        key, equals, value = one.partition("=")
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
         if not key or not equals or not value:
-            raise ConfigError(f"{flag} {one} is not OLD=NEW")
-        if key in found:
+            raise ConfigError(f"{flag} {text} is not OLD=NEW")
+        if key in pairs:
             raise ConfigError(f"{flag} is given twice for {key}", "give it once")
-        found[key] = value
-    return found
-
-
-def json_option(function: F) -> F:
-    """`--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")(function)
+        pairs[key] = value
+    return pairs
 
 
 def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Settings:
@@ -208,66 +390,55 @@ def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Setting
     return settings.at(*endpoints) if endpoints else settings
 
 
-def with_generalist(
-    settings: Settings,
-    *,
-    generalists: tuple[str, ...] = (),
-    judge_model: str | None = None,
-    repeats: int | None = None,
-    max_cost: float | None = None,
-    ledger: Path | None = None,
-) -> Settings:
-    """The settings with what `generalist_option` and `asking_options` gave.
+def _without_none(**flags: object) -> dict[str, object]:
+    return {name: value for name, value in flags.items() if value is not None}
 
-    A judge given by address has nothing of the configured one: a key must not go elsewhere.
+
+class _Started(Protocol):
+    """What a local stack's package starts."""
+
+    @property
+    def url(self) -> str:
+        """Its address for clients."""
+
+
+def _local_stack(settings: Settings) -> AbstractContextManager[_Started] | None:
+    """Start a local stack for the duration of a block; None where no package here can.
+
+    A package that can start one has an entry point in the group `editjudge.stack`.
 
     Raises:
-        ConfigError: an address cannot be used, or a flag has no generalist to act on.
+        ConfigError: that package cannot be loaded.
     """
-    judges = dict(settings.generalists)
-    for one in generalists:
-        name, equals, url = one.partition("=")
-        if not (equals and name.isidentifier()):
-            name, url = "judge", one
-        judges[name] = parsed_generalist(url)
-    changed = _given(model=judge_model, repeats=repeats)
-    if changed and "judge" not in judges:
-        flag = "--judge-model" if judge_model else "--repeats"
-        raise ConfigError(f"{flag} needs a generalist", "give --generalist URL too")
-    if changed:
-        judges["judge"] = judges["judge"].model_copy(update=changed)
-    update = _given(max_cost=max_cost, ledger=ledger)
-    return settings.model_copy(update={"generalists": judges, **update})
-
-
-def _given(**flags: object) -> dict[str, object]:
-    return {name: value for name, value in flags.items() if value is not None}
+    for point in entry_points(group=_STACK):
+        try:
+            start = point.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"editjudge's services cannot be loaded: {error}") from error
+        stack: AbstractContextManager[_Started] | None = start(settings.stack)
+        if stack is not None:
+            return stack
+    return None
 
 
 @contextmanager
 def services_at_hand(
     settings: Settings, *, start: bool, say: Callable[[str], None]
 ) -> Iterator[Settings]:
-    """The settings with services: configured ones, a running local stack, or one started here.
+    """Add services to the settings: a running local stack, or one that starts here.
 
     Args:
-        start: Whether to start one where there is none.
+        start: Whether to start a stack where no endpoint is configured and no stack runs.
         say: Where progress goes.
 
     Raises:
         StackError: a stack is needed and does not start.
     """
     settings = with_local_stack(settings)
-    if settings.endpoints or not start:
-        yield settings
-        return
-    try:
-        from editjudge_services.runtime.launcher import serve_extra_installed, temporary_stack
-    except ImportError as error:
-        raise ConfigError(f"editjudge's services cannot be loaded: {error}") from error
-    if not serve_extra_installed():
+    stack = _local_stack(settings) if start and not settings.endpoints else None
+    if stack is None:
         yield settings
         return
     say("starting the local services for this call (editjudge up keeps them running) …")
-    with temporary_stack(settings.stack) as server:
+    with stack as server:
         yield settings.at(server.url)

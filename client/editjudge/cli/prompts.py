@@ -1,4 +1,4 @@
-"""`editjudge prompts`: bring the authors' own prompts here."""
+"""`editjudge prompts`: bring official prompts here."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
-from ..prompts.originals import import_originals, originals
-from ..report.result import dumps
+from ..app.wire.base import text_of
+from ..app.wire.lists import Imported
+from ..base.official import import_official_prompts, official_prompts
 from .options import json_option
 
 
 @click.group("prompts")
 def command() -> None:
-    """Import the authors' own prompts.
+    """Import the official prompts of a benchmark.
 
     They lie under EDITJUDGE_PROMPTS_DIR, or in the user's data folder. `editjudge list prompts`
     shows ours.
@@ -27,7 +28,7 @@ def command() -> None:
     "source",
     required=True,
     type=click.Path(path_type=Path),
-    help="The authors' repository, or a file or folder with their texts.",
+    help="A copy of the official repository, or a file or folder with the texts.",
 )
 @json_option
 def import_(name: str, source: Path, as_json: bool) -> None:
@@ -35,12 +36,11 @@ def import_(name: str, source: Path, as_json: bool) -> None:
 
     A text that differs in one byte is not taken.
     """
-    found = import_originals(name, source)
-    folder = originals()[name].folder
+    files = import_official_prompts(name, source)
+    folder = official_prompts()[name].folder
     if as_json:
-        shown = {file: str(path) for file, path in found.items()}
-        click.echo(dumps({"prompts": name, "folder": str(folder), "found": shown}))
+        click.echo(text_of(Imported(prompts=name, folder=folder, found=files)))
         return
-    for file, path in found.items():
+    for file, path in files.items():
         click.echo(f"{file} from {path}")
     click.echo(f"kept in {folder}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..app.view import RunView
+from ..app.wire.base import text_of
+from ..app.wire.verdict import Shown, ShownEdit
+from ..base.errors import ConfigError, EditjudgeError
 from .options import json_option
 
 
@@ -19,75 +22,63 @@ from .options import json_option
 def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
     """Show one edit of a run: EDIT is the item's id.
 
-    Every verdict with its reason, its evidence (raw replies among it) and its signature.
-    Works beside a run that goes on.
+    Shows every verdict with its reason, its evidence, the raw replies and its signature. Works
+    while the run goes on.
     """
-    from ..errors import ConfigError
-    from ..report.result import dumps
-    from ..run.opened import waiting
-    from ..run.store import RunStore
-
-    with RunStore.open(run, read_only=True) as store:
-        header = store.header
-        found = [_edit(store, one) for one in store.edits(model) if one.item == edit]
-        absent = waiting(header)
-    if not found:
-        of = f" of {model}" if model else ""
-        raise ConfigError(
-            f"{run} holds no edit {edit!r}{of}", f"its models: {', '.join(header.outputs)}"
-        )
-    about = _item(header, edit)
+    with RunView(run) as view:
+        edits = tuple(ShownEdit.of(view, e) for e in view.edits(model) if e.item == edit)
+        if not edits:
+            of = f" of {model}" if model else ""
+            has = ", ".join(view.header.outputs)
+            raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
+        shown = _shown(view, edit, edits)
     if as_json:
-        click.echo(dumps({"item": edit, **about, "edits": found, "not_served": absent}))
+        click.echo(text_of(shown))
         return 0
-    if about:
-        click.echo(f"{edit}: {about['instruction']}")
-    for one in found:
-        _show(one)
-    for name, why in absent.items():
+    if shown.instruction is not None:
+        click.echo(f"{edit}: {shown.instruction}")
+    for shown_edit in shown.edits:
+        _show(shown_edit)
+    for name, why in shown.not_served.items():
         click.echo(f"\n  {name}: not served\n    {why}")
     return 0
 
 
-def _edit(store: Any, one: Any) -> dict[str, Any]:
-    verdicts = [
-        {"dimension": v.dimension} | v.verdict.model_dump(mode="json") | {"signature": v.signature}
-        for v in store.verdicts(one.model, item=one.item)
-    ]
-    return {
-        "model": one.model,
-        "output": one.digest,
-        "missing": one.missing,
-        "verdicts": verdicts,
-    }
-
-
-def _item(header: Any, edit: str) -> dict[str, Any]:
-    """What the data says of the item, where it is still there."""
-    from ..errors import EditjudgeError
-    from ..run.opened import order_of
-
+def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
+    """Add what the data has of the item, where the data is still there."""
+    instruction: str | None = None
+    files: tuple[Path, ...] = ()
     try:
-        dataset = order_of(header).dataset
-        for ref in dataset.items():
-            if ref.id == edit:
-                item = dataset.outline(ref)
-                files = [str(path) for path in dataset.pictures(ref)]
-                return {"instruction": item.instruction, "files": files}
+        item = view.item(edit)
+        if item is not None:
+            instruction, files = item.instruction, view.pictures(edit).files
     except (EditjudgeError, ValueError):
         pass
-    return {}
+    return Shown(
+        item=edit,
+        instruction=instruction,
+        files=files,
+        edits=edits,
+        not_served=view.waiting(),
+    )
 
 
-def _show(one: dict[str, Any]) -> None:
-    click.secho(f"\n{one['model']}  {one['output'] or one['missing']}", bold=True)
-    for verdict in one["verdicts"]:
-        value = verdict.get("value")
-        shown = f"{value:.6g}" if value is not None else verdict.get("kind") or verdict["status"]
-        click.echo(f"\n  {verdict['dimension']}: {shown}")
-        if reason := verdict.get("reason") or verdict.get("error"):
-            click.echo(f"    {reason}")
-        for name, evidence in (verdict.get("evidence") or {}).items():
+def _show(edit: ShownEdit) -> None:
+    click.secho(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
+    for verdict in edit.verdicts:
+        value = f"{verdict.value:.6g}" if verdict.value is not None else None
+        click.echo(f"\n  {verdict.dimension}: {value or verdict.kind or verdict.status}")
+        if verdict.reason:
+            click.echo(f"    {verdict.reason}")
+        for name, evidence in verdict.evidence.items():
             text = evidence if isinstance(evidence, str) else json.dumps(evidence, indent=2)
-            click.echo(f"    {name}: " + text.replace("\n", "\n    "))
-        click.secho(f"    {verdict['signature']}", dim=True)
+            _block(name, text)
+        for call in verdict.calls:
+            words = call.reply.get("text") if isinstance(call.reply, dict) else None
+            text = words if isinstance(words, str) and words else json.dumps(call.reply, indent=2)
+            _block(f"{call.model or call.judge} replied", text)
+        click.secho(f"    {verdict.signature}", dim=True)
+
+
+def _block(title: str, text: str) -> None:
+    click.echo(f"    {title}: " + text.replace("\n", "\n    "))

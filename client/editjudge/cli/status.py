@@ -7,11 +7,13 @@ import time
 
 import click
 
-from ..client import with_local_stack
-from ..config import load_settings
-from ..local import running_stack
+from ..app.client import with_local_stack
+from ..app.wire.base import text_of
+from ..app.wire.services import NoStack, Stack
+from ..base.config import load_settings
+from ..base.identity import printed
+from ..base.local import running_stack
 from ..panel import Panel
-from ..report.result import dumps
 from .options import json_option
 
 
@@ -21,13 +23,13 @@ def command(as_json: bool) -> int:
     """Show the local stack: address, uptime, models. Exit code 1 where none runs."""
     state = running_stack()
     if state is None:
-        click.echo(dumps({"running": False}) if as_json else "no local stack is running")
+        click.echo(text_of(NoStack()) if as_json else "no local stack is running")
         return 1
     services, problem = asyncio.run(_services())
     seconds = max(0.0, time.time() - state.started)
     if as_json:
-        shown = {"running": True, **state.model_dump(mode="json"), "uptime_seconds": seconds}
-        click.echo(dumps({**shown, "services": services, "problem": problem}))
+        stack = Stack(**dict(state), uptime_seconds=seconds, services=services, problem=problem)
+        click.echo(text_of(stack))
         return 1 if problem else 0
     click.echo(f"running for {seconds:.0f} s, pid {state.pid}")
     if state.grpc:
@@ -53,4 +55,4 @@ async def _services() -> tuple[dict[str, str], str]:
     }
     settings = with_local_stack(load_settings().model_copy(update=alone))
     async with Panel(settings) as panel:
-        return panel.identities(), "; ".join(panel.problems.values())
+        return printed(panel.identities()), "; ".join(panel.problems.values())

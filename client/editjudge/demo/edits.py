@@ -1,32 +1,25 @@
-"""The edits of the demo set: a table of what is changed, where and how."""
+"""The edits of the demo set: signs put up, things in another colour, things removed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
-from . import outlines
-from .drawing import Ellipse, Panel, Polygon, Shape, blend, coverage
-from .paints import (
-    Paint,
-    Patch,
-    dyed,
-    healed,
-    lettered,
-    lit_by,
-    magnified,
-    pencilled,
-    replaced_by,
-    with_moon,
-)
-from .photographs import RGB, photograph
+from .photographs import RGB, Box, extra_folder, photograph
 
-Kind: TypeAlias = Literal[
-    "recolour", "attribute", "text", "removal", "addition", "background", "resize", "style"
-]
+Kind: TypeAlias = Literal["text", "recolour", "removal"]
+Colour: TypeAlias = tuple[int, int, int]
+
+# Hues as OpenCV counts them: 0..179 for 0..358 degrees.
+_LIME, _GREEN, _TEAL, _BLUE = 36, 60, 92, 108
+_HUES = 180
+_COLOURFUL = 100
+_CLOSED = np.ones((9, 9), np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,193 +45,140 @@ class DemoEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Recipe:
-    """A demo edit before it is drawn.
+class Sign:
+    """A board with a frame and one line of letters `size` pixels high; it covers its box."""
 
-    Attributes:
-        region: Where the paint shows.
-        feather: Blur of the region's edge in pixels.
-    """
+    box: Box
+    text: str
+    size: int
+    ink: Colour
+    paper: Colour
 
-    id: str
-    kind: Kind
-    instruction: str
-    photograph: str
-    region: tuple[Shape, ...]
-    paint: Paint
-    feather: float = 0.0
-    target_text: str | None = None
+    kind: ClassVar[Kind] = "text"
+
+    def paint(self, source: RGB) -> RGB:
+        """The sign over what was there."""
+        picture = Image.fromarray(source)
+        draw = ImageDraw.Draw(picture)
+        draw.rectangle(self.box, self.ink)
+        left, top, right, bottom = self.box
+        draw.rectangle((left + 4, top + 4, right - 4, bottom - 4), self.paper)
+        font = ImageFont.truetype(extra_folder("matplotlib_fontja") / "fonts/ipaexg.ttf", self.size)
+        centre = ((left + right) / 2, (top + bottom) / 2)
+        draw.text(centre, self.text, self.ink, font, "mm", stroke_width=1)
+        return np.array(picture)
 
 
-_SALE = Panel(
-    text="SALE 50%",
-    corners=((110, 103), (390, 76), (390, 230), (110, 230)),
-    size=(280, 140),
-    letters=52,
-    ink=(200, 25, 30),
-    paper=(250, 215, 60),
-    border=5,
-    weight=1,
-)
-_COFFEE_CARD = Panel(
-    text="珈琲",
-    corners=((376, 34), (466, 26), (470, 84), (380, 94)),
-    size=(92, 60),
-    letters=38,
-    ink=(70, 35, 20),
-    paper=(245, 236, 215),
-    weight=1,
-    han=True,
-)
-_KEEP_OUT = Panel(
-    text="立入禁止",
-    corners=((255, 196), (379, 196), (379, 244), (255, 244)),
-    size=(126, 48),
-    letters=27,
-    ink=(190, 25, 25),
-    paper=(246, 244, 238),
-    border=2,
-    han=True,
-)
-_SHADE, _WOOD = (84, 84, 84), (120, 92, 66)
-_SUPPORT = (
-    (Ellipse((284, 301), (9, 2.5)), _SHADE),
-    (Ellipse((357, 301), (9, 2.5)), _SHADE),
-    (Polygon(((279, 240), (285, 240), (285, 301), (279, 301))), _WOOD),
-    (Polygon(((351, 240), (357, 240), (357, 301), (351, 301))), _WOOD),
-)
-# Each part of the rocket, and where the sky or the clouds to cover it with are taken from. The
-# gantry stands before the left half of a lamp's rays: the right half is mirrored.
-_ROCKET_PATCHES = (
-    Patch(outlines.ROCKET, across=-70),
-    Patch(outlines.GANTRY_LEFT, across=-50),
-    Patch(outlines.GANTRY_RIGHT, across=-84),
-    Patch(outlines.LAMP_LEFT, across=2 * 235, mirrored=True, feather=2.5),
-)
-_DUSK = ((0, (62, 66, 128)), (60, (196, 104, 120)), (110, (250, 150, 84)), (142, (255, 206, 122)))
+@dataclass(frozen=True, slots=True)
+class Recolour:
+    """Whatever in a box is colourful and within `near` of a hue gets another hue."""
 
-_RECIPES = (
-    _Recipe(
-        "coffee-blue-crockery",
-        "recolour",
-        "Make the red cup and saucer blue.",
-        "coffee",
-        outlines.CROCKERY,
-        dyed((0.06, 0.36, 0.95), colourful=(0.25, 0.5)),
-    ),
-    _Recipe(
-        "coffee-matcha",
-        "attribute",
-        "Turn the coffee in the cup into green matcha tea.",
-        "coffee",
-        outlines.COFFEE,
-        dyed((0.42, 0.72, 0.05), colourful=(0.35, 0.55)),
-        feather=1.0,
-    ),
-    _Recipe(
-        "coffee-card",
-        "text",
-        "Put a cream-coloured card that reads 珈琲 on the table.",
-        "coffee",
-        (_COFFEE_CARD.outline,),
-        lettered(_COFFEE_CARD),
-        target_text="珈琲",
-    ),
-    _Recipe(
-        "cat-blue-eyes",
-        "attribute",
-        "Give the cat bright blue eyes.",
-        "cat",
-        outlines.EYES,
-        dyed((0.1, 0.75, 1.75), colourful=(0.15, 0.35)),
-        feather=1.5,
-    ),
-    _Recipe(
-        "rocket-gone",
-        "removal",
-        "Remove the rocket and its gantry from the launch pad.",
-        "rocket",
-        tuple(patch.shape for patch in _ROCKET_PATCHES),
-        healed(_ROCKET_PATCHES),
-        feather=1.0,
-    ),
-    _Recipe(
-        "launch-pad-moon",
-        "addition",
-        "Add a full moon to the sky on the right.",
-        "launch pad",
-        (outlines.MOONLIGHT,),
-        with_moon(outlines.MOON, outlines.PLAINS),
-    ),
-    _Recipe(
-        "motorcycle-green",
-        "recolour",
-        "Repaint the red parts of the motorcycle green.",
-        "motorcycle",
-        outlines.PAINTWORK,
-        dyed((0.02, 0.75, 0.25), colourful=(0.2, 0.4)),
-    ),
-    _Recipe(
-        "motorcycle-sketch",
-        "style",
-        "Redraw the motorcycle as a pencil sketch and leave the garage as it is.",
-        "motorcycle",
-        outlines.MOTORCYCLE,
-        pencilled(1.1),
-        feather=0.8,
-    ),
-    _Recipe(
-        "astronaut-teal-suit",
-        "recolour",
-        "Change the colour of the spacesuit from orange to teal.",
-        "astronaut",
-        outlines.SUIT,
-        dyed((0.0, 0.62, 0.66), colourful=(0.25, 0.5)),
-        feather=0.8,
-    ),
-    _Recipe(
-        "astronaut-in-space",
-        "background",
-        "Replace everything behind the astronaut with a sky full of galaxies.",
-        "astronaut",
-        outlines.BEHIND_ASTRONAUT,
-        replaced_by("galaxies", 1.15),
-        feather=0.7,
-    ),
-    _Recipe(
-        "cameraman-sunset",
-        "background",
-        "Replace the grey sky with a colourful sunset and keep the rest black and white.",
-        "cameraman",
-        outlines.SKY,
-        lit_by(_DUSK, 208.0),
-        feather=0.7,
-    ),
-    _Recipe(
-        "cameraman-keep-out",
-        "text",
-        "Put up a white sign on the lawn with 立入禁止 (keep out) in red letters.",
-        "cameraman",
-        (_KEEP_OUT.outline, *(shape for shape, _ in _SUPPORT)),
-        lettered(_KEEP_OUT, _SUPPORT),
-        target_text="立入禁止",
-    ),
-    _Recipe(
-        "coins-larger-coin",
-        "resize",
-        "Make the small coin at the right end of the second row half as large again.",
-        "coins",
-        outlines.LARGER_COIN,
-        magnified((336, 130.5), 1.5),
-    ),
-    _Recipe(
+    box: Box
+    hue: int
+    to: int
+    near: int
+
+    kind: ClassVar[Kind] = "recolour"
+
+    def paint(self, source: RGB) -> RGB:
+        """The picture with the new hue."""
+        left, top, right, bottom = self.box
+        target = source.copy()
+        part = target[top:bottom, left:right]
+        hsv = cv2.cvtColor(part, cv2.COLOR_RGB2HSV)
+        away = np.abs(hsv[..., 0].astype(int) - self.hue)
+        chosen = (np.minimum(away, _HUES - away) <= self.near) & (hsv[..., 1] >= _COLOURFUL)
+        # The median drops lone pixels and fills lone gaps.
+        chosen = cv2.medianBlur(chosen.astype(np.uint8), 5) > 0
+        hsv[..., 0] = self.to
+        part[chosen] = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)[chosen]
+        return target
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The round thing that just fits into a box is covered up with what lies around it."""
+
+    box: Box
+
+    kind: ClassVar[Kind] = "removal"
+
+    def paint(self, source: RGB) -> RGB:
+        """The picture without it."""
+        hole = Image.new("L", (source.shape[1], source.shape[0]))
+        ImageDraw.Draw(hole).ellipse(self.box, 255)
+        return np.asarray(cv2.inpaint(source, np.array(hole), 3, cv2.INPAINT_TELEA), np.uint8)
+
+
+_EDITS: tuple[tuple[str, str, str, Sign | Recolour | Removal], ...] = (
+    (
         "bricks-sale-sign",
-        "text",
-        'Put a yellow sign on the brick wall that says "SALE 50%" in red letters.',
         "bricks",
-        (_SALE.outline,),
-        lettered(_SALE),
-        target_text="SALE 50%",
+        'Put a yellow sign on the bricks that says "SALE 50%" in red letters.',
+        Sign((110, 100, 390, 230), "SALE 50%", 52, (200, 25, 30), (250, 215, 60)),
+    ),
+    (
+        "coffee-card",
+        "coffee",
+        "Put a cream-coloured card that reads 珈琲 on the table.",
+        Sign((384, 296, 474, 358), "珈琲", 36, (70, 35, 20), (245, 236, 215)),
+    ),
+    (
+        "grass-keep-off",
+        "grass",
+        "Put up a white sign on the lawn with 立入禁止 (keep off) in red letters.",
+        Sign((150, 150, 330, 220), "立入禁止", 37, (190, 25, 25), (246, 244, 238)),
+    ),
+    (
+        "coffee-blue-crockery",
+        "coffee",
+        "Make the red cup and saucer blue.",
+        Recolour((10, 55, 396, 368), 2, _BLUE, near=5),
+    ),
+    (
+        "coffee-matcha",
+        "coffee",
+        "Turn the coffee in the cup into green matcha tea.",
+        Recolour((134, 92, 296, 181), 13, _LIME, near=5),
+    ),
+    (
+        "cat-blue-eyes",
+        "cat",
+        "Give the cat blue eyes.",
+        Recolour((130, 70, 350, 165), 29, _BLUE, near=9),
+    ),
+    (
+        "motorcycle-green",
+        "motorcycle",
+        "Make everything red green: the motorcycle's paint and the can behind it.",
+        Recolour((50, 95, 430, 210), 0, _GREEN, near=5),
+    ),
+    (
+        "astronaut-teal-suit",
+        "astronaut",
+        "Change the colour of the spacesuit from orange to teal.",
+        Recolour((20, 195, 350, 480), 7, _TEAL, near=6),
+    ),
+    (
+        "astronaut-green-flag",
+        "astronaut",
+        "Make the red stripes of the flag green.",
+        Recolour((0, 40, 80, 260), 175, _GREEN, near=6),
+    ),
+    (
+        "astronaut-no-patch",
+        "astronaut",
+        "Remove the round patch from the spacesuit.",
+        Removal((122, 322, 200, 402)),
+    ),
+    *(
+        (f"coins-without-{slug}", "coins", f"Remove the {words}.", Removal(box))
+        for slug, words, box in (
+            ("largest", "large coin at the right end of the first row", (304, 12, 366, 74)),
+            ("second", "second coin of the second row", (82, 104, 122, 146)),
+            ("third", "third coin of the third row", (132, 176, 174, 218)),
+            ("first", "first coin of the last row", (16, 230, 76, 290)),
+        )
     ),
 )
 
@@ -252,16 +192,15 @@ def demo_set() -> list[DemoEdit]:
     Raises:
         MissingExtra: The extra `demo` is not installed.
     """
-    return [_drawn(recipe) for recipe in _RECIPES]
+    return [_drawn(*row) for row in _EDITS]
 
 
-def _drawn(recipe: _Recipe) -> DemoEdit:
-    source = photograph(recipe.photograph)
-    alpha = coverage(recipe.region, (source.shape[1], source.shape[0]), recipe.feather)
-    target = blend(source, recipe.paint(source), alpha)
-    mask = alpha > 0
+def _drawn(name: str, shown: str, instruction: str, change: Sign | Recolour | Removal) -> DemoEdit:
+    source = photograph(shown)
+    target = change.paint(source)
+    changed = (source != target).any(axis=2).astype(np.uint8)
+    mask = cv2.morphologyEx(changed, cv2.MORPH_CLOSE, _CLOSED) > 0
     for array in (source, target, mask):
         array.setflags(write=False)
-    return DemoEdit(
-        recipe.id, recipe.kind, recipe.instruction, source, target, mask, recipe.target_text
-    )
+    text = change.text if isinstance(change, Sign) else None
+    return DemoEdit(name, change.kind, instruction, source, target, mask, text)

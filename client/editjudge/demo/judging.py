@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeVar
 
 from markupsafe import Markup
 
-from ..client import Client
-from ..column import Cell, Column, Mean, Row
-from ..config import Settings
-from ..images import load_image, load_mask
-from ..item import Edit, Item
+from ..app.client import Client
+from ..app.wire.demo import Demo
+from ..base.config import Settings
+from ..base.images import load_image, load_mask
+from ..base.item import Edit, Item
+from ..base.verdict import Scored
+from ..benchmarks.cell import Cell
+from ..benchmarks.column import Column, Mean, Row
+from ..engine.judge import Judgement
 from ..report.page import Page
 from ..report.plots import scatter
-from ..report.result import as_json
-from ..run.judge import Judgement
-from ..verdict import Scored
 from . import DemoFiles, write_demo_set
 from .editors import EDITORS
 
+T = TypeVar("T")
 OUTSIDE = "core.psnr.source.outside"
 INSIDE = "core.aligned_psnr.target.inside"
 _SHOWN = {
@@ -52,10 +54,17 @@ of the three: a higher number for ignoring the instruction. Whether the edit was
 only inside the mask, against a <em>target</em>, after the picture has been aligned, and there
 the damaged editor beats the one that did nothing. The two axes below are both needed, and only a
 synthetic set has a target to measure the second one with. Real instructions have many right
-answers and no target, which is why published protocols ask a multimodal language model whether
+answers and no target, which is why published protocols ask a multimodal LLM whether
 the instruction was followed, and keep pixel measures for what must stay.</p>
 """
 )
+
+
+class Progress(Protocol):
+    """Passes things on, and shows how many of how many have come."""
+
+    def __call__(self, finished: Iterable[T], total: int, /) -> Iterable[T]:
+        """Wrap an iterable that ends after `total` things."""
 
 
 def prepare(out: Path) -> list[Edit]:
@@ -71,12 +80,12 @@ def prepare(out: Path) -> list[Edit]:
 
 
 async def judge_all(
-    settings: Settings, edits: Sequence[Edit], progress: Callable[[Iterable[Any], int], Any]
+    settings: Settings, edits: Sequence[Edit], progress: Progress
 ) -> list[Judgement]:
     """Judge every edit on every dimension, side by side.
 
     Args:
-        progress: Wraps the finished judgements to show how far it is.
+        progress: Shows how far it is.
     """
     async with Client(settings) as client:
         tasks = [asyncio.create_task(client.score(edit)) for edit in edits]
@@ -90,26 +99,10 @@ def rows(judgements: Iterable[Judgement]) -> list[Row]:
     return [Row(j.edit.item, j.edit.model, j.outcomes, j.signatures) for j in judgements]
 
 
-def results(
-    judgements: Sequence[Judgement], cells: Mapping[str, Mapping[str, Cell]]
-) -> dict[str, Any]:
-    """Everything as plain data, for `results.json`."""
-    summary = {
-        model: {
-            column: {
-                "value": cell.value,
-                "scored": cell.scored,
-                "asked": cell.asked,
-                "reason": cell.reason or None,
-                "signature": str(cell.signature),
-            }
-            for column, cell in row.items()
-        }
-        for model, row in cells.items()
-    }
+def results(judgements: Sequence[Judgement], cells: Mapping[str, Mapping[str, Cell]]) -> Demo:
+    """Everything, for `results.json`."""
     editors = {name: editor.description for name, editor in EDITORS.items()}
-    edits = [as_json(judgement) for judgement in judgements]
-    return {"editors": editors, "summary": summary, "edits": edits}
+    return Demo.of(editors, cells, judgements)
 
 
 def page(judgements: Sequence[Judgement], cells: Mapping[str, Mapping[str, Cell]]) -> Page:

@@ -1,11 +1,10 @@
-"""The photographs of the demo set: files inside scikit-image's wheel, cropped and scaled.
+"""The photographs of the demo set: files inside scikit-image's wheel, cropped and made smaller.
 
 They are read from the installed package, so nothing is committed and nothing is downloaded.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
@@ -14,39 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..errors import ImageError, MissingExtra
+from ..base.errors import ImageError, MissingExtra
 
 RGB: TypeAlias = NDArray[np.uint8]
+Box: TypeAlias = tuple[int, int, int, int]
 
-
-@dataclass(frozen=True, slots=True)
-class _Photograph:
-    """A file in scikit-image's data folder and the part of it that is shown.
-
-    Attributes:
-        box: Left, top, right and bottom of the crop, in pixels of the file (once turned).
-        size: Width and height after scaling, in pixels.
-        turned: Turned a quarter counter-clockwise before cropping.
-    """
-
-    file: str
-    box: tuple[int, int, int, int]
-    size: tuple[int, int]
-    turned: bool = False
-
-
-# Every outline in `outlines` is drawn on these sizes.
-_PHOTOGRAPHS = {
-    "astronaut": _Photograph("astronaut.png", (0, 0, 512, 512), (400, 400)),
-    "bricks": _Photograph("brick.png", (0, 60, 480, 380), (480, 320), turned=True),
-    "cameraman": _Photograph("camera.png", (0, 0, 512, 512), (384, 384)),
-    "cat": _Photograph("chelsea.png", (0, 0, 451, 300), (451, 300)),
-    "coffee": _Photograph("coffee.png", (0, 0, 600, 400), (480, 320)),
-    "coins": _Photograph("coins.png", (0, 0, 384, 303), (384, 303)),
-    "galaxies": _Photograph("hubble_deep_field.jpg", (100, 60, 900, 860), (400, 400)),
-    "launch pad": _Photograph("rocket.jpg", (0, 0, 640, 427), (480, 320)),
-    "motorcycle": _Photograph("motorcycle_left.png", (0, 0, 741, 500), (480, 324)),
-    "rocket": _Photograph("rocket.jpg", (130, 0, 530, 427), (400, 427)),
+_LONGEST_SIDE = 480
+# A file in scikit-image's data folder; left, top, right and bottom of what is shown of it.
+_PHOTOGRAPHS: dict[str, tuple[str, Box]] = {
+    "astronaut": ("astronaut.png", (0, 0, 400, 512)),
+    "bricks": ("brick.png", (0, 0, 512, 360)),
+    "cat": ("chelsea.png", (0, 0, 451, 300)),
+    "coffee": ("coffee.png", (60, 0, 572, 400)),
+    "coins": ("coins.png", (0, 0, 384, 303)),
+    "grass": ("grass.png", (0, 0, 512, 400)),
+    "motorcycle": ("motorcycle_left.png", (0, 0, 741, 500)),
 }
 
 
@@ -63,19 +44,15 @@ def photograph(name: str) -> RGB:
         MissingExtra: scikit-image is not installed.
         ImageError: The installed scikit-image carries no such file.
     """
-    wanted = _PHOTOGRAPHS[name]
-    path = extra_folder("skimage") / "data" / wanted.file
+    file, box = _PHOTOGRAPHS[name]
+    path = extra_folder("skimage") / "data" / file
     if not path.is_file():
         raise ImageError(
             str(path), "not in this release of scikit-image", "install scikit-image 0.26"
         )
-    with Image.open(path) as file:
-        picture: Image.Image = file.convert("RGB")
-    if wanted.turned:
-        picture = picture.transpose(Image.Transpose.ROTATE_90)
-    picture = picture.crop(wanted.box)
-    if picture.size != wanted.size:
-        picture = picture.resize(wanted.size, Image.Resampling.LANCZOS)
+    with Image.open(path) as stored:
+        picture = stored.convert("RGB").crop(box)
+    picture.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE), Image.Resampling.LANCZOS)
     return np.array(picture, dtype=np.uint8)
 
 

@@ -1,72 +1,79 @@
-"""The services at hand, found and bound as `role.variant`."""
+"""The services that a run can call, bound as `role.variant`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from ..config import Settings
-from ..errors import NotServed
+from ..base.config import Settings
+from ..base.contracts import Tensors
+from ..base.errors import NotServed
+from ..base.identity import Identities, ModelIdentity, ServiceName
 from .bind import Bound
-from .budget import Budget
+from .cached import CachedSpecialists
+from .calls import CallStore
 from .generalist import Generalist
-from .kept import Kept
-from .limits import Gauge
+from .remembered import RememberedReplies
 from .replay import replaying
+from .replica import DEFAULT_POLICY, Gauge, PoolPolicy
+from .said import Said
 from .services import SERVICES, Service, model_name
-from .triton import Identity, Reply
 
-if TYPE_CHECKING:
-    from ..run.ledger import Ledger
-
-__all__ = ["SERVICES", "Panel", "Service", "model_name"]
+__all__ = ["SERVICES", "Panel", "PoolPolicy", "Service", "model_name"]
 
 
 class Panel:
-    """The judges of a run; use as an async context manager.
+    """The specialists and generalists of a run; use as an async context manager.
 
     On entry every endpoint is asked which of the known services it has ready. One that
     cannot be reached does not stop the others: `problems` says what is missing and why. A
     service that several endpoints have is balanced between them, where it is the same model.
 
-    Calls are kept where a ledger is given, here or in the settings; calls to generalists are
-    otherwise kept in memory.
+    With a ledger all calls are kept there; without one, calls to generalists are kept in memory. A
+    generalist's call that has a price is paid by its caller: see `Budget.pays`.
 
     Args:
-        ledger: Instead of the one of the settings; it is not closed with the panel.
-        patience: Seconds that calls wait for an endpoint that was lost; 0 fails at once.
+        ledger: Of whoever opened it: it is not closed with the panel.
+        policy: How calls to each endpoint are regulated; by default none waits for an endpoint
+            that was lost.
 
     Attributes:
         services: Bound specialists by `role.variant`.
         generalists: Bound multimodal LLMs by `generalist.<name>`.
         problems: Endpoint URL to what is wrong with it.
-        budget: What generalists have cost.
     """
 
     def __init__(
-        self, settings: Settings, *, ledger: Ledger | None = None, patience: float = 0.0
+        self,
+        settings: Settings,
+        *,
+        ledger: CallStore | None = None,
+        policy: PoolPolicy = DEFAULT_POLICY,
     ) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
-        self._ledger = ledger
-        self._bound = Bound(settings, patience, self._stack)
-        self._kept: Kept | None = None
+        replies = RememberedReplies() if ledger is None else ledger
+        self._bound = Bound(settings, policy, self._stack, replies)
+        # In memory a digest of every image would cost more than it saves.
+        self._cached = None if ledger is None else CachedSpecialists(ledger)
         self._replaying = False
         self.services = self._bound.services
         self.generalists = self._bound.generalists
         self.problems = self._bound.problems
-        self.budget = Budget(settings.max_cost)
 
     @classmethod
     def replaying(
-        cls, ledger: Ledger, identities: Mapping[str, str], settings: Settings | None = None
+        cls,
+        ledger: CallStore,
+        identities: Identities,
+        settings: Settings | None = None,
     ) -> Panel:
         """A panel that makes no calls: everything is answered from the ledger.
 
         Args:
-            identities: Of every service, as `identities()` told them when the calls were made.
+            identities: Of every service, as `identities()` returned them when the calls were made.
             settings: For what generalists' identities do not hold, such as `max_outside`.
 
         Returns:
@@ -76,20 +83,20 @@ class Panel:
         settings = settings or Settings.model_construct()
         panel = cls(settings, ledger=ledger)
         panel._replaying = True
-        panel._kept = Kept(ledger)
         for name, identity in identities.items():
-            if name in SERVICES:
-                panel.services[name] = Service(name, Identity.stated(model_name(name), identity))
-            else:
-                endpoint = settings.generalists.get(name.partition(".")[2])
+            if name.is_generalist:
+                endpoint = settings.generalists.get(name.variant)
                 panel.generalists[name] = replaying(name, identity, ledger, endpoint)
+            else:
+                panel.services[name] = Service(name, identity)
         return panel
 
     async def __aenter__(self) -> Self:
         if self._replaying:
             return self
         try:
-            await self._bind()
+            await self._bound.connect()
+            await self._bound.bind()
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
@@ -103,25 +110,35 @@ class Panel:
     ) -> None:
         await self._stack.aclose()
 
+    async def rebind(self) -> None:
+        """Ask the endpoints again: services that came are taken up, those that went are dropped.
+
+        What is the same model at the same endpoints is not touched, nor are calls in flight.
+        Nothing is asked where all is answered from a ledger.
+        """
+        if not self._replaying:
+            await self._bound.bind()
+
     async def call(
         self,
         service: str,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
-    ) -> Reply:
+    ) -> Tensors:
         """Call a service on one request, within its endpoints' limits.
 
         Raises:
             NotServed: no endpoint has the service.
-            Abstained: it says there is no value for this input.
-            ServiceError: see `editjudge.errors`.
+            Abstained: the service has no value for this input.
+            ServiceError: see `editjudge.base.errors`.
         """
-        bound = self.services.get(service)
+        name = ServiceName.parsed(service)
+        bound = self.services.get(name)
         if bound is None:
-            raise NotServed(self.why_not(service), service=service)
-        if self._kept is None:
+            raise NotServed(self.why_not(name), service=name)
+        if self._cached is None:
             return await bound(inputs, parameters)
-        return await self._kept(bound, inputs, parameters)
+        return await self._cached(bound, inputs, parameters)
 
     def generalist(self, service: str) -> Generalist:
         """A multimodal LLM.
@@ -129,23 +146,23 @@ class Panel:
         Raises:
             NotServed: none is bound under this name.
         """
-        bound = self.generalists.get(service)
+        name = ServiceName.parsed(service)
+        bound = self.generalists.get(name)
         if bound is None:
-            raise NotServed(self.why_not(service), service=service)
+            raise NotServed(self.why_not(name), service=name)
         return bound
 
     @property
-    def served(self) -> frozenset[str]:
-        """Everything at hand, as `role.variant`."""
+    def served(self) -> frozenset[ServiceName]:
+        """Every bound service, as `role.variant`."""
         return frozenset((*self.services, *self.generalists))
 
-    def why_not(self, service: str) -> str:
-        """Why a service is not at hand."""
-        role, _, name = service.partition(".")
+    def why_not(self, service: ServiceName) -> str:
+        """Why a service is not bound."""
         if self._replaying:
             return "it was not at hand when the calls in the ledger were made"
-        if role == "generalist":
-            endpoint = self._settings.generalists.get(name)
+        if service.is_generalist:
+            endpoint = self._settings.generalists.get(service.variant)
             if endpoint is None:
                 return "no generalist is configured (--generalist URL, or docs/configuration.md)"
             urls = [endpoint.url, *endpoint.replicas]
@@ -157,29 +174,17 @@ class Panel:
             return "no endpoint is configured and no local stack runs (editjudge up)"
         return f"not among the models ready at {', '.join(urls)} (docs/models.md adds it)"
 
-    def identities(self) -> dict[str, str]:
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
         """Identity of every bound service, for signatures."""
         return {
-            **{name: str(service.identity) for name, service in self.services.items()},
+            **{name: service.identity.signed for name, service in self.services.items()},
             **{name: generalist.identity for name, generalist in self.generalists.items()},
         }
 
+    async def said(self, calls: Iterable[str]) -> Mapping[str, Said]:
+        """What came back from calls, by key, as far as they are kept."""
+        return await self._bound.replies.said(calls)
+
     def gauges(self) -> dict[str, Gauge]:
         """The load of every endpoint now, by its address."""
-        return {lane.url: lane.gauge() for lane in self._bound.lanes}
-
-    async def _bind(self) -> None:
-        from ..run.ledger import Ledger
-
-        settings = self._settings
-        ledger = self._ledger
-        if ledger is None and (settings.ledger or settings.generalists):
-            ledger = self._stack.enter_context(Ledger(settings.ledger))
-        if ledger is not None and (self._ledger or settings.ledger):
-            # In memory a digest of every image would cost more than it saves.
-            self._kept = Kept(ledger)
-        await self._bound.specialists()
-        if ledger is None:
-            return
-        for name, endpoint in settings.generalists.items():
-            await self._bound.generalist(f"generalist.{name}", endpoint, ledger, self.budget)
+        return {replica.url: replica.gauge() for replica in self._bound.replicas}

@@ -1,144 +1,199 @@
-"""Finding out who serves what, when a panel is opened."""
+"""Finding out who serves what, when a panel is opened and again when services come and go."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from ..config import Endpoint, GeneralistEndpoint, Settings
-from ..errors import ConfigError, ServiceError
-from .budget import Budget
+from ..base.config import Endpoint, GeneralistEndpoint, Settings
+from ..base.errors import ConfigError, ServiceError
+from ..base.identity import Identities, ModelIdentity, ServiceName
+from .calls import ReplyStore
 from .generalist import Generalist
-from .lanes import Lane, Lanes
-from .limits import AdaptiveLimit
+from .pool import EndpointPool
 from .reach import check_consent, transport_for
+from .replica import PoolPolicy, Replica
 from .retry import RetryPolicy
 from .services import SERVICES, Service, known, model_name
 from .transport import Transport
-from .triton import Identity, TritonEndpoint
+from .triton import TritonEndpoint
 
-if TYPE_CHECKING:
-    from ..run.ledger import Ledger
+E = TypeVar("E", bound=AbstractAsyncContextManager[object])
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass
 class Bound:
-    """What was found.
+    """The services that were found, and the connections to their servers.
+
+    The connections stay what they are from the first `bind` on: a call in flight is not touched
+    when its service is gone or replaced.
 
     Attributes:
+        policy: By which every pool regulates its calls.
         stack: Closes the connections.
-        lanes: Every endpoint that is used.
-        problems: Address to what is wrong with it.
+        replies: Where generalists' replies are kept.
+        services: Specialists by name.
+        generalists: By name.
+        problems: Address to what is wrong with the server there.
     """
 
     settings: Settings
-    patience: float
+    policy: PoolPolicy
     stack: AsyncExitStack
-    services: dict[str, Service] = field(default_factory=dict)
-    generalists: dict[str, Generalist] = field(default_factory=dict)
-    lanes: list[Lane[TritonEndpoint] | Lane[Transport]] = field(default_factory=list)
+    replies: ReplyStore
+    services: dict[ServiceName, Service] = field(default_factory=dict)
+    generalists: dict[ServiceName, Generalist] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    _tritons: list[tuple[Replica[TritonEndpoint], tuple[ServiceName, ...]]] = field(
+        default_factory=list
+    )
+    _transports: dict[ServiceName, list[Replica[Transport]]] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)
+    _binding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def specialists(self) -> None:
-        """Ask every Triton which of its services it has ready.
+    @property
+    def replicas(self) -> tuple[Replica[TritonEndpoint] | Replica[Transport], ...]:
+        """Every server that is used: the specialists' first, in the order of the settings."""
+        tritons = (triton for triton, _ in self._tritons)
+        return (*tritons, *(each for group in self._transports.values() for each in group))
+
+    async def connect(self) -> None:
+        """Make the connections; no server is asked anything.
 
         Raises:
             ConfigError: a setting cannot be used.
         """
-        asked = list(self.settings.endpoints.values())
-        wanted = [known(endpoint.services or SERVICES, endpoint.url) for endpoint in asked]
-        lanes = [await self._triton(endpoint) for endpoint in asked]
-        found = await asyncio.gather(
-            *(self._found(lane, names) for lane, names in zip(lanes, wanted, strict=True))
+        for endpoint in self.settings.endpoints.values():
+            names = known(endpoint.services or SERVICES, endpoint.url)
+            self._tritons.append((await self._triton(endpoint), names))
+        for name, generalist in self.settings.generalists.items():
+            service = ServiceName.generalist(name)
+            if self.settings.max_cost is not None and generalist.price is None:
+                raise ConfigError(
+                    f"max_cost is set, but {service} has no price",
+                    f"write price = {{input = …, output = …}} in [generalists.{name}]",
+                )
+            self._transports[service] = await self._replicas(service, generalist)
+
+    async def bind(self) -> None:
+        """Ask every endpoint what it serves: what is new is taken up, what is gone is dropped.
+
+        What is the same at the same endpoints stays the same object.
+        """
+        async with self._binding:
+            problems: dict[str, str] = dict(self._refused)
+            services = await self._served(problems)
+            opened = await asyncio.gather(
+                *(self._opened(name, problems) for name in self._transports)
+            )
+            generalists = {one.name: one for one in opened if one is not None}
+            _become(self.services, services)
+            _become(self.generalists, generalists)
+            _become(self.problems, problems)
+
+    async def _served(self, problems: dict[str, str]) -> dict[ServiceName, Service]:
+        """The specialists that any Triton has ready."""
+        answers = await asyncio.gather(
+            *(self._ready(triton, names, problems) for triton, names in self._tritons)
         )
-        serving: dict[str, list[Lane[TritonEndpoint]]] = {}
-        identities: dict[str, Identity] = {}
-        for lane, identity_of in zip(lanes, found, strict=True):
-            for name, identity in identity_of.items():
+        serving: dict[ServiceName, list[Replica[TritonEndpoint]]] = {}
+        identities: dict[ServiceName, ModelIdentity] = {}
+        for (triton, _), ready in zip(self._tritons, answers, strict=True):
+            for name, identity in ready.items():
                 first = identities.setdefault(name, identity)
                 if identity == first:
-                    serving.setdefault(name, []).append(lane)
+                    serving.setdefault(name, []).append(triton)
                 else:
                     there = serving[name][0].url
-                    self._problem(
-                        lane.url, f"{name} is not used: {_differs(identity, first)} at {there}"
-                    )
-        for name in SERVICES:
-            if name in serving:
-                balanced = Lanes(serving[name], self.patience)
-                self.services[name] = Service(name, identities[name], balanced)
+                    what = f"{name} is not used: {_differs(identity, first)} at {there}"
+                    _add(problems, triton.url, what)
+        return {
+            name: self._service(name, identities[name], serving[name])
+            for name in SERVICES
+            if name in serving
+        }
 
-    async def generalist(
-        self, name: str, endpoint: GeneralistEndpoint, ledger: Ledger, budget: Budget
-    ) -> None:
-        """Find out which model a generalist and its replicas have.
+    def _service(
+        self, name: ServiceName, identity: ModelIdentity, tritons: list[Replica[TritonEndpoint]]
+    ) -> Service:
+        """The service as it is bound already, where nothing of it has changed."""
+        bound = self.services.get(name)
+        if bound is not None and bound.identity == identity and bound.replicas == tuple(tritons):
+            return bound
+        return Service(name, identity, EndpointPool(tritons, self.policy))
 
-        Raises:
-            ConfigError: a setting cannot be used.
-        """
-        if self.settings.max_cost is not None and endpoint.price is None:
-            table = f"[generalists.{name.partition('.')[2]}]"
-            raise ConfigError(
-                f"max_cost is set, but {name} has no price",
-                f"write price = {{input = …, output = …}} in {table}",
-            )
-        lanes = []
-        for url in (endpoint.url, *endpoint.replicas):
-            one = endpoint.model_copy(update={"url": url, "replicas": ()})
-            try:
-                check_consent(one)
-            except ConfigError as error:
-                self._problem(url, str(error))
-                continue
-            lanes.append(await self._transport(one, name))
-        if not lanes:
-            return
-        generalist = Generalist(name, endpoint, Lanes(lanes, self.patience), ledger, budget)
-        with suppress(ServiceError):  # they are its problems
+    async def _opened(self, name: ServiceName, problems: dict[str, str]) -> Generalist | None:
+        """A generalist with the replicas that have its model; None where none has."""
+        if not (transports := self._transports[name]):
+            return None
+        endpoint = self.settings.generalists[name.variant]
+        generalist = Generalist(name, endpoint, EndpointPool(transports, self.policy), self.replies)
+        try:
             await generalist.open(self.settings.probe_timeout)
-            self.generalists[name] = generalist
-        for url, problem in generalist.problems.items():
-            self._problem(url, problem)
+        except ServiceError:  # they are its problems
+            return None
+        finally:
+            for url, problem in generalist.problems.items():
+                _add(problems, url, problem)
+        bound = self.generalists.get(name)
+        return bound if bound is not None and bound.is_still(generalist) else generalist
 
-    async def _triton(self, endpoint: Endpoint) -> Lane[TritonEndpoint]:
-        limit, policy = self._regulated()
-        triton = TritonEndpoint(endpoint, policy)
-        await self.stack.enter_async_context(triton)
-        lane = Lane(triton.url, triton, limit)
-        self.stack.callback(lane.close)
-        self.lanes.append(lane)
-        return lane
+    async def _triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
+        return await self._replica(endpoint.url, lambda policy: TritonEndpoint(endpoint, policy))
 
-    async def _transport(self, endpoint: GeneralistEndpoint, name: str) -> Lane[Transport]:
-        limit, policy = self._regulated()
-        transport = transport_for(endpoint, policy, name, self.settings.concurrency)
-        await self.stack.enter_async_context(transport)
-        lane = Lane(endpoint.url, transport, limit)
-        self.stack.callback(lane.close)
-        self.lanes.append(lane)
-        return lane
+    async def _replicas(
+        self, name: ServiceName, endpoint: GeneralistEndpoint
+    ) -> list[Replica[Transport]]:
+        transports = []
+        for url in (endpoint.url, *endpoint.replicas):
+            replica = endpoint.model_copy(update={"url": url, "replicas": ()})
+            try:
+                check_consent(replica)
+            except ConfigError as error:
+                _add(self._refused, url, str(error))
+                continue
+            transports.append(await self._transport(replica, name))
+        return transports
 
-    def _regulated(self) -> tuple[AdaptiveLimit, RetryPolicy]:
-        limit = AdaptiveLimit(self.settings.concurrency)
-        return limit, replace(policy_of(self.settings), observe=limit.observe)
+    async def _transport(self, endpoint: GeneralistEndpoint, name: str) -> Replica[Transport]:
+        concurrency = self.settings.concurrency
+        return await self._replica(
+            endpoint.url, lambda policy: transport_for(endpoint, policy, name, concurrency)
+        )
 
-    async def _found(
-        self, lane: Lane[TritonEndpoint], names: tuple[str, ...]
-    ) -> dict[str, Identity]:
+    async def _replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
+        """A server with its client, both closed with the panel: first the server's queue."""
+        policy = policy_of(self.settings)
+        replica = Replica(
+            url,
+            lambda observe: connect(replace(policy, observe=observe)),
+            self.settings.concurrency,
+            self.policy,
+        )
+        await self.stack.enter_async_context(replica.target)
+        self.stack.callback(replica.close)
+        return replica
+
+    async def _ready(
+        self,
+        triton: Replica[TritonEndpoint],
+        names: tuple[ServiceName, ...],
+        problems: dict[str, str],
+    ) -> Identities:
+        """The services among these that a Triton has ready."""
         timeout = self.settings.probe_timeout
         try:
-            await lane.target.server(timeout)
-            found = await asyncio.gather(*(_identity(lane.target, n, timeout) for n in names))
+            await triton.target.server(timeout)
+            ready = await asyncio.gather(*(_identity(triton.target, n, timeout) for n in names))
         except ServiceError as error:
-            self._problem(lane.url, error.detail)
+            _add(problems, triton.url, error.detail)
             return {}
-        return {name: one for name, one in zip(names, found, strict=True) if one is not None}
-
-    def _problem(self, url: str, text: str) -> None:
-        before = self.problems.get(url)
-        self.problems[url] = f"{before}; {text}" if before else text
+        return {name: one for name, one in zip(names, ready, strict=True) if one is not None}
 
 
 def policy_of(settings: Settings) -> RetryPolicy:
@@ -148,13 +203,26 @@ def policy_of(settings: Settings) -> RetryPolicy:
     )
 
 
-async def _identity(triton: TritonEndpoint, name: str, timeout: float) -> Identity | None:
+def _become(held: dict[K, V], now: Mapping[K, V]) -> None:
+    """Replace what a dictionary holds; others hold the dictionary."""
+    held.clear()
+    held.update(now)
+
+
+def _add(problems: dict[str, str], url: str, text: str) -> None:
+    before = problems.get(url)
+    problems[url] = f"{before}; {text}" if before else text
+
+
+async def _identity(
+    triton: TritonEndpoint, name: ServiceName, timeout: float
+) -> ModelIdentity | None:
     if not await triton.ready(model_name(name), timeout):
         return None
     return await triton.identity(model_name(name), timeout)
 
 
-def _differs(identity: Identity, first: Identity) -> str:
+def _differs(identity: ModelIdentity, first: ModelIdentity) -> str:
     if str(identity) == str(first):
         return f"{identity} here, but its fingerprint is not that of the same"
     return f"{identity} here, {first}"

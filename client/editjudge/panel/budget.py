@@ -1,20 +1,23 @@
-"""What a run may spend on generalists."""
+"""What a caller may spend on generalists, and has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from ..errors import CostLimit
+from ..base.errors import CostLimit
 from .transport import Usage
 
 if TYPE_CHECKING:
-    from ..config import Price
+    from ..base.config import Price
 
 
 class Budget:
-    """The costs of a run's calls, kept below a limit.
+    """The account of one caller: what its calls took, and their costs, kept below a limit.
+
+    A caller (a run, a score) makes its calls inside `pays`; several callers may share a panel.
 
     What a call costs is known when it is done, so each call in flight is taken to cost as much
     as the dearest one so far.
@@ -23,12 +26,18 @@ class Budget:
         limit: In the currency of the prices; None for no limit.
 
     Attributes:
-        spent: So far.
+        spent: So far, by earlier sessions too.
+        spent_before: By earlier sessions.
+        calls: Calls made.
+        usage: What they took together.
     """
 
     def __init__(self, limit: float | None = None) -> None:
         self.limit = limit
         self.spent = 0.0
+        self.spent_before = 0.0
+        self.calls = 0
+        self.usage = Usage(attempts=0)
         self._dearest = 0.0
         self._in_flight = 0
 
@@ -39,19 +48,29 @@ class Budget:
             dearest: Cost of the dearest call so far.
         """
         self.spent += spent
+        self.spent_before += spent
         self._dearest = max(self._dearest, dearest)
+
+    @contextmanager
+    def pays(self) -> Iterator[None]:
+        """Pay for the calls that are made in this block, in its tasks too."""
+        before = _PAYS.set(self)
+        try:
+            yield
+        finally:
+            _PAYS.reset(before)
 
     @contextmanager
     def one_call(
         self, price: Price | None, service: str
     ) -> Iterator[Callable[[Usage], float | None]]:
-        """Make one call inside; give what it took to what this gives, which tells its cost.
+        """Make one call inside. It yields a function from what the call took to its cost.
 
         Raises:
             CostLimit: the call could pass the limit.
         """
         if price is None:
-            yield lambda _: None
+            yield self.count
             return
         expected = self.spent + (self._in_flight + 1) * self._dearest
         if self.limit is not None and (expected > self.limit or self.spent >= self.limit):
@@ -63,6 +82,7 @@ class Budget:
 
         def spend(usage: Usage) -> float:
             cost = price.of(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+            self.count(usage)
             self.spent += cost
             self._dearest = max(self._dearest, cost)
             return cost
@@ -72,3 +92,23 @@ class Budget:
             yield spend
         finally:
             self._in_flight -= 1
+
+    def count(self, usage: Usage) -> None:
+        """Note a call that was made."""
+        self.calls += 1
+        self.usage += usage
+
+
+_PAYS: ContextVar[Budget | None] = ContextVar("pays", default=None)
+
+
+def paying(price: Price | None = None) -> Budget:
+    """The budget that pays for a call made here.
+
+    Raises:
+        RuntimeError: the call has a price, and no caller pays.
+    """
+    budget = _PAYS.get()
+    if budget is None and price is not None:
+        raise RuntimeError("a call that has a price is made inside `Budget.pays()`")
+    return budget or Budget()

@@ -1,4 +1,4 @@
-"""Choices as probabilities: which tokens speak for which choice, and what they sum to.
+"""Choices as probabilities: which tokens stand for which choice, and what they sum to.
 
 A tokenizer may write a choice in several tokens (Qwen: ex+cellent, po+or), so one token per
 choice cannot be assumed. The label set is every token whose text is a non-empty prefix of
@@ -18,7 +18,7 @@ Method: TypeAlias = Literal["logprobs", "top_logprobs", "sampled"]
 
 @dataclass(frozen=True, slots=True)
 class ChoiceDistribution:
-    """How a judge's answer spreads over the choices.
+    """How an answer spreads over the choices.
 
     Attributes:
         probabilities: By choice, in the order given; they sum to 1.
@@ -39,30 +39,30 @@ class ChoiceDistribution:
 
 
 def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
-    """The choices, refused where no first token could tell them apart.
+    """The choices, refused where no first token could distinguish them.
 
     Raises:
         ValueError: fewer than two, an empty one, one twice, or one that begins another.
     """
-    found = tuple(choices)
-    if len(found) < 2 or len(set(found)) < len(found) or not all(found):
-        raise ValueError(f"give at least two different choices, none empty: {found}")
-    for one in found:
-        if any(other != one and other.startswith(one) for other in found):
-            raise ValueError(f"choice {one!r} is the beginning of another")
-    return found
+    checked = tuple(choices)
+    if len(checked) < 2 or len(set(checked)) < len(checked) or not all(checked):
+        raise ValueError(f"give at least two different choices, none empty: {checked}")
+    for choice in checked:
+        if any(other != choice and other.startswith(choice) for other in checked):
+            raise ValueError(f"choice {choice!r} is the beginning of another")
+    return checked
 
 
 def labels(choices: Iterable[str]) -> dict[str, str]:
-    """The texts that speak for one choice: its prefixes that begin no other choice."""
+    """The texts that stand for one choice: its prefixes that begin no other choice."""
     choices = tuple(choices)
-    found = {}
+    choice_of = {}
     for choice in choices:
         for end in range(1, len(choice) + 1):
             prefix = choice[:end]
             if sum(other.startswith(prefix) for other in choices) == 1:
-                found[prefix] = choice
-    return found
+                choice_of[prefix] = choice
+    return choice_of
 
 
 def distribution(
@@ -74,12 +74,12 @@ def distribution(
     """Sum and normalise the log-probabilities of first tokens.
 
     Args:
-        logprobs: Natural logarithms, by the choice that the token speaks for.
+        logprobs: Natural logarithms, by the choice that the token stands for.
         outside: Probability of all other tokens where it is known by other means; by default
-            what the given ones leave of 1.
+            what these leave of 1.
 
     Raises:
-        ValueError: nothing was given for any choice, or a value is no log-probability.
+        ValueError: no choice has a value, or a value is no log-probability.
     """
     terms: dict[str, list[float]] = {choice: [] for choice in choices}
     for choice, value in logprobs:

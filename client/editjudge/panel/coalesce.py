@@ -42,7 +42,7 @@ class Coalesced(Generic[T]):
 
 
 class Shared(Generic[K, V]):
-    """Makes each answer once; a failure is told to those who wait, and not kept.
+    """Makes each answer once; those who wait get a failure, but it is not kept.
 
     Args:
         kept: The latest answers that stay.

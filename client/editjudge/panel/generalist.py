@@ -1,4 +1,4 @@
-"""A multimodal LLM as judge: probabilities of choices, and answers with a contract.
+"""The generalist, a multimodal LLM: probabilities of choices, and answers with a contract.
 
 What a transport does not know is here: no call is made twice, calls with a common prefix
 follow each other, replies are read by their contract and asked for once more where they
@@ -8,62 +8,55 @@ cannot be, the model that answers is the one asked for, and costs stay below the
 from __future__ import annotations
 
 import asyncio
-import math
-import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from ..answers import Option, OutputContract, Unparsable
-from ..errors import Abstained, LogprobsUnavailable, ServiceError, WrongModel
+from ..base.errors import Abstained, CostLimit, LogprobsUnavailable, ServiceError, WrongModel
+from ..base.identity import ModelIdentity, ServiceName
+from .budget import paying
+from .calls import Call, Reply, ReplyStore
 from .choices import ChoiceDistribution, check_choices
 from .coalesce import Coalesced, Leaders
-from .lanes import Lane, Lanes
 from .pictures import Picture, Pictures
+from .pool import EndpointPool
 from .prompt import Prompt, Text
-from .transport import Completion, JudgeModel, Sampling, Transport, Usage
+from .replica import Replica
+from .transport import Completion, GeneralistModel, Sampling, Transport, Usage
+from .usage import count
 
 if TYPE_CHECKING:
-    from ..config import GeneralistEndpoint
-    from ..images import Image
-    from ..run.ledger import Call, Ledger, Reply
-    from .budget import Budget
+    from ..base.config import GeneralistEndpoint
+    from ..base.images import Image
 
 T = TypeVar("T")
-_METHOD = re.compile(r"(?<=[(,])choices=(\w+),?")
-_READS = re.compile(r"(?<=[(,])reads=[\w.]+,?")
-_REPEATS = re.compile(r"(?<=[(,])repeats=\d+,?")
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What a judge said.
+    """A generalist's answer to one question.
 
     Attributes:
         value: A `ChoiceDistribution`, or what the contract reads.
-        evidence: Enough to check it by hand: raw replies, model, tokens, repetitions.
+        calls: Keys of the calls whose replies it is read from, in the order of asking.
+        evidence: What is not in the replies themselves: why a reply could not be read, what
+            several are together.
     """
 
     value: T
-    evidence: dict[str, Any]
+    calls: tuple[str, ...]
+    evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def merged(said: Sequence[Answer[Any]]) -> dict[str, Any]:
-    """What several answers took together, and the calls that they rest on."""
-    each = [one.evidence["usage"] for one in said]
-    costs = [usage["cost"] for usage in each if usage["cost"] is not None]
-    counted = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
-    usage = {name: sum(one[name] for one in each) for name in counted}
-    calls = [key for one in said for key in one.evidence.get("calls", [one.evidence.get("call")])]
-    return {
-        "usage": usage | {"cost": math.fsum(costs) if costs else None},
-        "calls": [key for key in dict.fromkeys(calls) if key],
-    }
+def merged(answers: Iterable[Answer[Any]]) -> tuple[str, ...]:
+    """The calls that several answers rest on, each once."""
+    return tuple(dict.fromkeys(key for answer in answers for key in answer.calls))
 
 
 class Generalist:
@@ -72,44 +65,37 @@ class Generalist:
     Args:
         name: `generalist.<name>`.
         endpoint: Its settings.
-        lanes: The ways to it: one, or several replicas.
+        pool: Of its servers: one, or several replicas.
         ledger: Where calls and replies are kept.
-        budget: What the run may still spend.
         prefix_first: Whether the first of the calls with a common prefix goes ahead of the
             others, so that they find it in the server's cache. By default not on a single vLLM,
             which counts a prefix as cached as soon as it is scheduled.
         identity: Of the time when the ledger's calls were made, where there is no server.
 
     Attributes:
-        model: What `open` found.
-        calls: Calls made so far.
-        usage: What they took together.
+        model: The model that `open` met.
         problems: Address to what is wrong with it, of replicas that are not used.
-        without_logprobs: Why choices are sampled although probabilities were wanted.
+        without_logprobs: Why choices are sampled although the settings ask for probabilities.
     """
 
     def __init__(
         self,
-        name: str,
+        name: ServiceName,
         endpoint: GeneralistEndpoint,
-        lanes: Lanes[Transport],
-        ledger: Ledger,
-        budget: Budget,
+        pool: EndpointPool[Transport],
+        ledger: ReplyStore,
         *,
         prefix_first: bool | None = None,
-        identity: str = "",
+        identity: ModelIdentity | None = None,
     ) -> None:
         self.name = name
         self.endpoint = endpoint
-        self.model = JudgeModel(identity.partition("(")[0] or endpoint.model)
-        self.calls = 0
-        self.usage = Usage(attempts=0)
+        self.model = GeneralistModel(identity.name if identity else endpoint.model)
         self.problems: dict[str, str] = {}
         self.without_logprobs = ""
         self._pictures = Pictures(endpoint.max_pixels)
         self._ledger = ledger
-        self._budget = budget
-        self._lanes = lanes
+        self._pool = pool
         self._leaders = Leaders(enabled=prefix_first is not False)
         self._prefix_first = prefix_first
         self._coalesced: Coalesced[Reply] = Coalesced()
@@ -117,47 +103,55 @@ class Generalist:
         self._probing = asyncio.Lock()
         self._wrong: WrongModel | None = None
         self._stated = identity
-        if told := _METHOD.search(identity):
-            self._method = told[1]
+        if identity is not None:
+            self._method = identity.facts.get("choices", self._method)
 
     async def open(self, timeout: float) -> None:
-        """Find out which model this is; `problems` says which replicas are not used.
+        """Ask the servers for their model; `problems` names the replicas that are not used.
 
         Raises:
             ServiceError: no server can be reached, or none has the model.
         """
-        lanes = self._lanes.lanes
-        found = await asyncio.gather(
-            *(lane.target.identify(timeout) for lane in lanes), return_exceptions=True
+        replicas = self._pool.replicas
+        models = await asyncio.gather(
+            *(replica.target.identify(timeout) for replica in replicas), return_exceptions=True
         )
-        used: list[Lane[Transport]] = []
-        for lane, one in zip(lanes, found, strict=True):
-            if isinstance(one, ServiceError):
-                self.problems[lane.url] = one.detail
-            elif isinstance(one, BaseException):
-                raise one
-            elif used and _shown(one) != _shown(self.model):
-                here, first = _shown(one), _shown(self.model)
-                self.problems[lane.url] = f"not used: {here} is served here, not {first}"
+        used: list[Replica[Transport]] = []
+        for replica, model in zip(replicas, models, strict=True):
+            if isinstance(model, ServiceError):
+                self.problems[replica.url] = model.detail
+            elif isinstance(model, BaseException):
+                raise model
+            elif used and _identity(model) != _identity(self.model):
+                here, first = _identity(model), _identity(self.model)
+                self.problems[replica.url] = f"not used: {here} is served here, not {first}"
             else:
-                self.model = one
-                used.append(lane)
+                self.model = model
+                used.append(replica)
         if not used:
-            raise next(one for one in found if isinstance(one, ServiceError))
-        self._lanes = self._lanes.only(used)
+            raise next(error for error in models if isinstance(error, ServiceError))
+        self._pool = self._pool.only(used)
         if self._prefix_first is None and len(used) == 1 and self.model.server.startswith("vllm"):
             self._leaders = Leaders(enabled=False)
-        self._recall()
+        await self._recall()
+
+    def is_still(self, later: Generalist) -> bool:
+        """Whether a generalist opened later is this one: the same model at the same servers.
+
+        It is not where another model than the one asked for has answered: `later` asks again.
+        """
+        same = _identity(self.model) == _identity(later.model)
+        return same and self.replicas == later.replicas and self._wrong is None
 
     @property
-    def replicas(self) -> tuple[Lane[Transport], ...]:
+    def replicas(self) -> tuple[Replica[Transport], ...]:
         """The servers that are used."""
-        return self._lanes.lanes
+        return self._pool.replicas
 
     @property
-    def identity(self) -> str:
+    def identity(self) -> ModelIdentity:
         """Which model this is and how it is asked, for signatures."""
-        if self._stated:
+        if self._stated is not None:
             return self._stated
         facts = {
             **_facts(self.model),
@@ -172,19 +166,18 @@ class Generalist:
             "repeats": str(self.endpoint.repeats),
             "untrained": "yes" if "untrained" in self.model.name else "",
         }
-        shown = ",".join(f"{k}={v}" for k, v in sorted(facts.items()) if v)
-        return f"{self.model.name}({shown})"
+        return ModelIdentity(self.model.name, {k: v for k, v in facts.items() if v})
 
     def picture(self, image: Image) -> Picture:
-        """An image as this judge gets it."""
+        """An image in the form in which it is sent."""
         return self._pictures.prepared(image)
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], *, repeat: int = 0
     ) -> Answer[ChoiceDistribution]:
-        """How the judge's answer spreads over choices.
+        """How the answer spreads over choices.
 
-        From probabilities of the first token where the server tells them; otherwise the share
+        From probabilities of the first token where the server reports them; otherwise the share
         of each choice among `repeats` sampled replies.
 
         Args:
@@ -193,26 +186,22 @@ class Generalist:
         Raises:
             Abstained: `abstained` where more than `max_outside` of the probability fell on no
                 choice, `unparsable` where a sampled reply is no choice, `refused`.
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
         choices = check_choices(choices)
         if await self.method() == "sampled":
             return await self._sampled(prompt, choices, repeat)
         made = await self._call(prompt, {"choices": list(choices)}, repeat)
-        found = ChoiceDistribution(**made[0].content)
-        evidence = self._evidence([made], prompt) | {
-            "method": found.method,
-            "probabilities": dict(found.probabilities),
-            "outside": found.outside,
-        }
-        if found.outside is not None and found.outside > self.endpoint.max_outside:
+        reply, key = made
+        spread = ChoiceDistribution(**reply.content)
+        if spread.outside is not None and spread.outside > self.endpoint.max_outside:
             raise Abstained(
                 "abstained",
-                f"{found.outside:.0%} of the probability fell on none of {', '.join(choices)}"
+                f"{spread.outside:.0%} of the probability fell on none of {', '.join(choices)}"
                 f" (at most {self.endpoint.max_outside:.0%} may)",
-                evidence,
+                calls=(key,),
             )
-        return Answer(found, evidence)
+        return Answer(spread, (key,))
 
     async def answer(
         self, prompt: Prompt, contract: OutputContract[T], *, repeat: int = 0
@@ -226,18 +215,19 @@ class Generalist:
             repeat: Index among calls that are to differ.
 
         Raises:
-            Abstained: `unparsable` with the raw replies, or `refused`.
-            ServiceError: see `editjudge.errors`.
+            Abstained: `unparsable` or `refused`.
+            ServiceError: see `editjudge.base.errors`.
         """
-        made: list[tuple[Reply, bool, str]] = []
+        calls: list[str] = []
         asked = prompt
         reasons: list[str] = []
         for _ in range(2):
-            made.append(await self._call(asked, self._form(contract.schema, repeat), repeat))
-            reply = made[-1][0].content
-            cut = reply["finish"] == "length"
+            reply, key = await self._call(asked, self._form(contract.schema, repeat), repeat)
+            calls.append(key)
+            content = reply.content
+            cut = content["finish"] == "length"
             try:
-                value = contract.parse(reply["text"], cut=cut)
+                value = contract.parse(content["text"], cut=cut)
             except Unparsable as error:
                 if cut:
                     reasons.append(f"{error} ({self._too_short})")
@@ -250,8 +240,8 @@ class Generalist:
                     )
                 )
                 continue
-            return Answer(value, self._evidence(made, prompt) | _retried(reasons))
-        raise Abstained("unparsable", reasons[-1], self._evidence(made, prompt) | _retried(reasons))
+            return Answer(value, tuple(calls), _retried(reasons))
+        raise Abstained("unparsable", reasons[-1], _retried(reasons), tuple(calls))
 
     @property
     def _too_short(self) -> str:
@@ -265,13 +255,13 @@ class Generalist:
         """
         async with self._probing:
             if not self._method:
-                self._recall()
+                await self._recall()
             if not self._method:
                 await self._probe()
         return self._method
 
     async def probe(self) -> str:
-        """What `method` tells, asked of it now."""
+        """As `method`, but asked of the server now."""
         async with self._probing:
             if self.endpoint.logprobs != "never":
                 await self._probe()
@@ -279,7 +269,7 @@ class Generalist:
 
     async def _probe(self) -> None:
         try:
-            choice = await self._lanes.run(lambda one: one.choose(_PROBE, ("Yes", "No")))
+            choice = await self._pool.run(lambda server: server.choose(_PROBE, ("Yes", "No")))
         except LogprobsUnavailable as error:
             self._method, self.without_logprobs = "sampled", error.detail
         except Abstained:
@@ -287,12 +277,12 @@ class Generalist:
             self._method = "top_logprobs"
         else:
             self._method = choice.distribution.method
-            self._spent(choice.usage)
-        self._ledger.keep_fact(self._fact, f"{self._method} {self.without_logprobs}".strip())
+            paying().count(choice.usage)
+        await self._ledger.keep_fact(self._fact, f"{self._method} {self.without_logprobs}".strip())
 
-    def _recall(self) -> None:
+    async def _recall(self) -> None:
         """Take the method from the ledger, where it is known."""
-        if not self._method and (known := self._ledger.fact(self._fact)):
+        if not self._method and (known := await self._ledger.fact(self._fact)):
             self._method, _, self.without_logprobs = known.partition(" ")
 
     @property
@@ -306,7 +296,7 @@ class Generalist:
         Not how choices are judged, which is found out by asking, nor how a sampled one is read,
         and not how many replies are averaged: each of them is a call of its own.
         """
-        return _READS.sub("", _REPEATS.sub("", _METHOD.sub("", self.identity)))
+        return str(self.identity.without("choices", "reads", "repeats"))
 
     async def _sampled(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
@@ -314,17 +304,13 @@ class Generalist:
         contract = Option(choices)
         count = self.endpoint.repeats
         each = range(repeat * count, (repeat + 1) * count)
-        said = await asyncio.gather(*(self.answer(prompt, contract, repeat=i) for i in each))
-        counts = Counter(one.value for one in said)
-        shares = {choice: counts[choice] / len(said) for choice in choices}
-        found = ChoiceDistribution(shares, None, "sampled", len(said))
-        evidence = {"method": "sampled", "probabilities": shares, "samples": len(said)}
-        first = said[0].evidence
-        if len(said) == 1:
-            return Answer(found, first | evidence)
-        told = {name: first[name] for name in ("judge", "prompt")}
-        replies = [one.evidence["reply"] for one in said]
-        return Answer(found, evidence | {"replies": replies} | told | merged(said))
+        answers = await asyncio.gather(*(self.answer(prompt, contract, repeat=i) for i in each))
+        counts = Counter(answer.value for answer in answers)
+        shares = {choice: counts[choice] / len(answers) for choice in choices}
+        spread = ChoiceDistribution(shares, None, "sampled", len(answers))
+        evidence = {"method": "sampled", "probabilities": shares, "samples": len(answers)}
+        again = [reason for answer in answers for reason in answer.evidence.get("unreadable", ())]
+        return Answer(spread, merged(answers), evidence | _retried(again))
 
     def _form(self, schema: Mapping[str, Any] | None, repeat: int) -> dict[str, Any]:
         seed = self.endpoint.seed
@@ -337,43 +323,47 @@ class Generalist:
 
     async def _call(
         self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0
-    ) -> tuple[Reply, bool, str]:
-        """The reply to a call, whether it was made just now, and the call's key."""
-        from ..run.ledger import Call
-
+    ) -> tuple[Reply, str]:
+        """The reply to a call, and the call's key."""
         call = Call(self._asked, prompt, form, repeat)
-        if (known := self._ledger.get(call)) is not None:
-            return known, False, call.key
         fresh = False
 
-        async def make() -> Reply:
+        async def known_or_made() -> Reply:
             nonlocal fresh
+            if (known := await self._ledger.get(call)) is not None:
+                return known
             fresh = True
             return await self._make(call)
 
-        return await self._coalesced(call.key, make), fresh, call.key
+        while True:
+            try:
+                reply = await self._coalesced(call.key, known_or_made)
+            except CostLimit:
+                # That of another caller, who asked the same before: this one may still pay.
+                if not fresh:
+                    continue
+                raise
+            count(reply, made_now=fresh)
+            return reply, call.key
 
     async def _make(self, call: Call) -> Reply:
         # Whoever waits for a leader holds no place among the calls in flight.
         async with self._leaders.turn(call.prompt.prefix):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
-            reply, usage = await self._lanes.run(lambda one: self._make_at(one, call), prefix)
-        self._spent(usage)
+            reply = await self._pool.run(lambda server: self._make_at(server, call), prefix)
         self._check_model(reply.model)
-        self._ledger.put(call, reply)
+        await self._ledger.put(call, reply)
         return reply
 
-    async def _make_at(self, transport: Transport, call: Call) -> tuple[Reply, Usage]:
-        from ..run.ledger import Reply
-
+    async def _make_at(self, transport: Transport, call: Call) -> Reply:
         if self._wrong is not None:
             raise self._wrong
         start = time.monotonic()
-        with self._budget.one_call(self.endpoint.price, self.name) as spend:
+        price = self.endpoint.price
+        with paying(price).one_call(price, self.name) as spend:
             content, model, usage = await _ask(transport, call)
             cost = spend(usage)
-        seconds = time.monotonic() - start
-        reply = Reply(
+        return Reply(
             content,
             model,
             usage.prompt_tokens,
@@ -381,9 +371,8 @@ class Generalist:
             usage.completion_tokens,
             usage.attempts,
             cost,
-            seconds,
+            seconds=time.monotonic() - start,
         )
-        return reply, usage
 
     def _check_model(self, answered: str) -> None:
         """Compare the name that came back; once it was wrong, nothing more is asked."""
@@ -399,51 +388,29 @@ class Generalist:
         )
         raise self._wrong
 
-    def _spent(self, usage: Usage) -> None:
-        self.calls += 1
-        self.usage += usage
-
-    def _evidence(self, made: list[tuple[Reply, bool, str]], prompt: Prompt) -> dict[str, Any]:
-        last, _, key = made[-1]
-        usage = {
-            "calls": sum(fresh for _, fresh, _ in made),
-            "prompt_tokens": sum(reply.prompt_tokens for reply, *_ in made),
-            "cached_tokens": sum(reply.cached_tokens for reply, *_ in made),
-            "completion_tokens": sum(reply.completion_tokens for reply, *_ in made),
-            "cost": _total([reply.cost for reply, *_ in made]),
-        }
-        said = {"reply": last.content["text"]} if "text" in last.content else {}
-        # What the verdict rests on: the run's store finds the replies by these keys.
-        said |= {"call": key}
-        if len(made) > 1:
-            said |= {"calls": [one for *_, one in made]}
-        return said | {"judge": last.model, "prompt": prompt.digest, "usage": usage}
-
 
 async def _ask(transport: Transport, call: Call) -> tuple[dict[str, Any], str, Usage]:
     if choices := call.form.get("choices"):
         choice = await transport.choose(call.prompt, tuple(choices))
         return asdict(choice.distribution), choice.model, choice.usage
     sampling = Sampling(**call.form["sampling"])
-    said: Completion = await transport.complete(call.prompt, sampling, call.form["schema"])
-    return {"text": said.text, "finish": said.finish}, said.model, said.usage
+    completion: Completion = await transport.complete(call.prompt, sampling, call.form["schema"])
+    return (
+        {"text": completion.text, "finish": completion.finish},
+        completion.model,
+        completion.usage,
+    )
 
 
-def _facts(model: JudgeModel) -> dict[str, str]:
-    """What identifies a model; where the server keeps its files says nothing of it."""
-    told = {name: fact for name, fact in model.facts.items() if not fact.startswith("/")}
-    return told | {"server": model.server}
+def _facts(model: GeneralistModel) -> dict[str, str]:
+    """The facts that identify a model; its folder on the server is none of them."""
+    portable = {name: fact for name, fact in model.facts.items() if not fact.startswith("/")}
+    return portable | {"server": model.server}
 
 
-def _shown(model: JudgeModel) -> str:
-    facts = ",".join(f"{name}={fact}" for name, fact in sorted(_facts(model).items()) if fact)
-    return f"{model.name}({facts})"
+def _identity(model: GeneralistModel) -> ModelIdentity:
+    return ModelIdentity(model.name, {name: fact for name, fact in _facts(model).items() if fact})
 
 
 def _retried(reasons: list[str]) -> dict[str, Any]:
     return {"unreadable": reasons} if reasons else {}
-
-
-def _total(costs: list[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import (
+from ..base.errors import (
     DeadlineExceeded,
     NotAuthorised,
     NotServed,
@@ -37,7 +37,7 @@ _ERRORS: dict[str, type[ServiceError]] = {
     "UNAUTHENTICATED": NotAuthorised,
     "PERMISSION_DENIED": NotAuthorised,
 }
-# How servers that are up say that they have no room.
+# How servers that are up refuse a call for lack of room.
 _FULL = ("queue", "saturated")
 # What has the status INTERNAL, mostly, and may be over by the next attempt: a stream that was cut
 # in the middle, and a Python model that did not tell Triton within a second that it lives.
@@ -45,7 +45,7 @@ _PASSING = ("RST_STREAM", "is not healthy")
 
 
 def words(error: Any) -> str:
-    """What a `grpc.RpcError` says: the server's own words, or else the status."""
+    """The server's own words in a `grpc.RpcError`, or else the status."""
     return str(error.details() or error.code().name).strip()
 
 

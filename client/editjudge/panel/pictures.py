@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 
 from PIL import Image as Pil
 
-from ..digest import content_digest
-from ..images import Image
+from ..base.digest import content_digest
+from ..base.images import Image
 
 RULE = "lanczos-down"
 """How images are made to fit: Lanczos, never enlarged, aspect ratio kept."""
@@ -75,7 +75,7 @@ class Picture:
 
 
 class Pictures:
-    """Prepares images for one judge, each once; may be used from several threads.
+    """Prepares images for one generalist, each once; may be used from several threads.
 
     What is prepared stays at hand as long as its image does, and the latest beyond that.
 
@@ -110,7 +110,12 @@ class Pictures:
         return made
 
 
-def fitted(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
+def max_pixels_of(rule: str) -> int:
+    """The `max_pixels` of the `Pictures` with this `rule`."""
+    return int(rule.rpartition(".")[2])
+
+
+def size_within(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
     """The largest size of (about) the same aspect ratio within the budget; never larger."""
     width, height = size
     if width * height <= max_pixels:
@@ -122,7 +127,7 @@ def fitted(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
 
 
 def _prepare(image: Image, max_pixels: int) -> Picture:
-    size = fitted(image.size, max_pixels)
+    size = size_within(image.size, max_pixels)
     if size == image.size and (media_type := _as_it_is(image)):
         return Picture(image.encoded, media_type, size, image.name)
     picture = Pil.fromarray(image.rgb)
@@ -136,7 +141,7 @@ def _prepare(image: Image, max_pixels: int) -> Picture:
 def _as_it_is(image: Image) -> str | None:
     """The media type of an image whose own bytes can be sent, or None.
 
-    Not those that were converted on the way (turned, flattened, reduced): the judge would see
+    Not those that were converted on the way (turned, flattened, reduced): the generalist would see
     another picture than the specialists. Not those with metadata.
     """
     if image.notes:

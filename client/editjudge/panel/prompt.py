@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from ..digest import content_digest
+from ..base.digest import content_digest
 from .pictures import Picture
 
 

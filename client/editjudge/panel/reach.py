@@ -6,11 +6,11 @@ import ipaddress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..errors import ConfigError
+from ..base.errors import ConfigError
 from .transport import Transport
 
 if TYPE_CHECKING:
-    from ..config import GeneralistEndpoint
+    from ..base.config import GeneralistEndpoint
     from .retry import RetryPolicy
 
 

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from ..config import GeneralistEndpoint
-from ..errors import NotServed
-from .budget import Budget
+from ..base.config import GeneralistEndpoint
+from ..base.errors import NotServed
+from ..base.identity import ModelIdentity, ServiceName
+from .calls import ReplyStore
 from .generalist import Generalist
-from .lanes import Lanes
+from .pictures import max_pixels_of
+from .pool import EndpointPool
 from .prompt import Prompt
 from .services import NOT_KEPT
-from .transport import JudgeModel, Sampling, Transport
-
-if TYPE_CHECKING:
-    from ..run.ledger import Ledger
+from .transport import GeneralistModel, Sampling, Transport
 
 _NOWHERE = "http://ledger/v1"
-_FACT = re.compile(r"(?<=[(,])(temperature|max_tokens|seed|repeats|images|choices)=([^,)]*)")
 
 
 class NoTransport(Transport):
-    """Reaches nobody.
+    """Reaches no server.
 
     Args:
         service: For errors.
@@ -34,7 +31,7 @@ class NoTransport(Transport):
     def __init__(self, service: str) -> None:
         self._service = service
 
-    async def identify(self, timeout: float) -> JudgeModel:
+    async def identify(self, timeout: float) -> GeneralistModel:
         """Raises `NotServed`."""
         self._refuse()
 
@@ -56,25 +53,30 @@ class NoTransport(Transport):
 
 
 def replaying(
-    name: str, identity: str, ledger: Ledger, endpoint: GeneralistEndpoint | None = None
+    name: ServiceName,
+    identity: ModelIdentity,
+    ledger: ReplyStore,
+    endpoint: GeneralistEndpoint | None = None,
 ) -> Generalist:
     """A generalist as it was, whose calls are all in the ledger or fail.
 
     Args:
         name: `generalist.<name>`.
-        identity: As it was told when the calls were made.
+        identity: As it was when the calls were made.
         endpoint: For settings that the identity does not hold.
     """
-    told = dict(_FACT.findall(identity))
+    facts = identity.facts
     known: dict[str, Any] = {
-        kind: convert(told[kind])
+        kind: convert(facts[kind])
         for kind, convert in (("temperature", float), ("max_tokens", int), ("repeats", int))
-        if kind in told
+        if kind in facts
     }
-    if "seed" in told:
-        known["seed"] = None if told["seed"] == "None" else int(told["seed"])
-    if "images" in told:
-        known["max_pixels"] = int(told["images"].rpartition(".")[2])
+    # What is only looked up costs nothing, so nobody need pay.
+    known["price"] = None
+    if "seed" in facts:
+        known["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
+    if "images" in facts:
+        known["max_pixels"] = max_pixels_of(facts["images"])
     endpoint = (endpoint or GeneralistEndpoint(url=_NOWHERE)).model_copy(update=known)
-    lanes: Lanes[Transport] = Lanes.of(NoTransport(name), 1)
-    return Generalist(name, endpoint, lanes, ledger, Budget(), identity=identity)
+    pool: EndpointPool[Transport] = EndpointPool.of(NoTransport(name), 1)
+    return Generalist(name, endpoint, pool, ledger, identity=identity)

@@ -5,22 +5,17 @@ gRPC's own retry is off for requests above 256 KiB, which images are, so it is d
 
 from __future__ import annotations
 
-import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    wait_exponential,
-    wait_random,
-)
-
-from ..errors import ServiceError
+from ..base.errors import ServiceError
+from .clock import LOOP_CLOCK, Clock
 
 T = TypeVar("T")
+_LEAST = 0.001
+"""Seconds that an attempt gets at least: transports take 0 for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +27,8 @@ class RetryPolicy:
         deadline: Seconds for all attempts together, waits included.
         first_wait: Seconds before the second attempt, about; doubled each time.
         longest_wait: Seconds.
-        observe: Told of every attempt that failed, also where the next one succeeds: the
-            error, and when the call began by the clock of the event loop.
+        observe: Gets every attempt that failed, also where the next one succeeds: the error,
+            and when the call began by the clock of the event loop.
     """
 
     attempts: int = 4
@@ -43,72 +38,48 @@ class RetryPolicy:
     observe: Callable[[ServiceError, float], None] | None = field(default=None, compare=False)
 
     def failed(self, error: ServiceError, began: float) -> None:
-        """Tell the observer of a failed attempt."""
+        """Hand a failed attempt to the observer."""
         if self.observe is not None:
             self.observe(error, began)
 
+    def wait(self, attempt: int, error: ServiceError) -> float:
+        """Seconds to wait after a failed attempt, with some chance in it.
 
-async def with_retries(call: Callable[[float], Awaitable[T]], policy: RetryPolicy) -> T:
+        Args:
+            attempt: The failed attempt's number, from 1.
+            error: Its `retry_after` is the least.
+        """
+        # No power of two beyond this one is needed, and larger ones are no floats.
+        doubled = self.first_wait * 2.0 ** min(attempt - 1, 64)
+        backoff = min(doubled, self.longest_wait) + random.uniform(0, self.first_wait)
+        return max(backoff, error.retry_after or 0.0)
+
+
+async def with_retries(
+    call: Callable[[float], Awaitable[T]], policy: RetryPolicy, clock: Clock = LOOP_CLOCK
+) -> T:
     """Make a call, again where the error says that this can help.
 
     Args:
         call: Takes the seconds that are left.
 
     Raises:
-        ServiceError: of the last attempt, with `attempts` filled in.
+        ServiceError: of the last attempt, with `attempts` and `since` filled in.
     """
-    clock = asyncio.get_running_loop().time
-    began = clock()
+    began = clock.now()
     end = began + policy.deadline
-    try:
-        return await call(policy.deadline)
-    except ServiceError as error:
-        policy.failed(error, began)
-        if not error.retryable:
-            raise
-        first, since = error, clock()
-
-    def enough(state: RetryCallState) -> bool:
-        late = clock() + state.upcoming_sleep >= end
-        return late or state.attempt_number >= policy.attempts
-
-    backoff = wait_exponential(policy.first_wait, policy.longest_wait) + wait_random(
-        0, policy.first_wait
-    )
-
-    def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = getattr(error, "retry_after", None) or 0.0
-        return max(backoff(state), asked)
-
-    # Nearly every call succeeds at once, and does not pay for the machinery below: it is
-    # told of the first failure, and goes on from there.
-    made = 0
-    try:
-        async for attempt in AsyncRetrying(
-            stop=enough,
-            wait=wait,
-            retry=retry_if_exception(lambda e: isinstance(e, ServiceError) and e.retryable),
-            reraise=True,
-        ):
-            with attempt:
-                made += 1
-                if made == 1:
-                    raise first
-                try:
-                    return await call(max(end - clock(), 0.001))
-                except ServiceError as error:
-                    policy.failed(error, began)
-                    raise
-    except ServiceError as last:
-        whole = type(last)(
-            last.detail,
-            service=last.service,
-            endpoint=last.endpoint,
-            model=last.model,
-            attempts=made,
-            retry_after=last.retry_after,
-        )
-        whole.since = since
-        raise whole from last
-    raise AssertionError("tenacity reraises the last error")
+    since: float | None = None
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await call(max(end - clock.now(), _LEAST))
+        except ServiceError as error:
+            policy.failed(error, began)
+            now = clock.now()
+            since = now if since is None else since
+            wait = policy.wait(attempt, error)
+            if not error.retryable or attempt >= policy.attempts or now + wait >= end:
+                error.gave_up(attempt, since)
+                raise
+        await clock.sleep(wait)

@@ -1,4 +1,4 @@
-"""The specialists that editjudge knows, and one of them as it is bound."""
+"""The specialists that editjudge knows, and a bound specialist."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..errors import ConfigError, NotServed
-from .contracts import CONTRACTS, Contract
-from .lanes import Lanes
-from .triton import Identity, Reply, TritonEndpoint
+from ..base.contracts import CONTRACTS, Contract, Tensors
+from ..base.errors import ConfigError, NotServed
+from ..base.identity import ModelIdentity, ServiceName
+from .pool import EndpointPool
+from .replica import Replica
+from .triton import TritonEndpoint
 
-SERVICES: Mapping[str, Contract] = {
-    name: CONTRACTS[name.partition(".")[0]]
-    for name in (
-        "quality.piqe",
-        "quality.qinsight",
-        "aesthetics.artimuse",
-        "ocr.ppocr",
-        "ocr.got",
-        "features.dinov3",
-        "features.dinov2",
-        "clip.vit_b_32",
-        "lpips.vgg",
-        "lpips.alex",
-        "segmenter.grounded_sam",
-        "segmenter.grounded_sam_huge",
-        "segmenter.sa2va",
+SERVICES: Mapping[ServiceName, Contract] = {
+    name: CONTRACTS[name.role]
+    for name in map(
+        ServiceName.parsed,
+        (
+            "quality.piqe",
+            "quality.qinsight",
+            "aesthetics.artimuse",
+            "ocr.ppocr",
+            "ocr.got",
+            "features.dinov3",
+            "features.dinov2",
+            "clip.vit_b_32",
+            "lpips.vgg",
+            "lpips.alex",
+            "segmenter.grounded_sam",
+            "segmenter.grounded_sam_huge",
+            "segmenter.sa2va",
+        ),
     )
 }
 """Every service editjudge knows, as `role.variant`; the model is named `role_variant`."""
@@ -36,52 +41,57 @@ NOT_KEPT = "not in the ledger"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One bound service.
+    """A bound specialist.
 
     Attributes:
         name: `role.variant`.
         identity: Which model it is, the same at every endpoint.
-        lanes: Where it answers; None where only the ledger does.
+        pool: Of the servers that have it; None where only the ledger answers.
     """
 
-    name: str
-    identity: Identity
-    lanes: Lanes[TritonEndpoint] | None = None
+    name: ServiceName
+    identity: ModelIdentity
+    pool: EndpointPool[TritonEndpoint] | None = None
+
+    @property
+    def replicas(self) -> tuple[Replica[TritonEndpoint], ...]:
+        """The servers that have it, in the order of the settings."""
+        return self.pool.replicas if self.pool else ()
 
     @property
     def endpoints(self) -> tuple[TritonEndpoint, ...]:
-        """Where it answers, in the order of the settings."""
-        return tuple(lane.target for lane in self.lanes.lanes) if self.lanes else ()
+        """The clients of its servers, in the order of the settings."""
+        return tuple(replica.target for replica in self.replicas)
 
     async def __call__(
         self, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None
-    ) -> Reply:
+    ) -> Tensors:
         """Call it on one request; see `TritonEndpoint.infer`."""
         return (await self.timed(inputs, parameters))[0]
 
     async def timed(
         self, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None
-    ) -> tuple[Reply, float]:
-        """Call it, and tell the seconds that the call took once it had its place."""
-        if self.lanes is None:
+    ) -> tuple[Tensors, float]:
+        """Call it; also returns the seconds that the call took once it had its place."""
+        if self.pool is None:
             raise NotServed(NOT_KEPT, service=self.name)
 
-        async def call(endpoint: TritonEndpoint) -> tuple[Reply, float]:
+        async def call(endpoint: TritonEndpoint) -> tuple[Tensors, float]:
             start = time.monotonic()
             reply = await self.at(endpoint, inputs, parameters)
             return reply, time.monotonic() - start
 
-        return await self.lanes.run(call)
+        return await self.pool.run(call)
 
     async def at(
         self,
         endpoint: TritonEndpoint,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
-    ) -> Reply:
+    ) -> Tensors:
         """Call it at one of its endpoints, whatever that has to do."""
         return await endpoint.infer(
-            SERVICES[self.name], self.identity.model, inputs, parameters, service=self.name
+            SERVICES[self.name], model_name(self.name), inputs, parameters, service=self.name
         )
 
 
@@ -90,11 +100,11 @@ def model_name(service: str) -> str:
     return service.replace(".", "_")
 
 
-def known(services: Iterable[str], url: str) -> tuple[str, ...]:
+def known(services: Iterable[str], url: str) -> tuple[ServiceName, ...]:
     """The services asked for at an endpoint.
 
     Raises:
-        ConfigError: one is none of ours.
+        ConfigError: a name is not in `SERVICES`.
     """
     unknown = sorted(set(services) - set(SERVICES))
     if unknown:
@@ -102,4 +112,4 @@ def known(services: Iterable[str], url: str) -> tuple[str, ...]:
             f"endpoint {url}: no service is named {', '.join(unknown)}",
             f"known services: {', '.join(SERVICES)}",
         )
-    return tuple(services)
+    return tuple(map(ServiceName.parsed, services))

@@ -20,7 +20,7 @@ class Usage:
 
     Attributes:
         prompt_tokens: Images included.
-        cached_tokens: Of these, found in the server's prefix cache; 0 where it does not say.
+        cached_tokens: Of these, found in the cache of prefixes; 0 where the server reports none.
         completion_tokens: Generated.
         attempts: Requests made, those that failed included.
     """
@@ -46,7 +46,7 @@ class Sampling:
     Attributes:
         temperature: 0 is greedy.
         top_p: Of the nucleus; 1 is all.
-        max_tokens: A reply that reaches it is cut, and says so.
+        max_tokens: A reply that reaches it is cut, and marked as cut.
         seed: None sends none.
     """
 
@@ -81,14 +81,14 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeModel:
+class GeneralistModel:
     """Which model a server has.
 
     Attributes:
         name: As the server calls it; what requests ask for.
-        server: Kind and version where the server tells, for example `vllm 0.32.0`.
-        logprobs: Whether it tells probabilities; None where only a call can show it.
-        facts: What else the server tells of the model (context length, root, media).
+        server: Kind and version where the server reports them, for example `vllm 0.32.0`.
+        logprobs: Whether the server reports probabilities; None where only a call can show it.
+        facts: What else the server reports of the model (context length, root, media).
     """
 
     name: str
@@ -110,7 +110,7 @@ class Transport(ABC):
     url: str
 
     @abstractmethod
-    async def identify(self, timeout: float) -> JudgeModel:
+    async def identify(self, timeout: float) -> GeneralistModel:
         """Find the model, and what the server can do.
 
         Raises:
@@ -126,9 +126,9 @@ class Transport(ABC):
             choices: As `check_choices` lets through.
 
         Raises:
-            LogprobsUnavailable: the server does not tell probabilities.
+            LogprobsUnavailable: the server reports no token probabilities.
             Abstained: `refused`, its provider blocked the call.
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
 
     @abstractmethod
@@ -142,7 +142,7 @@ class Transport(ABC):
 
         Raises:
             Abstained: `refused`, its provider blocked the call or the model declined.
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
 
     @abstractmethod

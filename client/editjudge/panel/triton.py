@@ -10,55 +10,26 @@ import asyncio
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Abstained, BadReply, DeadlineExceeded, NotServed, Refused, ServiceError
+from ..base.contracts import ABSTAINED, Contract, Tensor, Tensors
+from ..base.errors import Abstained, BadReply, DeadlineExceeded, NotServed, Refused, ServiceError
+from ..base.identity import ModelIdentity
 from .channel import Channel
-from .contracts import ABSTAINED, Contract, Tensor
 from .grpc_errors import CHANNEL_OPTIONS, service_error, words
 from .retry import RetryPolicy, with_retries
 
 if TYPE_CHECKING:
-    from ..config import Endpoint
-
-Reply: TypeAlias = "dict[str, NDArray[np.float32] | bytes]"
+    from ..base.config import Endpoint
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 _LENGTH = struct.Struct("<I")
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which model answers: what a signature says of a service.
-
-    Attributes:
-        parameters: The model's declared parameters (implementation, weights, precision).
-        text: The identity as it was once told, where nothing else is known.
-    """
-
-    model: str
-    version: str
-    parameters: Mapping[str, str]
-    text: str = ""
-
-    @classmethod
-    def stated(cls, model: str, text: str) -> Identity:
-        """An identity of which only the text is known."""
-        return cls(model, "", {}, text)
-
-    def __str__(self) -> str:
-        if self.text:
-            return self.text
-        shown = {k: v for k, v in self.parameters.items() if k != "fingerprint"}
-        declared = ",".join(f"{k}={v}" for k, v in sorted(shown.items()))
-        return f"{self.model}/{self.version}" + (f"({declared})" if declared else "")
 
 
 class TritonEndpoint:
@@ -82,11 +53,11 @@ class TritonEndpoint:
         self._metadata = tuple(endpoint.header_values().items())
         parts = urlsplit(endpoint.url)
         secure = parts.scheme == "grpcs"
-        told = grpc.ssl_channel_credentials(**endpoint.certificates()) if secure else None
+        credentials = grpc.ssl_channel_credentials(**endpoint.certificates()) if secure else None
 
         def opened() -> Any:
             if secure:
-                return grpc.aio.secure_channel(parts.netloc, told, options=CHANNEL_OPTIONS)
+                return grpc.aio.secure_channel(parts.netloc, credentials, options=CHANNEL_OPTIONS)
             return grpc.aio.insecure_channel(parts.netloc, options=CHANNEL_OPTIONS)
 
         def use(channel: Any) -> None:
@@ -130,7 +101,7 @@ class TritonEndpoint:
             return False
         return bool(reply.ready)
 
-    async def identity(self, model: str, timeout: float) -> Identity:
+    async def identity(self, model: str, timeout: float) -> ModelIdentity:
         """Which model this is.
 
         Raises:
@@ -142,7 +113,7 @@ class TritonEndpoint:
         version = parameters.pop("version", "1")
         hidden = {"EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS"}
         shown = {k: v for k, v in parameters.items() if k not in hidden}
-        return Identity(model, version, shown)
+        return ModelIdentity(f"{model}/{version}", shown)
 
     async def infer(
         self,
@@ -152,7 +123,7 @@ class TritonEndpoint:
         parameters: Mapping[str, str] | None = None,
         *,
         service: str,
-    ) -> Reply:
+    ) -> Tensors:
         """Call a model on one request, with retries inside the policy's deadline.
 
         Args:
@@ -165,8 +136,8 @@ class TritonEndpoint:
             arrays otherwise, checked for type, shape, finiteness and bounds.
 
         Raises:
-            Abstained: the model says there is no value for this input.
-            ServiceError: see `editjudge.errors`.
+            Abstained: the model has no value for this input.
+            ServiceError: see `editjudge.base.errors`.
         """
         request = self._request(contract, model, inputs, service)
         for name, value in (parameters or {}).items():
@@ -177,10 +148,10 @@ class TritonEndpoint:
             try:
                 reply = await self._stub.ModelInfer(request, timeout=left, metadata=self._metadata)
             except self._rpc_error as error:
-                found = self._translated(error, service, model)
-                if isinstance(found, DeadlineExceeded):
+                failure = self._translated(error, service, model)
+                if isinstance(failure, DeadlineExceeded):
                     self._channel.late(began)
-                raise found from error
+                raise failure from error
             self._channel.heard()
             return reply
 
@@ -237,7 +208,7 @@ class TritonEndpoint:
         return service_error(error, service=service, endpoint=self.url, model=model)
 
 
-def _checked(contract: Contract, reply: Any) -> Reply:
+def _checked(contract: Contract, reply: Any) -> Tensors:
     """Read a reply's tensors, refusing whatever breaks the contract.
 
     Raises:
@@ -245,14 +216,14 @@ def _checked(contract: Contract, reply: Any) -> Reply:
     """
     if len(reply.outputs) != len(reply.raw_output_contents):
         raise ValueError("the reply's tensors are not in raw form")
-    found = {
+    tensors = {
         t.name: (t, raw) for t, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)
     }
-    outputs: Reply = {}
+    outputs: Tensors = {}
     for tensor in contract.outputs:
-        if tensor.name not in found:
+        if tensor.name not in tensors:
             raise ValueError(f"the reply lacks {tensor.name}")
-        got, raw = found[tensor.name]
+        got, raw = tensors[tensor.name]
         shape = tuple(got.shape)
         if got.datatype != tensor.dtype or not _fits(shape, tensor):
             raise ValueError(

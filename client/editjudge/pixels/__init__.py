@@ -4,19 +4,20 @@ An image is `uint8` of shape (H, W, 3), RGB, 0..255. A region is `bool` of shape
 where pixels count; None is the whole image, and so is a region that is True everywhere.
 """
 
+from ..base.images import RGB
 from .alignment import Aligned, AlignmentFailed, align
 from .blackout import ssim_blacked_out
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
-from .regions import Degenerate, Region, RGBImage
+from .regions import Degenerate, Region
 from .ssim import ssim
 
 __all__ = [
     "PSNR_CAP",
+    "RGB",
     "Aligned",
     "AlignmentFailed",
     "Degenerate",
     "Psnr",
-    "RGBImage",
     "Region",
     "align",
     "mse",

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .regions import Degenerate, RGBImage, check_image, size_of
+from ..base.images import RGB, check_image
+from .regions import Degenerate, size_of
 
 RATIO = 0.7
 MIN_MATCHES = 4
@@ -48,7 +49,7 @@ class Aligned:
         translation: (dx, dy) in pixels of the reference, of the edit's top left corner.
     """
 
-    image: RGBImage
+    image: RGB
     matrix: _Matrix
     matches: int
     inliers: int
@@ -58,15 +59,15 @@ class Aligned:
     translation: tuple[float, float]
 
 
-def align(edited: RGBImage, reference: RGBImage, *, require_plausible: bool = True) -> Aligned:
+def align(edited: RGB, reference: RGB, *, require_plausible: bool = True) -> Aligned:
     """Align an edit to its reference by SIFT keypoints and a similarity transform.
 
-    GIE-Bench, section 3.5, in the details of its released code: SIFT on grey images, FLANN
+    GIE-Bench, section 3.5, in the details of its official code: SIFT on grey images, FLANN
     matching (5 KD-trees, 50 checks) from the reference's keypoints to their two nearest in the
     edit, ratio test 0.7, at least 4 matches, least median of squares, bilinear warp with
     mirrored borders.
 
-    Our deviation: least median of squares fits something to any matches, so the released code
+    Our deviation: least median of squares fits something to any matches, so the official code
     scores edits it has not aligned. A fit is refused unless
 
     - at least half of the matches (the breakdown point of the method), among them 5 at distinct
@@ -85,7 +86,7 @@ def align(edited: RGBImage, reference: RGBImage, *, require_plausible: bool = Tr
     Args:
         edited: uint8 (h, w, 3), RGB, 0..255.
         reference: uint8 (H, W, 3), RGB, 0..255; the sizes may differ.
-        require_plausible: False leaves out the deviation, as the released code does.
+        require_plausible: False leaves out the deviation, as the official code does.
 
     Returns:
         The edit in the reference's frame.
@@ -123,7 +124,7 @@ def align(edited: RGBImage, reference: RGBImage, *, require_plausible: bool = Tr
     )
 
 
-def _match(edited: RGBImage, reference: RGBImage) -> tuple[_Points, _Points]:
+def _match(edited: RGB, reference: RGB) -> tuple[_Points, _Points]:
     """Match keypoints: positions (n, 2) in the edit and in the reference, n at least 4."""
     keypoints, descriptors = _keypoints("reference", reference)
     edited_keypoints, edited_descriptors = _keypoints("edited", edited)
@@ -141,7 +142,7 @@ def _match(edited: RGBImage, reference: RGBImage) -> tuple[_Points, _Points]:
     return source, target
 
 
-def _keypoints(name: str, image: RGBImage) -> tuple[Any, NDArray[np.float32]]:
+def _keypoints(name: str, image: RGB) -> tuple[Any, NDArray[np.float32]]:
     grey = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
     sift: Any = cv2.SIFT.create()  # the stubs allow no mask of None
     keypoints, descriptors = sift.detectAndCompute(grey, None)
@@ -166,7 +167,7 @@ def _residuals(matrix: _Matrix, source: _Points, target: _Points) -> NDArray[np.
     return distances
 
 
-def _tolerance(reference: RGBImage) -> float:
+def _tolerance(reference: RGB) -> float:
     return INLIER_TOLERANCE * math.hypot(*reference.shape[:2])
 
 
@@ -181,7 +182,7 @@ def _check_support(source: _Points, target: _Points, matches: int, tolerance: fl
         )
 
 
-def _check_frame(matrix: _Matrix, edited: RGBImage, reference: RGBImage) -> None:
+def _check_frame(matrix: _Matrix, edited: RGB, reference: RGB) -> None:
     """Refuse a fit that shows the edit far too large, or leaves most of the reference bare."""
     height, width = reference.shape[:2]
     edited_height, edited_width = edited.shape[:2]

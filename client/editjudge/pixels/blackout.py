@@ -16,7 +16,7 @@ def ssim_blacked_out(
 ) -> float:
     """Mean structural similarity of two grey pictures, black outside a region (`ssim.grey.black`).
 
-    As GIE-Bench's released code has it: scikit-image's `structural_similarity(data_range=1)` of
+    As GIE-Bench's official code has it: scikit-image's `structural_similarity(data_range=1)` of
     both pictures in 0..1 times the region, over the whole frame but the 3 px at its border. What
     is black in both is equal and counts as 1, so the smaller the region, the higher the value: 1
     for a region without a pixel. `ssim` with a region has no such part.
@@ -34,11 +34,11 @@ def ssim_blacked_out(
         ValueError: A shape or a dtype is another one, or the sizes differ.
         Degenerate: A side is smaller than the window.
     """
-    for one, dtype in ((reference, np.uint8), (edited, np.uint8), (region, np.bool_)):
-        if one.ndim != 2 or one.dtype != dtype or one.shape != reference.shape:
+    for array, dtype in ((reference, np.uint8), (edited, np.uint8), (region, np.bool_)):
+        if array.ndim != 2 or array.dtype != dtype or array.shape != reference.shape:
             raise ValueError(
                 f"{np.dtype(dtype)} of shape {reference.shape[:2]} is due, "
-                f"not {one.dtype} of shape {one.shape}"
+                f"not {array.dtype} of shape {array.shape}"
             )
     if min(reference.shape) < WINDOW:
         raise Degenerate(f"SSIM's window needs at least {WINDOW}x{WINDOW} pixels")

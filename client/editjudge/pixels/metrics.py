@@ -6,7 +6,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from .regions import Region, RGBImage, as_cv_mask, check_pair
+from ..base.images import RGB
+from .regions import Region, as_cv_mask, check_pair
 
 MAX_MSE = 255.0**2
 PSNR_CAP = 100.0
@@ -24,7 +25,7 @@ class Psnr(NamedTuple):
     capped: bool
 
 
-def mse(reference: RGBImage, edited: RGBImage, region: Region | None = None) -> float:
+def mse(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     """Mean squared error over the region's pixels and all three channels (`mse.rgb`).
 
     The sum is exact in integers, so a region that is True everywhere gives the whole image's
@@ -54,7 +55,7 @@ def mse(reference: RGBImage, edited: RGBImage, region: Region | None = None) -> 
     return float(round(squares) / (3 * pixels))
 
 
-def psnr(reference: RGBImage, edited: RGBImage, region: Region | None = None) -> Psnr:
+def psnr(reference: RGB, edited: RGB, region: Region | None = None) -> Psnr:
     """Peak signal-to-noise ratio over the region's pixels and all three channels (`psnr.rgb`).
 
     `10 log10(255^2 / MSE)`, one MSE for all channels together, capped (see `psnr_from_mse`).

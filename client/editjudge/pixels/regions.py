@@ -5,7 +5,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-RGBImage: TypeAlias = NDArray[np.uint8]
+from ..base.images import RGB, check_image
+
 Region: TypeAlias = NDArray[np.bool_]
 
 
@@ -21,23 +22,7 @@ class Degenerate(ValueError):
         self.reason = reason
 
 
-def check_image(name: str, image: RGBImage) -> None:
-    """Check that an image is `uint8` of shape (H, W, 3) with at least one pixel.
-
-    Args:
-        name: What the message calls the image.
-        image: The image.
-
-    Raises:
-        ValueError: The shape or the dtype is another one.
-    """
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
-        raise ValueError(
-            f"{name} must be uint8 of shape (H, W, 3), not {image.dtype} of shape {image.shape}"
-        )
-
-
-def check_pair(reference: RGBImage, edited: RGBImage, region: Region | None) -> None:
+def check_pair(reference: RGB, edited: RGB, region: Region | None) -> None:
     """Check that two images and a region can be compared pixel by pixel.
 
     Args:
@@ -66,7 +51,7 @@ def check_pair(reference: RGBImage, edited: RGBImage, region: Region | None) -> 
         raise Degenerate("the region is empty: no pixel is left to compare")
 
 
-def size_of(image: RGBImage) -> str:
+def size_of(image: RGB) -> str:
     """Say an image's size the usual way: width x height."""
     return f"{image.shape[1]}x{image.shape[0]}"
 

@@ -4,14 +4,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .regions import (
-    Degenerate,
-    Region,
-    RGBImage,
-    as_cv_mask,
-    check_pair,
-    size_of,
-)
+from ..base.images import RGB
+from .regions import Degenerate, Region, as_cv_mask, check_pair, size_of
 
 WINDOW = 7
 BORDER = WINDOW // 2
@@ -30,7 +24,7 @@ MIN_STRIPE_ROWS = 16
 _IntSums = NDArray[np.int32]
 
 
-def ssim(reference: RGBImage, edited: RGBImage, region: Region | None = None) -> float:
+def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     """Mean structural similarity over the region and all three channels (`ssim.rgb.win7`).
 
     The variant is scikit-image's default, `structural_similarity(channel_axis=2,
@@ -82,7 +76,7 @@ def ssim(reference: RGBImage, edited: RGBImage, region: Region | None = None) ->
     return float(total / (3 * pixels))
 
 
-def _ssim_map(x: RGBImage, y: RGBImage) -> NDArray[np.float32]:
+def _ssim_map(x: RGB, y: RGB) -> NDArray[np.float32]:
     """Compute the SSIM of every window that fits: (H, W, 3) to (H - 6, W - 6, 3).
 
     All sums and differences of products are exact: the largest, 2 (49 * 255)^2, fits int32. Only

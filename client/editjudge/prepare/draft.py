@@ -7,6 +7,7 @@ from functools import cache
 from pydantic import ConfigDict, model_validator
 
 from ..benchmarks.items import ItemsFile, Line
+from ..benchmarks.registry import benchmarks
 
 
 class Draft(Line):
@@ -34,11 +35,20 @@ class DraftData(ItemsFile):
     line = Draft
 
 
+def why_no_mask(line: Line) -> str:
+    """Why a line needs no mask by some benchmark; "" where one can be of use."""
+    reasons = (kind.why_no_mask(dict(line)) for kind in _kinds())
+    return next(filter(None, reasons), "")
+
+
+@cache
+def _kinds() -> tuple[type[Line], ...]:
+    """The lines of every benchmark."""
+    readers = [benchmark.data for benchmark in benchmarks().values()]
+    return tuple(r.line for r in readers if isinstance(r, type) and issubclass(r, ItemsFile))
+
+
 @cache
 def _known() -> tuple[str, ...]:
     """Every field that a line of some benchmark has."""
-    from ..benchmarks.registry import benchmarks
-
-    reads = [one.data for one in benchmarks().values()]
-    lines = [one.line for one in reads if isinstance(one, type) and issubclass(one, ItemsFile)]
-    return tuple(dict.fromkeys(name for line in lines for name in line.model_fields))
+    return tuple(dict.fromkeys(name for kind in _kinds() for name in kind.model_fields))

@@ -1,19 +1,19 @@
-"""What preparing made of an item, and who makes it."""
+"""Entries, which say what became of an item, and the protocol of what makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
+from ..answers import ChoiceQuestion, QuestionAnswer
+from ..base.identity import ServiceName
+from ..base.images import Image
+from ..base.item import Item
 from ..benchmarks.items import Line
-from ..images import Image
-from ..item import Item
+from ..panel import Panel
 
-if TYPE_CHECKING:
-    from ..panel import Panel
-
-JUDGE = "generalist.judge"
+JUDGE = ServiceName.generalist("judge")
 What: TypeAlias = Literal["choice", "facts", "masks"]
 Status: TypeAlias = Literal["made", "not_found", "had", "unsuited", "failed", "left"]
 STATUSES: Mapping[Status, str] = {
@@ -24,7 +24,7 @@ STATUSES: Mapping[Status, str] = {
     "failed": "failed",
     "left": "left for later",
 }
-"""What they are called, in the order in which they are told."""
+"""Statuses in words, in the order of a summary."""
 TO_REVIEW = frozenset[Status]({"made", "not_found"})
 """What somebody must accept or reject."""
 FIELDS: Mapping[What, tuple[str, ...]] = {
@@ -45,19 +45,19 @@ class Entry:
             needed for an edit of the whole image); `failed` (asked again by the next call);
             `left` (beyond `--limit`).
         reason: Why nothing was made, in one line.
-        questions: As scorers read them.
-        mask: A PNG at the source's size, white where what the judge named was found.
+        questions: That were written.
+        mask: A PNG at the source's size, white on what the generalist named.
         mask_shows: Whether that is what is `edited`, or what is `kept`.
-        told: What reviewers should know, as (label, text).
+        notes: What reviewers should know, as (label, text).
         pictures: For reviewers, as (caption, data URI).
     """
 
     status: Status
     reason: str = ""
-    questions: tuple[Mapping[str, Any], ...] = ()
+    questions: tuple[ChoiceQuestion | QuestionAnswer, ...] = ()
     mask: bytes | None = None
     mask_shows: Literal["edited", "kept"] = "edited"
-    told: tuple[tuple[str, str], ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
     pictures: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
@@ -66,21 +66,21 @@ class Maker(Protocol):
 
     @property
     def what(self) -> What:
-        """What it makes."""
+        """What is made."""
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """The services that it asks."""
+    def roles(self) -> tuple[ServiceName, ...]:
+        """The services that are asked."""
 
     def needless(self, line: Line) -> Entry | None:
-        """What stands for an item that needs nothing; None where something is to be made."""
+        """The entry of an item that needs nothing; None where something is to be made."""
 
     async def make(self, item: Item, panel: Panel) -> Entry:
-        """Make it.
+        """Make an entry.
 
         Raises:
-            Abstained: the judge's reply cannot be read, or it refused.
-            ServiceError: see `editjudge.errors`.
+            Abstained: the generalist's reply cannot be read, or it refused.
+            ServiceError: see `editjudge.base.errors`.
         """
 
 

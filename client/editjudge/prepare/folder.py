@@ -7,15 +7,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..base.digest import content_digest, file_digest
+from ..base.errors import ConfigError, InputError, StoreError
+from ..base.images import show_path
 from ..benchmarks.items import ItemsFile, Line, said
-from ..digest import content_digest, file_digest
-from ..errors import ConfigError, InputError, StoreError
-from ..images import show_path
 from .entry import FIELDS, Entry, Status, What
 
 DATA = "items.jsonl"
@@ -29,12 +29,12 @@ _MASKS = "masks"
 
 
 class Record(BaseModel):
-    """What a preparation is about.
+    """What a preparation is about, as `prepared.json` in its folder.
 
     Attributes:
         format: Of this file.
-        what: Was made.
-        data: The file that it was made for.
+        what: What is made.
+        data: The file that it is made for.
         data_digest: Of that file.
         made_by: Identities of the services, by role.
         statuses: Of the items, by id.
@@ -69,7 +69,7 @@ class Folder:
         """Keep other processes out.
 
         Raises:
-            ConfigError: one is in, or the folder cannot be written.
+            ConfigError: another process uses the folder, or it cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -100,13 +100,13 @@ class Folder:
             raise InputError(show_path(file), said(error, Record), "prepare anew") from error
 
     def begin(self, data: ItemsFile, what: What) -> Record:
-        """Take the folder for a preparation, or go on with it.
+        """Take the folder for a preparation, or resume the one that it holds.
 
         Returns:
-            What it is about.
+            The record of it.
 
         Raises:
-            ConfigError: it is that of another one, or holds the data itself.
+            ConfigError: the folder is that of another preparation, or holds the data itself.
         """
         if os.path.realpath(data.path) == os.path.realpath(self.items):
             raise ConfigError(f"--out {self.path} holds the data itself", "give another folder")
@@ -145,18 +145,18 @@ class Folder:
         move = _Move(data.path.parent, self.path)
         lines = []
         for ref in data.items():
-            line = move(ref.data)
             entry = entries[ref.id]
+            made: dict[str, object] = {}
             if entry.questions:
-                line["questions"] = entry.questions
+                made["questions"] = tuple(question._asdict() for question in entry.questions)
             if entry.mask is not None:
-                line["mask"] = f"{_MASKS}/{ref.id}.png"
-                line["mask_shows"] = entry.mask_shows
-            lines.append(line)
+                made["mask"] = f"{_MASKS}/{ref.id}.png"
+                made["mask_shows"] = entry.mask_shows
+            lines.append(move(ref.data).model_copy(update=made))
         write_lines(self.items, lines)
 
     def seen(self, line: Line) -> str:
-        """Digest of what a reviewer sees of an item: changed since means decided anew."""
+        """Digest of what a reviewer sees of an item: a change since asks for a new decision."""
         mask = self.path / line.mask if line.mask else None
         shown = {
             "id": line.id,
@@ -170,20 +170,21 @@ class Folder:
 
 
 class _Move:
-    """Rewrites a line's paths for another folder; links are looked through on the way."""
+    """Rewrites the paths of lines for another folder; symbolic links are resolved on the way."""
 
     def __init__(self, before: Path, after: Path) -> None:
         self._before = os.path.realpath(before)
         self._after = os.path.realpath(after)
 
-    def __call__(self, line: Line) -> dict[str, Any]:
-        given = line.model_dump(mode="json", exclude_unset=True)
-        for name in ("source", "mask", "target"):
-            if given.get(name):
-                given[name] = self._path(given[name])
-        if "sources" in given:
-            given["sources"] = [self._path(one) for one in given["sources"]]
-        return given
+    def __call__(self, line: Line) -> Line:
+        paths: dict[str, object] = {
+            name: self._path(path)
+            for name in ("source", "mask", "target")
+            if (path := getattr(line, name))
+        }
+        if line.sources:
+            paths["sources"] = tuple(map(self._path, line.sources))
+        return line.model_copy(update=paths)
 
     def _path(self, path: str) -> str:
         if Path(path).is_absolute():
@@ -195,21 +196,21 @@ class _Move:
             return str(whole)
 
 
-def without(line: Line, what: What) -> dict[str, Any]:
-    """A line without what was made for it; where nothing was, all of it is its own."""
-    given = line.model_dump(mode="json", exclude_unset=True)
-    made = FIELDS[what] if given.get(FIELDS[what][0]) else ()
-    return {name: value for name, value in given.items() if name not in made}
+def without(line: Line, what: What) -> Line:
+    """Remove what was made for a line; where nothing was made, all of it is its own."""
+    made = set(FIELDS[what]) if getattr(line, FIELDS[what][0]) else set()
+    return type(line).model_validate(line.model_dump(exclude_unset=True, exclude=made))
 
 
-def write_lines(file: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON lines; see `write`."""
-    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+def write_lines(file: Path, lines: Iterable[Line]) -> None:
+    """Write lines of `items.jsonl` with the fields that they were given; see `write`."""
+    fields = (line.model_dump(mode="json", exclude_unset=True) for line in lines)
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in fields)
     write(file, text.encode())
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file whole: whoever reads it meanwhile sees the one before.
+    """Write a file whole: whoever reads it meanwhile reads the old one.
 
     Raises:
         StoreError: it cannot be written.

@@ -10,10 +10,10 @@ import click
 from rich.console import Console
 from rich.status import Status
 
+from ..engine.progress import Progress, took
 from ..panel import Panel
 from ..report.live import clock
 from ..report.table import usage_text
-from ..run.progress import Progress, took
 
 _EVERY = 5.0
 
@@ -27,12 +27,12 @@ class Live:
         self._progress = Progress()
         self._panel: Panel | None = None
         self._failed = 0
-        self._told = 0.0
+        self._shown_at = 0.0
 
     @contextmanager
     def showing(self, progress: Progress, panel: Panel) -> Iterator[None]:
         """Show how far it is while the block runs."""
-        self._progress, self._panel, self._told = progress, panel, time.monotonic()
+        self._progress, self._panel, self._shown_at = progress, panel, time.monotonic()
         if not self._console.is_terminal:
             yield
             self.say(self.line())
@@ -42,13 +42,13 @@ class Live:
         self._status = None
 
     def done(self, *, failed: bool) -> None:
-        """One more item is done."""
+        """Count one more item."""
         self._progress.judged_one({}, ())
         self._failed += failed
         if self._status is not None:
             self._status.update(self.line())
-        elif time.monotonic() - self._told >= _EVERY:
-            self._told = time.monotonic()
+        elif time.monotonic() - self._shown_at >= _EVERY:
+            self._shown_at = time.monotonic()
             self.say(self.line())
 
     def say(self, line: str) -> None:

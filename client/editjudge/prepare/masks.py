@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import TargetPhrases
-from ..benchmarks.co_edit.taxonomy import GLOBAL
+from ..base.errors import BadReply, ImageError
+from ..base.identity import ServiceName
+from ..base.images import Image, Mask, load_mask
+from ..base.item import Item
 from ..benchmarks.items import Line
-from ..errors import BadReply, ImageError
-from ..images import Image, Mask, load_mask
-from ..item import Item
+from ..panel import Panel
 from ..prompts import template
+from .draft import why_no_mask
 from .entry import JUDGE, Entry
 from .pictures import overlay, thumbnail
 from .questions import answered
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 _SCOPES = {
     "objects": "what is named",
@@ -46,12 +45,12 @@ class MaskFinder:
         select: Of several finds for a phrase `all`, or the `best`, as GIE-Bench does.
     """
 
-    segmenter: str
+    segmenter: ServiceName
     select: Literal["all", "best"] = "all"
     what: ClassVar[Literal["masks"]] = "masks"
 
     @property
-    def roles(self) -> tuple[str, ...]:
+    def roles(self) -> tuple[ServiceName, ...]:
         """The generalist and the segmenter."""
         return (JUDGE, self.segmenter)
 
@@ -62,8 +61,8 @@ class MaskFinder:
         """
         if line.mask is not None:
             return Entry("had")
-        if (kind := getattr(line, "type", None)) in GLOBAL:
-            return Entry("unsuited", f"{kind} is of the whole image, and needs no mask")
+        if why := why_no_mask(line):
+            return Entry("unsuited", f"{why}, and needs no mask")
         if len(line.images) > 1:
             return Entry("unsuited", "a mask belongs to one source, and there are several")
         return None
@@ -73,10 +72,10 @@ class MaskFinder:
         judge = panel.generalist(JUDGE)
         (source,) = item.sources
         targets: TargetPhrases = (await answered(item, judge, template("prepare/targets"))).value
-        found = await asyncio.gather(
+        masks = await asyncio.gather(
             *(self._segmented(source, phrase, panel) for phrase in targets.phrases)
         )
-        return await asyncio.to_thread(_entry, source, targets, found)
+        return await asyncio.to_thread(_entry, source, targets, masks)
 
     async def _segmented(self, source: Image, phrase: str, panel: Panel) -> Mask | None:
         """Where a phrase is; None where it is nowhere."""
@@ -92,23 +91,23 @@ class MaskFinder:
         return mask if mask.selected.any() else None
 
 
-def _entry(source: Image, targets: TargetPhrases, found: list[Mask | None]) -> Entry:
-    there = [mask.selected for mask in found if mask is not None]
-    absent = [p for p, mask in zip(targets.phrases, found, strict=True) if mask is None]
-    told = [("may change", _SCOPES[targets.scope])]
+def _entry(source: Image, targets: TargetPhrases, masks: list[Mask | None]) -> Entry:
+    there = [mask.selected for mask in masks if mask is not None]
+    absent = [p for p, mask in zip(targets.phrases, masks, strict=True) if mask is None]
+    notes = [("may change", _SCOPES[targets.scope])]
     if targets.phrases:
-        told.append(("named", ", ".join(targets.phrases)))
+        notes.append(("named", ", ".join(targets.phrases)))
     if absent:
-        told.append(("not found", ", ".join(absent)))
+        notes.append(("not found", ", ".join(absent)))
     shown = ("source", thumbnail(source))
     if targets.scope != "whole" and not there:
         reason = f"nothing was found of: {', '.join(targets.phrases)}"
-        return Entry("not_found", reason, told=tuple(told), pictures=(shown,))
+        return Entry("not_found", reason, notes=tuple(notes), pictures=(shown,))
     selected = _selected(source, targets, there)
     if not selected.any():
         reason = f"nothing is left around: {', '.join(targets.phrases)}"
-        return Entry("not_found", reason, told=tuple(told), pictures=(shown,))
-    told.append(("share of the image", f"{selected.mean():.1%}"))
+        return Entry("not_found", reason, notes=tuple(notes), pictures=(shown,))
+    notes.append(("share of the image", f"{selected.mean():.1%}"))
     mask = load_mask(selected, "mask")
     around = targets.scope == "surroundings"
     return Entry(
@@ -117,7 +116,7 @@ def _entry(source: Image, targets: TargetPhrases, found: list[Mask | None]) -> E
         # subject, it is the object and not what is around it.
         mask=_png(~selected if around else selected),
         mask_shows="kept" if around else "edited",
-        told=tuple(told),
+        notes=tuple(notes),
         pictures=(shown, ("may change (magenta)", overlay(source, mask))),
     )
 

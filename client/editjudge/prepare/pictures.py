@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image as Pil
 
-from ..images import Image, Mask, load_image
+from ..base.images import Image, Mask, load_image
 from ..report.page import picture_uri
 
 _SIDE = 360

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from ..answers import ChoiceQuestion, OutputContract, QuestionAnswer
-from ..answers.found import plain
+from ..answers import ChoiceQuestion
+from ..answers.json_object import plain
+from ..base.digest import content_digest
+from ..base.identity import ServiceName
+from ..base.item import Edit, Item
 from ..benchmarks.items import Line
-from ..digest import content_digest
-from ..item import Edit, Item
+from ..panel import Panel
 from ..panel.generalist import Answer, Generalist
 from ..prompts import Template, template
-from ..scorers.asking import ask
+from ..scorers.asking import Question
 from .entry import JUDGE, Entry, sources_of
 from .pictures import thumbnail
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 _TASKS = (
     "add object",
@@ -40,8 +39,8 @@ _ALIASES = {
     "textual change": "textual edit",
 }
 TASKS: Mapping[str, str] = {
-    plain(said): f"prepare/choice_{task.replace(' ', '_')}"
-    for said, task in [*((task, task) for task in _TASKS), *_ALIASES.items()]
+    plain(name): f"prepare/choice_{task.replace(' ', '_')}"
+    for name, task in [*((task, task) for task in _TASKS), *_ALIASES.items()]
 }
 """Templates by an item's task, in the form of `plain`: the nine edit types of GIE-Bench
 (section 3.1), with the names that its released data and its appendix give them."""
@@ -61,7 +60,7 @@ class QuestionWriter:
     """
 
     what: Literal["choice", "facts"]
-    roles: ClassVar[tuple[str, ...]] = (JUDGE,)
+    roles: ClassVar[tuple[ServiceName, ...]] = (JUDGE,)
 
     def needless(self, line: Line) -> Entry | None:
         """Items that come with questions keep them."""
@@ -70,50 +69,34 @@ class QuestionWriter:
     async def make(self, item: Item, panel: Panel) -> Entry:
         """Ask once; see `Maker.make`."""
         judge = panel.generalist(JUDGE)
-        asking = template(TASKS.get(plain(item.task), "prepare/choice"))
-        if self.what == "facts":
-            asking = template(FACTS)
-        said = await answered(item, judge, asking)
-        pictures = [(name, await asyncio.to_thread(thumbnail, s)) for name, s in sources_of(item)]
+        name = TASKS.get(plain(item.task), "prepare/choice") if self.what == "choice" else FACTS
+        value = (await answered(item, judge, template(name))).value
         questions = (
-            (_spread(item.id, said.value),)
-            if isinstance(said.value, ChoiceQuestion)
-            else tuple(_pair(one) for one in said.value)
+            (_shuffled(item.id, value),) if isinstance(value, ChoiceQuestion) else tuple(value)
         )
+        pictures = [(text, await asyncio.to_thread(thumbnail, s)) for text, s in sources_of(item)]
         return Entry("made", questions=questions, pictures=tuple(pictures))
 
 
-async def answered(item: Item, judge: Generalist, asking: Template) -> Answer[Any]:
-    """What the judge says of an item that nobody has edited.
+async def answered(item: Item, judge: Generalist, prompt: Template) -> Answer[Any]:
+    """Ask the generalist about an item that nobody has edited.
 
     Raises:
-        Abstained: its reply cannot be read, or it refused.
-        ServiceError: see `editjudge.errors`.
-        ValueError: the template has no contract.
+        Abstained: the reply cannot be read, or the generalist refused.
+        ServiceError: see `editjudge.base.errors`.
     """
-    contract: OutputContract[Any] | None = asking.contract
-    if contract is None:
-        raise ValueError(f"prompt {asking.name} has choices where a contract is due")
-    if "sources" in asking.fields:
+    if "sources" in prompt.fields:
         # Here, because resizing would hold up all other calls.
-        await asyncio.to_thread(lambda: [judge.picture(one).digest for one in item.sources])
-    return await judge.answer(ask(asking, Edit(item, "", None), judge), contract)
+        await asyncio.to_thread(lambda: [judge.picture(source).digest for source in item.sources])
+    return await Question(prompt, prompt.form).ask(Edit(item, "", None), judge)
 
 
-def _spread(item_id: str, written: ChoiceQuestion) -> dict[str, Any]:
-    """The question with its options in an order that says nothing of which is right.
+def _shuffled(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
+    """Put the options in an order that does not show which is right.
 
     Judges prefer places in a list, and a right answer that always stands first is a gift to
-    them. The order is the same whenever it is made; that it cannot be told stays last.
+    them. The order depends on the texts alone; "cannot be told" stays last.
     """
-    *answers, cannot_tell = written.options
-    answers.sort(key=lambda one: content_digest(f"{item_id}\n{one}".encode()))
-    return {
-        "question": written.question,
-        "options": [*answers, cannot_tell],
-        "answer": written.answer,
-    }
-
-
-def _pair(one: QuestionAnswer) -> dict[str, Any]:
-    return {"question": one.question, "answer": one.answer}
+    *answers, cannot_tell = question.options
+    answers.sort(key=lambda answer: content_digest(f"{item_id}\n{answer}".encode()))
+    return question._replace(options=(*answers, cannot_tell))

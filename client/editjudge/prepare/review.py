@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..app.wire.prepared import Reviewed
+from ..base.errors import ConfigError, InputError
+from ..base.images import show_path
 from ..benchmarks.items import Line, said
-from ..errors import ConfigError, InputError
-from ..images import show_path
 from .draft import DraftData
-from .entry import TO_REVIEW, What
+from .entry import TO_REVIEW, Status, What
 from .folder import ACCEPTED, REJECTED, Folder, Record, without, write_lines
 
 _NAMED = 5
 """How many items an error names."""
+_Part: TypeAlias = Literal["untouched", "accept", "reject", "undecided"]
 
 
 class Decision(BaseModel):
@@ -51,58 +52,53 @@ class Decisions(BaseModel):
     decisions: tuple[Decision, ...]
 
 
-@dataclass
-class Applied:
-    """What came of decisions.
-
-    Attributes:
-        accepted: Items that go on with what was made for them.
-        untouched: Items that go on as they were: they had it before, or have no use for it.
-        rejected: Ids with the reviewers' notes.
-        undecided: Ids of the others; they are in neither file.
-    """
-
-    accepted: int = 0
-    untouched: int = 0
-    rejected: dict[str, str] = field(default_factory=dict)
-    undecided: list[str] = field(default_factory=list)
-
-
-def apply(folder: Folder, file: Path) -> Applied:
+def apply(folder: Folder, file: Path) -> Reviewed:
     """Write the accepted items to `accepted.jsonl`, the rejected ones to `rejected.jsonl`.
 
     Rejected ones are without their questions or mask, so that they can be prepared again.
 
     Raises:
-        ConfigError: the folder holds no preparation.
+        ConfigError: the folder holds no preparation, or another process uses it.
         InputError: the decisions cannot be read, or are about something else.
         StoreError: nothing can be written.
     """
+    # Before the lock, which would make a folder that is not there.
     record = folder.record()
     if record is None or not folder.items.is_file():
         raise ConfigError(f"{folder.path} holds no preparation", "give its --out folder")
+    with folder.held():
+        return _applied(folder, file, folder.record() or record)
+
+
+def _applied(folder: Folder, file: Path, record: Record) -> Reviewed:
     decided = _read(file, record)
-    lines = [ref.data for ref in DraftData(folder.items).items()]
-    _check(file, folder, record, decided, {line.id: line for line in lines})
-    applied = Applied()
-    kept: list[dict[str, Any]] = []
-    sent_back: list[dict[str, Any]] = []
-    for line in lines:
-        decision = decided.get(line.id)
-        if record.statuses[line.id] in {"had", "unsuited"}:
-            applied.untouched += 1
-            kept.append(line.model_dump(mode="json", exclude_unset=True))
-        elif decision is None:
-            applied.undecided.append(line.id)
-        elif decision.decision == "accept":
-            applied.accepted += 1
-            kept.append(line.model_dump(mode="json", exclude_unset=True))
-        else:
-            applied.rejected[line.id] = decision.note
-            sent_back.append(without(line, record.what))
-    write_lines(folder.path / ACCEPTED, kept)
-    write_lines(folder.path / REJECTED, sent_back)
-    return applied
+    lines = {ref.id: ref.data for ref in DraftData(folder.items).items()}
+    _check(file, folder, record, decided, lines)
+    parts: dict[_Part, list[Line]] = {"untouched": [], "accept": [], "reject": [], "undecided": []}
+    accepted: list[Line] = []
+    for line in lines.values():
+        part = _part(record.statuses[line.id], decided.get(line.id))
+        parts[part].append(line)
+        if part in {"untouched", "accept"}:
+            accepted.append(line)
+    accepted_data, rejected_data = folder.path / ACCEPTED, folder.path / REJECTED
+    write_lines(accepted_data, accepted)
+    write_lines(rejected_data, (without(line, record.what) for line in parts["reject"]))
+    return Reviewed(
+        accepted=len(parts["accept"]),
+        rejected={line.id: decided[line.id].note for line in parts["reject"]},
+        undecided=tuple(line.id for line in parts["undecided"]),
+        untouched=len(parts["untouched"]),
+        accepted_data=accepted_data,
+        rejected_data=rejected_data,
+    )
+
+
+def _part(status: Status, decision: Decision | None) -> _Part:
+    """Where a line belongs."""
+    if status in {"had", "unsuited"}:
+        return "untouched"
+    return "undecided" if decision is None else decision.decision
 
 
 def _read(file: Path, record: Record) -> dict[str, Decision]:
@@ -122,10 +118,10 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
             f" {record.what} for {record.data} ({record.data_digest[:19]}…)",
             "give what this folder's page saved",
         )
-    twice = [one for one, n in Counter(d.id for d in read.decisions).items() if n > 1]
+    twice = [name for name, n in Counter(d.id for d in read.decisions).items() if n > 1]
     if twice:
         raise InputError(name, f"two decisions about {_few(twice)}")
-    return {one.id: one for one in read.decisions}
+    return {decision.id: decision for decision in read.decisions}
 
 
 def _check(
@@ -136,12 +132,12 @@ def _check(
     lines: dict[str, Line],
 ) -> None:
     """Refuse decisions about what is not there, or not there any more."""
-    others = [one for one in decided if record.statuses.get(one) not in TO_REVIEW]
+    others = [name for name in decided if record.statuses.get(name) not in TO_REVIEW]
     if others:
         raise InputError(
             show_path(file), f"decisions about items that have nothing to review: {_few(others)}"
         )
-    changed = [name for name, one in decided.items() if folder.seen(lines[name]) != one.seen]
+    changed = [name for name, d in decided.items() if folder.seen(lines[name]) != d.seen]
     if changed:
         raise InputError(
             show_path(file),

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from ..signature import package_version
+from ..answers import ChoiceQuestion, QuestionAnswer
+from ..base.signature import package_version
+from ..benchmarks.items import Line
+from ..report.page import page_template
 from .draft import DraftData
 from .entry import STATUSES, TO_REVIEW, Entry
 from .folder import REVIEW, Folder, Record, write
 
 DECISIONS = "editjudge.prepare.1"
-"""What a file of decisions says that it is."""
+"""The format of a file of decisions, as the file names it."""
 _TITLES = {
     "choice": "Multiple-choice questions",
     "facts": "Questions and answers",
     "masks": "Masks",
 }
 _SHOWN = (*sorted(TO_REVIEW), "failed")
+
+
+@dataclass(frozen=True)
+class _Card:
+    """An item on the page.
+
+    Attributes:
+        seen: Digest of what is shown.
+        decide: Whether somebody must accept or reject it.
+        status: In words; "" where something was made.
+    """
+
+    id: str
+    task: str
+    instruction: str
+    seen: str
+    decide: bool
+    status: str
+    reason: str
+    questions: tuple[ChoiceQuestion | QuestionAnswer, ...]
+    notes: tuple[tuple[str, str], ...]
+    pictures: tuple[tuple[str, str], ...]
 
 
 def write_sheet(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> None:
@@ -31,18 +54,11 @@ def write_sheet(folder: Folder, record: Record, entries: Mapping[str, Entry]) ->
         StoreError: it cannot be written.
     """
     items = [
-        _item(folder, ref.data, entries[ref.id])
+        _card(folder, ref.data, entries[ref.id])
         for ref in DraftData(folder.items).items()
         if entries[ref.id].status in _SHOWN
     ]
-    environment = Environment(
-        loader=PackageLoader("editjudge.prepare"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("review.html.j2").render(
+    page = page_template("editjudge.prepare", "review.html.j2").render(
         title=_TITLES[record.what],
         record=record,
         items=items,
@@ -52,16 +68,16 @@ def write_sheet(folder: Folder, record: Record, entries: Mapping[str, Entry]) ->
     write(folder.path / REVIEW, page.encode())
 
 
-def _item(folder: Folder, line: Any, entry: Entry) -> dict[str, Any]:
-    return {
-        "id": line.id,
-        "task": line.task,
-        "instruction": line.instruction,
-        "seen": folder.seen(line),
-        "decide": entry.status in TO_REVIEW,
-        "status": "" if entry.status == "made" else STATUSES[entry.status],
-        "reason": entry.reason,
-        "questions": entry.questions,
-        "told": entry.told,
-        "pictures": entry.pictures,
-    }
+def _card(folder: Folder, line: Line, entry: Entry) -> _Card:
+    return _Card(
+        id=line.id,
+        task=line.task,
+        instruction=line.instruction,
+        seen=folder.seen(line),
+        decide=entry.status in TO_REVIEW,
+        status="" if entry.status == "made" else STATUSES[entry.status],
+        reason=entry.reason,
+        questions=entry.questions,
+        notes=entry.notes,
+        pictures=entry.pictures,
+    )

@@ -35,18 +35,20 @@ from ..answers import (
     Targets,
     Verbatim,
 )
-from ..digest import content_digest
-from ..errors import ConfigError
+from ..base.digest import content_digest
+from ..base.errors import ConfigError
 from ..panel.prompt import Part, Prompt, Text
 
 if TYPE_CHECKING:
     from ..panel.pictures import Picture
 
 Value: TypeAlias = "str | tuple[Labelled, ...]"
+ReplyForm: TypeAlias = tuple[str, ...] | OutputContract[Any]
+"""What a reply may be: one of several choices, or a text that a contract reads."""
 
 
 def _scores(fields: list[dict[str, Any]], **more: Any) -> Scores:
-    return Scores(fields=tuple(ScoreField(**one) for one in fields), **more)
+    return Scores(fields=tuple(ScoreField(**field) for field in fields), **more)
 
 
 _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
@@ -78,9 +80,9 @@ class Template:
         source: The paper and section it follows.
         system: The system turn.
         user: The user turn, with fields in braces.
-        choices: What the judge may answer; empty where there is a contract.
+        choices: What the generalist may answer; empty where there is a contract.
         contract: What reads the answer; None where there are choices.
-        origin: `own` words, or the authors' `original`.
+        origin: `own` words, or those of an official prompt (`original`).
         absent: What stands for a field that an item lacks, as (field, text).
     """
 
@@ -97,8 +99,13 @@ class Template:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields that `user` holds."""
-        found = (name for _, name, _, _ in string.Formatter().parse(self.user) if name)
-        return tuple(dict.fromkeys(found))
+        names = (name for _, name, _, _ in string.Formatter().parse(self.user) if name)
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def form(self) -> ReplyForm:
+        """What a reply may be."""
+        return self.choices if self.contract is None else self.contract
 
     @property
     def answer(self) -> str:
@@ -139,9 +146,9 @@ class Template:
             if isinstance(value, str):
                 parts.append(Text(value, data=True))
                 continue
-            for one in value:
-                _add(parts, f"{one.label}:\n")
-                parts.append(one.picture)
+            for image in value:
+                _add(parts, f"{image.label}:\n")
+                parts.append(image.picture)
                 _add(parts, "\n")
         _add(parts, f"\n{self.answer}")
         return Prompt(self.system, tuple(parts))
@@ -160,15 +167,15 @@ def template(name: str) -> Template:
 @cache
 def templates() -> Mapping[str, Template]:
     """All templates by name."""
-    found = {}
-    for folder in sorted(_folders(), key=lambda one: one.name):
+    by_name = {}
+    for folder in sorted(_folders(), key=lambda folder: folder.name):
         system = folder / "system.txt"
         shared = system.read_text("utf-8").strip() if system.is_file() else ""
-        for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        for file in sorted(folder.iterdir(), key=lambda file: file.name):
             if file.name.endswith(".toml"):
-                one = _read(f"{folder.name}/{file.name.removesuffix('.toml')}", file, shared)
-                found[one.name] = one
-    return found
+                name = f"{folder.name}/{file.name.removesuffix('.toml')}"
+                by_name[name] = _read(name, file, shared)
+    return by_name
 
 
 def _folders() -> list[Traversable]:
@@ -176,20 +183,20 @@ def _folders() -> list[Traversable]:
 
 
 def _read(name: str, file: Traversable, shared_system: str) -> Template:
-    given = tomllib.loads(file.read_text("utf-8"))
-    answer = dict(given.pop("answer"))
+    declared = tomllib.loads(file.read_text("utf-8"))
+    answer = dict(declared.pop("answer"))
     try:
         choices = tuple(answer.pop("choices", ()))
         contract = None if choices else _CONTRACTS[answer.pop("contract")](**answer)
         return Template(
             name=name,
-            asks=given["asks"],
-            source=given["source"],
-            system=given.get("system", shared_system).strip(),
-            user=given["user"].strip(),
+            asks=declared["asks"],
+            source=declared["source"],
+            system=declared.get("system", shared_system).strip(),
+            user=declared["user"].strip(),
             choices=choices,
             contract=contract,
-            absent=tuple(sorted(given.get("absent", {}).items())),
+            absent=tuple(sorted(declared.get("absent", {}).items())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"prompt {name}: {error}") from error

@@ -1,4 +1,4 @@
-"""A run's table for a terminal: its columns, what each judge says, how far judges agree."""
+"""A run's table for a terminal: its columns, the means of each judge, how far judges agree."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 
-from ..agreement import Figure
-from ..column import Cell, Column
-from ..run.spread import Agreement, Beside, Spread
+from ..app.agreement import Figure
+from ..app.spread import Agreement, JudgeSpread, Spread
+from ..benchmarks.cell import Cell
+from ..benchmarks.column import Column
 from .table import WIDTH, arrow, cell_text
 
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
@@ -33,7 +34,7 @@ _BETWEEN_CELLS = 3
 def results_table(
     columns: Iterable[Column],
     cells: Mapping[str, Mapping[str, Cell]],
-    beside: Beside | None = None,
+    beside: JudgeSpread | None = None,
     width: int = WIDTH,
     decimals: int = 2,
 ) -> RenderableType:
@@ -47,7 +48,7 @@ def results_table(
         width: In characters.
         decimals: Of grouped columns that have none of their own.
     """
-    columns, beside = tuple(columns), beside or Beside()
+    columns, beside = tuple(columns), beside or JudgeSpread()
     grouped = any(column.group for column in columns)
     if grouped:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
@@ -63,28 +64,26 @@ def results_table(
 def _grid(
     columns: Sequence[Column],
     cells: Mapping[str, Mapping[str, Cell]],
-    beside: Beside,
+    beside: JudgeSpread,
     decimals: int | None,
 ) -> _Grid:
-    found: dict[tuple[str, str], list[str]] = {}
+    grid: dict[tuple[str, str], list[str]] = {}
     ways = [_way(column, decimals) for column in columns]
     for model, row in cells.items():
         spreads = beside.ensemble.get(model, {})
         together = [spreads.get(column.id) or Spread(row[column.id]) for column in columns]
-        found[model, ""] = [
-            w(one.cell, one.deviation) for w, one in zip(ways, together, strict=True)
-        ]
+        grid[model, ""] = [w(s.cell, s.deviation) for w, s in zip(ways, together, strict=True)]
         # A single judge is the ensemble.
         for judge in beside.judges if len(beside.judges) > 1 else ():
             alone = (beside.judges[judge][model].get(column.id) for column in columns)
-            found[model, judge] = [
+            grid[model, judge] = [
                 w(a.cell, a.deviation) if a else "" for w, a in zip(ways, alone, strict=True)
             ]
-    return found
+    return grid
 
 
 def _way(column: Column, decimals: int | None) -> Callable[[Cell, float | None], str]:
-    """How a column's cells are written: as papers print where columns have groups."""
+    """The function that writes a column's cells: as papers print where columns have groups."""
     if decimals is None:
         return cell_text
     own = decimals if column.decimals is None else column.decimals
@@ -92,7 +91,7 @@ def _way(column: Column, decimals: int | None) -> Callable[[Cell, float | None],
 
 
 def _rounded(cell: Cell, deviation: float | None, *, decimals: int) -> str:
-    """As papers print; a star where a rule put numbers in."""
+    """Round as papers print; a star marks numbers that a rule put in."""
     star = "*" if cell.imputed else ""
     # Adding 0 makes a plain zero of a negative one.
     value = "-" if cell.value is None else f"{round(cell.value, decimals) + 0.0:.{decimals}f}{star}"
@@ -135,13 +134,13 @@ def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
 
 def _that_fit(grid: _Grid, width: int) -> Iterator[list[str]]:
     """The models, as many at once as there is room for; at least one."""
-    wanted: dict[str, int] = {}
+    widths: dict[str, int] = {}
     for (model, _), texts in grid.items():
         longest = max(map(len, (model, *texts))) + _BETWEEN_CELLS
-        wanted[model] = max(wanted.get(model, 0), longest)
+        widths[model] = max(widths.get(model, 0), longest)
     some: list[str] = []
-    for model, size in wanted.items():
-        if some and sum(wanted[one] for one in some) + size > width:
+    for model, size in widths.items():
+        if some and sum(widths[name] for name in some) + size > width:
             yield some
             some = []
         some.append(model)
@@ -151,7 +150,7 @@ def _that_fit(grid: _Grid, width: int) -> Iterator[list[str]]:
 
 def reasons(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> tuple[str, ...]:
     """Why cells have no number, one line for each reason with the columns and models it is of."""
-    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    titles_by_reason: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for column in columns:
         by_reason: dict[str, list[str]] = {}
         for model, row in cells.items():
@@ -160,11 +159,12 @@ def reasons(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) 
                 by_reason.setdefault(_why(cell), []).append(model)
         for why, models in by_reason.items():
             title = f"{column.group}: {column.title}" if column.group else column.title
-            found.setdefault(why, {}).setdefault(tuple(models), []).append(title)
+            of_models = titles_by_reason.setdefault(why, {})
+            of_models.setdefault(tuple(models), []).append(title)
     return tuple(
         f"- {why}: {', '.join(titles)} ({', '.join(models)})"
-        for why, several in found.items()
-        for models, titles in several.items()
+        for why, of_models in titles_by_reason.items()
+        for models, titles in of_models.items()
     )
 
 
@@ -175,27 +175,28 @@ def _why(cell: Cell) -> str:
     return f"{cell.reason} ({', '.join(f'{n:,} {s}'.replace('_', ' ') for s, n in counts.items())})"
 
 
-def agreement_tables(found: Iterable[Agreement]) -> Group:
-    """How far each two judges agree, and each with its own repeats; reasons stand below."""
-    found = tuple(found)
+def agreement_tables(agreements: Iterable[Agreement]) -> Group:
+    """How far each two judges agree, and each over its rounds; reasons stand below."""
+    agreements = tuple(agreements)
     kinds = {
         "Two judges, over the edits of all models that both gave a number": 2,
-        "One judge, over its repeats": 1,
+        "One judge, over its rounds": 1,
     }
-    parts = ((title, [one for one in found if len(one.judges) == n]) for title, n in kinds.items())
+    parts = ((title, [a for a in agreements if len(a.judges) == n]) for title, n in kinds.items())
     return Group(*(_agreement_table(title, some) for title, some in parts if some))
 
 
-def _agreement_table(title: str, found: Sequence[Agreement]) -> Table:
-    names = [name for name in _FIGURES if any(name in one.figures for one in found)]
-    why = dict.fromkeys(f.reason for one in found for f in one.figures.values() if f.reason)
+def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
+    names = [name for name in _FIGURES if any(name in a.figures for a in agreements)]
+    why = dict.fromkeys(f.reason for a in agreements for f in a.figures.values() if f.reason)
     marks = {reason: "*" * number for number, reason in enumerate(why, 1)}
     table = _headed(["dimension", "judged by"], ["edits", *(_FIGURES[name] for name in names)])
     above = ""
-    for one in found:
-        dimension, above = one.dimension if one.dimension != above else "", one.dimension
-        texts = (_figure(name, one.figures.get(name), marks) for name in names)
-        table.add_row(dimension, ", ".join(one.judges), f"{one.edits:,}", *texts)
+    for agreement in agreements:
+        dimension = agreement.dimension if agreement.dimension != above else ""
+        above = agreement.dimension
+        texts = (_figure(name, agreement.figures.get(name), marks) for name in names)
+        table.add_row(dimension, ", ".join(agreement.judges), f"{agreement.edits:,}", *texts)
     table.title, table.title_justify = title, "left"
     table.caption = "\n".join(f"{mark} {reason}" for reason, mark in marks.items()) or None
     table.caption_justify = "left"

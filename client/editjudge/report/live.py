@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 import click
 from rich.console import Console, Group
@@ -15,25 +13,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ..run.progress import Progress, as_event, took
+from ..app.wire.base import text_of
+from ..app.wire.run import Counted, Noted, Progressed, RunEvent
 from .table import usage_text
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 
 class Display:
-    """Says nothing; what the others build on. Use as a context manager.
+    """Shows events; use as a context manager, and give it as a run's `progress`.
 
     Attributes:
-        every: Seconds between two calls of `tick`.
+        every: Seconds between two events `progress`.
     """
 
     every = 1.0
-
-    def __init__(self) -> None:
-        self.progress = Progress()
-        self.panel: Panel | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,16 +38,20 @@ class Display:
     ) -> None:
         pass
 
-    def started(self, progress: Progress, panel: Panel | None) -> None:
-        """Judging begins."""
-        self.progress, self.panel = progress, panel
-
-    def tick(self) -> None:
-        """Some time has gone by."""
+    def __call__(self, event: RunEvent) -> None:
+        """Show an event."""
+        match event:
+            case Noted():
+                self.say(event.text)
+            case Progressed():
+                self.progressed(event)
 
     def say(self, line: str) -> None:
         """Something people should know."""
         click.echo(line, err=True)
+
+    def progressed(self, event: Progressed) -> None:
+        """How far it is."""
 
 
 class Lines(Display):
@@ -63,9 +59,9 @@ class Lines(Display):
 
     every = 5.0
 
-    def tick(self) -> None:
+    def progressed(self, event: Progressed) -> None:
         """One line: how far, how fast, and what is in flight."""
-        click.echo(summary(self.progress, self.panel), err=True)
+        click.echo(summary(event), err=True)
 
 
 class Events(Display):
@@ -73,30 +69,24 @@ class Events(Display):
 
     every = 2.0
 
-    def started(self, progress: Progress, panel: Panel | None) -> None:
-        """The event `started`."""
-        super().started(progress, panel)
-        emit("started", as_event(progress) | {"services": panel.identities() if panel else {}})
-
-    def tick(self) -> None:
-        """The event `progress`."""
-        emit("progress", as_event(self.progress) | now(self.panel, self.progress))
+    def __call__(self, event: RunEvent) -> None:
+        """As it is."""
+        click.echo(text_of(event, indent=None))
 
     def say(self, line: str) -> None:
         """The event `note`."""
-        emit("note", {"text": line})
+        self(Noted(text=line))
 
 
 class Terminal(Display):
     """A table that is drawn anew, on standard error.
 
-    Drawn when it is told to, not by a thread of its own: what it shows belongs to the event loop.
+    Drawn when it is told to, not by a thread of its own.
     """
 
     every = 0.25
 
     def __init__(self) -> None:
-        super().__init__()
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
@@ -112,10 +102,9 @@ class Terminal(Display):
     ) -> None:
         self._live.stop()
 
-    def tick(self) -> None:
+    def progressed(self, event: Progressed) -> None:
         """Draw how far it is."""
-        line = Text(summary(self.progress, self.panel), "dim")
-        self._live.update(Group(_table(self.progress), line), refresh=True)
+        self._live.update(Group(_table(event), Text(summary(event), "dim")), refresh=True)
 
     def say(self, line: str) -> None:
         """Above the table."""
@@ -129,44 +118,35 @@ def display(*, as_json: bool) -> Display:
     return Terminal() if sys.stderr.isatty() else Lines()
 
 
-def emit(event: str, data: dict[str, Any]) -> None:
-    """Print one event."""
-    shown = {"event": event, "time": round(time.time(), 3), **data}
-    click.echo(json.dumps(shown, allow_nan=False, ensure_ascii=False))
-
-
-def now(panel: Panel | None, progress: Progress) -> dict[str, Any]:
-    """What is in flight at each endpoint, and what generalists took."""
-    return {
-        "endpoints": {
-            url: {"limit": g.limit, "in_flight": g.in_flight, "waiting": g.waiting, "open": g.open}
-            for url, g in (panel.gauges() if panel else {}).items()
-        },
-        "usage": took(panel, progress),
-    }
-
-
-def summary(progress: Progress, panel: Panel | None) -> str:
+def summary(counts: Counted) -> str:
     """How far a run is, in one line."""
-    done = sum(line.done for line in progress.lines.values())
-    total = sum(line.total for line in progress.lines.values())
-    parts = [f"{progress.judged:,}/{progress.edits:,} edits, {done:,}/{total:,} verdicts"]
-    counts = {
-        status: sum(getattr(line, status) for line in progress.lines.values())
-        for status in ("unscored", "failed")
+    lines = counts.verdicts.values()
+    done = sum(line.scored + line.unscored + line.failed for line in lines)
+    total = sum(line.total for line in lines)
+    parts = [f"{counts.judged:,}/{counts.edits:,} edits, {done:,}/{total:,} verdicts"]
+    without = {
+        "unscored": sum(line.unscored for line in lines),
+        "failed": sum(line.failed for line in lines),
     }
-    parts += [f"{count:,} {status}" for status, count in counts.items() if count]
-    if progress.rate:
-        parts.append(f"{progress.rate:.3g} edits/s")
-    if progress.seconds_left:
-        parts.append(f"{clock(progress.seconds_left)} left")
-    for url, gauge in (panel.gauges() if panel else {}).items():
-        waiting = f"+{gauge.waiting}" if gauge.waiting else ""
-        broken = ", unreachable" if gauge.open else ""
-        parts.append(f"{url} {gauge.in_flight}{waiting} of {gauge.limit} in flight{broken}")
-    if usage := took(panel, progress):
-        parts.append(usage_text(usage))
+    parts += [f"{count:,} {status}" for status, count in without.items() if count]
+    if counts.edits_per_second:
+        parts.append(f"{counts.edits_per_second:.3g} edits/s")
+    if counts.seconds_left:
+        parts.append(f"{clock(counts.seconds_left)} left")
+    if isinstance(counts, Progressed):
+        parts += _in_flight(counts)
     return "; ".join(parts)
+
+
+def _in_flight(event: Progressed) -> list[str]:
+    parts = []
+    for url, endpoint in event.endpoints.items():
+        waiting = f"+{endpoint.waiting}" if endpoint.waiting else ""
+        broken = ", unreachable" if endpoint.open else ""
+        parts.append(f"{url} {endpoint.in_flight}{waiting} of {endpoint.limit} in flight{broken}")
+    if event.usage:
+        parts.append(usage_text(event.usage))
+    return parts
 
 
 def clock(seconds: float) -> str:
@@ -178,18 +158,19 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _table(progress: Progress) -> Table:
+def _table(counts: Counted) -> Table:
     table = Table(box=None, pad_edge=False)
     for name, side in (("dimension", "left"), ("", "left"), ("verdicts", "right")):
         table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
     table.add_column("unscored", justify="right", style="yellow")
     table.add_column("failed", justify="right", style="bold red")
-    for name, line in progress.lines.items():
-        bar = ProgressBar(total=max(line.total, 1), completed=line.done, width=24)
+    for name, line in counts.verdicts.items():
+        done = line.scored + line.unscored + line.failed
+        bar = ProgressBar(total=max(line.total, 1), completed=done, width=24)
         table.add_row(
             name,
             bar,
-            f"{line.done:,}/{line.total:,}",
+            f"{done:,}/{line.total:,}",
             f"{line.unscored:,}" if line.unscored else "",
             f"{line.failed:,}" if line.failed else "",
         )

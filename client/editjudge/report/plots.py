@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 
-from ..errors import MissingExtra
+from ..base.errors import MissingExtra
 
 _COLOURS = ("#3a5bc7", "#d6632a", "#7d8590", "#2e8b57", "#9a4fb5")
 _MARKERS = ("o", "s", "^", "D", "v")

@@ -8,11 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..column import Cell
-from ..dimension import Dimension
-from ..run.judge import Judgement
-from ..signature import untrained
-from ..verdict import (
+from ..base.identity import Identities, untrained
+from ..base.verdict import (
     Failed,
     MissingOutput,
     NotApplicable,
@@ -21,6 +18,9 @@ from ..verdict import (
     Scored,
     Unscored,
 )
+from ..benchmarks.cell import Cell
+from ..benchmarks.dimension import Dimension
+from ..engine.judge import Judgement
 
 _SKIPPED = (NotApplicable, NotServed, MissingOutput)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
@@ -87,12 +87,8 @@ def judged_by(judgement: Judgement) -> list[str]:
     return lines
 
 
-def untrained_line(identities: Mapping[str, str]) -> str:
-    """A warning where weights are random; empty where none are.
-
-    Args:
-        identities: Of services, or signatures of dimensions, by name.
-    """
+def untrained_line(identities: Identities) -> str:
+    """A warning where weights are random; empty where none are."""
     names = untrained(identities)
     return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
 

@@ -1,53 +1,247 @@
-"""A prompt about one edit: a template, ours or the authors', with the edit in its fields."""
+"""What a generalist is asked about one edit, and what all ways of asking it share."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ..images import Image
-from ..item import Edit
-from ..panel.generalist import Generalist
+from ..answers import OutputContract
+from ..base.identity import ServiceName
+from ..base.images import Image
+from ..base.item import Edit, Item
+from ..panel.generalist import Answer, Generalist
 from ..panel.prompt import Prompt
-from ..prompts import Labelled, Template, Value
-from ..prompts.originals import OriginalTemplate
+from ..prompts import Labelled, ReplyForm, Template, Value, template
+from ..prompts.official import OfficialPrompt, OfficialTemplate
+from .scorer import ServiceScorer
+
+if TYPE_CHECKING:
+    from ..base.config import GeneralistEndpoint
+
+JUDGE = ServiceName.generalist("judge")
+C = TypeVar("C", bound=OutputContract[Any])
 
 
-def ask(one: Template, edit: Edit, judge: Generalist, **more: str) -> Prompt:
-    """A template about an edit, with its images as the judge gets them.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a generalist is asked about one edit.
 
-    In the authors' prompts their labels stand before the images, and a text that the item lacks is
-    empty.
+    Attributes:
+        template: The prompt, without the edit.
+        form: What a reply may be: one of several choices, or a text that a contract reads.
+        count: How many times it is asked about one edit, at most: more than once where each
+            time has a text of its own.
+    """
+
+    template: Template
+    form: ReplyForm
+    count: int = 1
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether a reply is one of several choices (`Generalist.choose`)."""
+        return not isinstance(self.form, OutputContract)
+
+    def repeats(self, endpoint: GeneralistEndpoint) -> int:
+        """How many replies are averaged each time it is asked, at most.
+
+        A choice is sampled only by a generalist that reports no probabilities, which the first
+        call finds out. Scores are averaged where replies are sampled at a temperature: a greedy
+        generalist says the same each time.
+
+        Args:
+            endpoint: The generalist's settings.
+        """
+        if isinstance(self.form, OutputContract):
+            averaged = self.form.averaged and endpoint.temperature > 0
+            return endpoint.repeats if averaged else 1
+        return endpoint.repeats
+
+    def calls(self, endpoint: GeneralistEndpoint | None) -> int:
+        """How many calls it takes about one edit, at most.
+
+        Args:
+            endpoint: The generalist's settings; None counts no averaged replies.
+        """
+        return self.count * (1 if endpoint is None else self.repeats(endpoint))
+
+    async def ask(
+        self, edit: Edit, generalist: Generalist, *, repeat: int = 0, **texts: str
+    ) -> Answer[Any]:
+        """Ask it about an edit.
+
+        Args:
+            repeat: Index among calls that are to differ.
+            texts: Fields of the template that the edit does not have itself.
+
+        Returns:
+            A `ChoiceDistribution` for choices, otherwise what the contract reads.
+
+        Raises:
+            Abstained: see `Generalist.choose` and `Generalist.answer`.
+            ServiceError: see `editjudge.base.errors`.
+            ValueError: see `prompt_about`.
+        """
+        prompt = prompt_about(self.template, edit, generalist, **texts)
+        if isinstance(self.form, OutputContract):
+            return await generalist.answer(prompt, self.form, repeat=repeat)
+        return await generalist.choose(prompt, self.form, repeat=repeat)
+
+
+@dataclass(frozen=True)
+class Asking(ServiceScorer):
+    """A way of judging by questions to a generalist.
+
+    A subclass has the hook `questions`. Estimates count what it returns, and `score` asks it.
+
+    Attributes:
+        service: `generalist.<name>`.
+        prompt: Name of the template.
+        by_task: Tasks whose items are asked about with another template, as (task, template).
+        repeat: From 0, among judgements that are made several times.
+        official: The official prompts among those that are named.
+        prompts: Names of the parameters that name a template.
+    """
+
+    prompts: ClassVar[tuple[str, ...]] = ("prompt",)
+
+    service: str
+    prompt: str
+    by_task: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    repeat: int = field(default=0, kw_only=True)
+    official: tuple[OfficialPrompt, ...] = field(default=(), kw_only=True)
+
+    @abstractmethod
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """What the generalist is asked about one edit of an item.
+
+        Args:
+            item: Maybe with placeholders for its images.
+
+        Raises:
+            ConfigError: a template is an official prompt that was not imported.
+            TypeError: a template does not ask for what this scorer reads.
+            ValueError: the item's own questions cannot be asked.
+        """
+
+    @property
+    def template(self) -> Template:
+        """The template of tasks that have none of their own."""
+        return self.template_of(self.prompt)
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """Every template that it may ask."""
+        names = (getattr(self, parameter) for parameter in self.prompts)
+        tasks = (name for _, name in self.by_task)
+        return tuple(self.template_of(name) for name in (*names, *tasks) if name)
+
+    def template_of(self, name: str) -> Template:
+        """A template by name, an official one or ours.
+
+        Raises:
+            ConfigError: it is an official prompt that was not imported.
+            KeyError: there is none of this name.
+        """
+        for prompt in self.official:
+            if prompt.name == name:
+                return prompt.template
+        return template(name)
+
+    def template_for(self, item: Item) -> Template:
+        """The template for an item: that of its task."""
+        return self.template_of(dict(self.by_task).get(item.task, self.prompt))
+
+    def asked(self, service: str, repeat: int) -> Asking:
+        """The same way of judging by another generalist, in the place of the judge."""
+        return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
+
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
+        """One call each time that a question is asked."""
+        return {self.service: sum(question.count for question in self.questions(item))}
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Whose words its templates are in."""
+        return frozenset(template.origin for template in self.templates)
+
+    def spec(self) -> Mapping[str, object]:
+        """The parameters, each template with its digest and whose words it is in."""
+        parameters: dict[str, object] = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in {"by_task", "official"}
+        }
+        for parameter in self.prompts:
+            if parameters[parameter]:
+                parameters[parameter] = self._told(str(parameters[parameter]))
+        if self.by_task:
+            pairs = ((task, self._told(name)) for task, name in self.by_task)
+            parameters["by_task"] = grouped(pairs)
+        return parameters
+
+    def _told(self, name: str) -> str:
+        """A template as `spec` tells it."""
+        template = self.template_of(name)
+        return f"{template.name}({template.origin},{template.digest[:15]})"
+
+
+def contract_of(template: Template, kind: type[C]) -> C:
+    """The contract of a template.
+
+    Raises:
+        TypeError: it has another one, or choices.
+    """
+    if not isinstance(template.contract, kind):
+        raise TypeError(f"prompt {template.name} does not ask for {kind.name}")
+    return template.contract
+
+
+def grouped(pairs: Iterable[tuple[str, str]]) -> str:
+    """Tasks with what is used for each, those that share it together, for specs."""
+    tasks_of: dict[str, list[str]] = {}
+    for task, text in pairs:
+        tasks_of.setdefault(text, []).append(task)
+    return ";".join(f"{'+'.join(tasks)}:{text}" for text, tasks in tasks_of.items())
+
+
+def prompt_about(template: Template, edit: Edit, generalist: Generalist, **texts: str) -> Prompt:
+    """A template with an edit in its fields, images as the generalist gets them.
+
+    In official prompts their own labels stand before the images, and a text that the item lacks
+    is empty.
 
     Args:
-        more: Fields that the edit does not have itself.
+        texts: Fields that the edit does not have itself.
 
     Raises:
         ValueError: a template of ours needs a text or image that the item lacks; the dimension's
             `needs` do not let this happen.
     """
-    if isinstance(one, OriginalTemplate):
-        return _as_released(one, edit, judge, more)
+    if isinstance(template, OfficialTemplate):
+        return _official_prompt(template, edit, generalist, texts)
     item = edit.item
 
     def shown(label: str, image: Image | None) -> tuple[Labelled, ...]:
-        return () if image is None else (Labelled(label, judge.picture(image)),)
+        return () if image is None else (Labelled(label, generalist.picture(image)),)
 
     def sources() -> tuple[Labelled, ...]:
         count = len(item.sources)
         return tuple(
-            Labelled(f"Source image {i} of {count}" if count > 1 else "Source image", p)
-            for i, p in enumerate(map(judge.picture, item.sources), 1)
+            Labelled(f"Source image {i} of {count}" if count > 1 else "Source image", picture)
+            for i, picture in enumerate(map(generalist.picture, item.sources), 1)
         )
 
     def frames() -> tuple[Labelled, ...]:
         # `position`, from 1, is where the edited image stands among the others.
-        given: list[tuple[str, Image | None]] = [("given", one) for one in item.sources]
-        given.insert(int(item.extra.get("position", len(given) + 1)) - 1, ("edited", edit.image))
+        each: list[tuple[str, Image | None]] = [("given", image) for image in item.sources]
+        each.insert(int(item.extra.get("position", len(each) + 1)) - 1, ("edited", edit.image))
         return tuple(
-            one
-            for number, (kind, image) in enumerate(given, 1)
-            for one in shown(f"Frame {number} ({kind})", image)
+            frame
+            for number, (kind, image) in enumerate(each, 1)
+            for frame in shown(f"Frame {number} ({kind})", image)
         )
 
     known: dict[str, Any] = {
@@ -60,33 +254,34 @@ def ask(one: Template, edit: Edit, judge: Generalist, **more: str) -> Prompt:
         "target_text": lambda: item.target_text,
     }
     values: dict[str, Value] = {}
-    absent = dict(one.absent)
-    for name in one.fields:
-        value = more[name] if name in more else known[name]()
+    absent = dict(template.absent)
+    for name in template.fields:
+        value = texts[name] if name in texts else known[name]()
         if not value and name in absent:
             continue
         if value is None or value == ():
-            raise ValueError(f"prompt {one.name} needs {name}, which {item.id} lacks")
+            raise ValueError(f"prompt {template.name} needs {name}, which {item.id} lacks")
         values[name] = value
-    return one.prompt(values)
+    return template.prompt(values)
 
 
-def _as_released(
-    one: OriginalTemplate, edit: Edit, judge: Generalist, more: Mapping[str, str]
+def _official_prompt(
+    template: OfficialTemplate, edit: Edit, generalist: Generalist, texts: Mapping[str, str]
 ) -> Prompt:
-    item, labels = edit.item, one.labels
+    item, labels = edit.item, template.labels
 
     def shown(label: str, images: Iterable[Image | None]) -> tuple[Labelled, ...]:
-        given = (image for image in images if image is not None)
+        there = (image for image in images if image is not None)
         return tuple(
-            Labelled(label.format(n=n), judge.picture(image)) for n, image in enumerate(given, 1)
+            Labelled(label.format(n=n), generalist.picture(image))
+            for n, image in enumerate(there, 1)
         )
 
     def frames() -> tuple[Labelled, ...]:
         each = [(labels.given, image) for image in item.sources]
         each.insert(int(item.extra["position"]) - 1, (labels.made, edit.output))
         return tuple(
-            Labelled(label.format(n=n), judge.picture(image))
+            Labelled(label.format(n=n), generalist.picture(image))
             for n, (label, image) in enumerate(each, 1)
         )
 
@@ -99,6 +294,6 @@ def _as_released(
         "hint": lambda: item.hint or "",
     }
     values: dict[str, Value] = {
-        name: more[name] if name in more else known[name]() for name in one.fields
+        name: texts[name] if name in texts else known[name]() for name in template.fields
     }
-    return one.prompt(values)
+    return template.prompt(values)

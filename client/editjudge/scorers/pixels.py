@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..dimension import Scorer
-from ..images import RGB, Image
-from ..item import Edit
+from ..base.images import RGB, Image
+from ..base.item import Edit
+from ..base.verdict import Evidence, Scored, Unscored, Verdict
 from ..pixels import Aligned, Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
-from ..verdict import Evidence, Scored, Unscored, Verdict
 from .regions import Reference, fitted, selected, squashed
+from .scorer import Scorer
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -62,28 +62,28 @@ class PixelComparison(Scorer):
     as_is: bool = False
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Compare in a worker thread: NumPy and OpenCV release the interpreter.
 
         Alignments take turns: those at work have `ALIGNING_MEMORY` in all.
         """
         if not self.aligned:
-            return await asyncio.to_thread(self.compare, edit, wanted)
+            return await asyncio.to_thread(self.compare, edit, fields)
         reference: Image = getattr(edit.item, self.reference)
-        pixels = max(math.prod(one.size) for one in (edit.output, reference))
+        pixels = max(math.prod(image.size) for image in (edit.output, reference))
         async with _ALIGNING.of(pixels * ALIGNING_BYTES_A_PIXEL):
-            return await asyncio.to_thread(self.compare, edit, wanted)
+            return await asyncio.to_thread(self.compare, edit, fields)
 
-    def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
         reference: Image = getattr(edit.item, self.reference)
         try:
             edited, evidence = self._brought_to(edit.output, reference)
         except Degenerate as degenerate:
             verdict = Unscored(kind="degenerate", reason=str(degenerate))
-            return dict.fromkeys(wanted, verdict)
-        regions = {f: selected(edit, f.rpartition(".")[2], reference.size) for f in wanted}
+            return dict.fromkeys(fields, verdict)
+        regions = {f: selected(edit, f.rpartition(".")[2], reference.size) for f in fields}
         return {
             field: _verdict(field, reference.rgb, edited, region, evidence)
             for field, region in regions.items()
@@ -92,33 +92,33 @@ class PixelComparison(Scorer):
     def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
         if not self.aligned:
             return fitted(output, reference)
-        found, resized = self._aligned(output, reference)
-        return found.image, {
+        aligned, resized = self._aligned(output, reference)
+        return aligned.image, {
             **resized,
-            "matches": found.matches,
-            "inliers": found.inliers,
-            "residual": round(found.residual, 3),
-            "scale": round(found.scale, 4),
-            "rotation_degrees": round(found.rotation_degrees, 3),
-            "translation": [round(float(v), 2) for v in found.translation],
+            "matches": aligned.matches,
+            "inliers": aligned.inliers,
+            "residual": round(aligned.residual, 3),
+            "scale": round(aligned.scale, 4),
+            "rotation_degrees": round(aligned.rotation_degrees, 3),
+            "translation": [round(float(v), 2) for v in aligned.translation],
         }
 
     def _aligned(self, output: Image, reference: Image) -> tuple[Aligned, Evidence]:
         ways: list[tuple[RGB, Evidence]] = [(output.rgb, {})]
         if not self.as_is and not _same_aspect(output.size, reference.size):
             ways.append(fitted(output, reference))
-        found: list[tuple[Aligned, Evidence]] = []
+        fits: list[tuple[Aligned, Evidence]] = []
         problems: list[Degenerate] = []
         for pixels, resized in ways:
             try:
-                one = align(pixels, reference.rgb, require_plausible=self.plausible)
+                fit = align(pixels, reference.rgb, require_plausible=self.plausible)
             except Degenerate as problem:
                 problems.append(problem)
             else:
-                found.append((one, resized))
-        if not found:
+                fits.append((fit, resized))
+        if not fits:
             raise problems[0]
-        return min(found, key=lambda each: each[0].residual)
+        return min(fits, key=lambda each: each[0].residual)
 
 
 @dataclass(frozen=True)
@@ -142,32 +142,34 @@ class BlackedOutSsim(Scorer):
     side: int = 224
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Compare in a worker thread."""
-        return await asyncio.to_thread(self.compare, edit, wanted)
+        return await asyncio.to_thread(self.compare, edit, fields)
 
-    def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
-        one, other = (
+        reference, output = (
             np.asarray(Pil.fromarray(squashed(image, self.side)).convert("L"))
             for image in (getattr(edit.item, self.reference), edit.output)
         )
-        found: dict[str, Verdict] = {}
-        for name in wanted:
+        verdicts: dict[str, Verdict] = {}
+        for name in fields:
             region = selected(edit, name, (self.side, self.side))
             if region is None:
                 raise ValueError(f"{self.name} has no field {name}")
             share = round(float(region.mean()), 6)
-            value = ssim_blacked_out(one, other, region)
-            found[name] = Scored(value=value, evidence={"region_share": share}, imputed=share == 0)
-        return found
+            value = ssim_blacked_out(reference, output, region)
+            verdicts[name] = Scored(
+                value=value, evidence={"region_share": share}, imputed=share == 0
+            )
+        return verdicts
 
 
-def _same_aspect(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _same_aspect(size: tuple[int, int], other: tuple[int, int]) -> bool:
     """Whether two sizes have the same aspect ratio, to within a pixel's worth, as of masks."""
-    (width, height), (w, h) = one, other
-    return abs(width * h - height * w) <= max(*one, *other)
+    (width, height), (w, h) = size, other
+    return abs(width * h - height * w) <= max(*size, *other)
 
 
 def _verdict(
@@ -182,6 +184,8 @@ def _verdict(
         error = mse(reference, edited, region)
         if metric == "mse":
             return Scored(value=error, evidence=evidence)
+        if metric != "psnr":
+            raise ValueError(f"pixels have no metric {metric!r} (there is mse, psnr, ssim)")
         ratio = psnr_from_mse(error)
         return Scored(value=ratio.value, evidence={**evidence, "capped": ratio.capped})
     except Degenerate as degenerate:

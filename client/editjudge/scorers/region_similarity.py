@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import Command, Commands
-from ..errors import Abstained, BadReply, ImageError
-from ..images import Image, Mask, load_mask
-from ..item import Edit, Item
-from ..panel.generalist import merged
-from ..prompts import template
-from ..verdict import NotApplicable, Scored, Verdict
-from .asking import ask
-from .generalist import Asking
+from ..base.errors import Abstained, BadReply, ImageError
+from ..base.identity import ServiceName
+from ..base.images import Image, Mask, load_mask
+from ..base.item import Edit, Item
+from ..base.verdict import NotApplicable, Scored, Verdict
+from ..panel.generalist import Answer
+from .asking import Asking, Question, contract_of
 from .regions import png_of
 from .similarity import FeatureRule, Vector, cosine_of
 
@@ -74,42 +73,42 @@ class RegionSimilarity(Asking):
     rule: FeatureRule = field(default="pool", kw_only=True)
 
     @property
-    def roles(self) -> tuple[str, ...]:
+    def roles(self) -> tuple[ServiceName, ...]:
         """The three services."""
-        return (self.service, self.segmenter, self.features)
+        services = (self.service, self.segmenter, self.features)
+        return tuple(map(ServiceName.parsed, services))
 
-    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
-        """For as many commands as there may be."""
-        most = _commands(self.prompt_of(item)).high
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """What asks for the commands."""
+        template = self.template_for(item)
+        contract = replace(contract_of(template, Commands), sources=len(item.sources))
+        return (Question(template, contract),)
+
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
+        """One to the generalist, the others for as many commands as there may be."""
+        most = contract_of(self.template_for(item), Commands).high
         each = 2 if self.found == "each" else 1
-        return {self.service: 1, self.segmenter: each * most, self.features: 2 * most}
+        specialists = {self.segmenter: each * most, self.features: 2 * most}
+        return {**super().calls(item, fields), **specialists}
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask for commands, then follow them side by side."""
         judge = panel.generalist(self.service)
-        asking = self.prompt_of(edit.item)
-        said = await judge.answer(
-            ask(template(asking), edit, judge),
-            replace(_commands(asking), sources=len(edit.item.sources)),
-            repeat=self.repeat,
-        )
-        evidence = {
-            "judge": said.evidence["judge"],
-            "compared": "outside" if self.inverted else "inside",
-            **merged([said]),
-        }
+        (question,) = self.questions(edit.item)
+        said: Answer[tuple[Command, ...]] = await question.ask(edit, judge, repeat=self.repeat)
+        evidence: dict[str, Any] = {"compared": "outside" if self.inverted else "inside"}
         if not said.value:
             why = "the judge names nothing to compare"
-            return {"score": NotApplicable(reason=why, evidence=evidence)}
+            return {"score": NotApplicable(reason=why, evidence=evidence, calls=said.calls)}
         pairs = [_Pair(self, edit, panel, command) for command in said.value]
         cosines = await asyncio.gather(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
         if problems := [problem for pair in pairs for problem in pair.problems]:
-            raise Abstained("degenerate", "; ".join(problems), evidence)
+            raise Abstained("degenerate", "; ".join(problems), evidence, said.calls)
         value, imputed = float(np.mean(cosines)), any(pair.lost for pair in pairs)
-        verdict = {"value": value, "evidence": evidence, "imputed": imputed}
+        verdict = {"value": value, "evidence": evidence, "imputed": imputed, "calls": said.calls}
         return {"score": Scored.model_validate(verdict)}
 
 
@@ -150,11 +149,11 @@ class _Pair:
             if self.lost and self._how.lost is not None:
                 return self._how.lost
             vectors = await asyncio.gather(*(self._embedding(s, regions[s]) for s in _SIDES))
-            found = self.evidence["cosine"] = cosine_of(*vectors)
+            cosine = self.evidence["cosine"] = cosine_of(*vectors)
         except Abstained as abstained:
             self._problems["source"].append(f"{self._command.phrase!r}: {abstained.reason}")
             return np.nan
-        return found
+        return cosine
 
     async def _regions(self) -> dict[Side, NDArray[np.bool_]]:
         """What is compared in each image; where there is nothing, a problem is noted."""
@@ -177,10 +176,10 @@ class _Pair:
         if self.lost:
             self.evidence["lost"] = True
         if self.lost and self._how.lost is None:
-            found, absent = map(self._called, _SIDES)
-            self._note("edited", f"was found in the {found} and not in the {absent}")
+            source, edited = map(self._called, _SIDES)
+            self._note("edited", f"was found in the {source} and not in the {edited}")
         elif not self.lost:
-            for side in [one for one in looked if one not in masks]:
+            for side in [side for side in looked if side not in masks]:
                 self._note(side, f"was not found in the {self._called(side)}")
         if "edited" in masks and "source" not in looked:
             over = _stretched(masks["edited"], self._images["source"].size)
@@ -212,13 +211,6 @@ class _Pair:
         inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
         reply = await self._panel.call(self._how.features, inputs, {"region": self._how.rule})
         return np.asarray(reply["EMBEDDING"], dtype=np.float64)
-
-
-def _commands(prompt: str) -> Commands:
-    contract = template(prompt).contract
-    if not isinstance(contract, Commands):
-        raise TypeError(f"prompt {prompt} does not ask for commands")
-    return contract
 
 
 def _mask(data: bytes, image: Image, service: str) -> Mask:

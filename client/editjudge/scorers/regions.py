@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..errors import Abstained, ImageError
-from ..images import RGB, Image
-from ..item import Edit
-from ..verdict import Evidence
+from ..base.errors import Abstained, ImageError
+from ..base.images import RGB, Image
+from ..base.item import Edit
+from ..base.verdict import Evidence
 
 Reference: TypeAlias = Literal["source", "target"]
 Region: TypeAlias = Literal["whole", "inside", "outside"]
@@ -22,10 +22,13 @@ def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_
     """The pixels of a region at a given size (width, height); None for the whole image.
 
     Raises:
-        ValueError: the item has no mask; the planner does not let this happen.
+        ValueError: there is no such region, or the item has no mask; the planner does not let the
+            latter happen.
     """
     if region == "whole":
         return None
+    if region not in {"inside", "outside"}:
+        raise ValueError(f"there is no region {region!r} (there is whole, inside, outside)")
     if edit.item.mask is None:
         raise ValueError(f"{region} of {edit.item.id} needs a mask")
     inside = edit.item.mask.fitted(size).selected
@@ -34,8 +37,8 @@ def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_
 
 def is_empty(edit: Edit, region: str, size: tuple[int, int]) -> bool:
     """Whether a region has no pixel at a given size."""
-    found = selected(edit, region, size)
-    return found is not None and not found.any()
+    pixels = selected(edit, region, size)
+    return pixels is not None and not pixels.any()
 
 
 def png_of(mask: NDArray[np.bool_]) -> bytes:

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..dimension import Scorer, ServiceScorer
-from ..errors import Abstained
-from ..images import Image
-from ..item import Edit, Item
+from ..base.errors import Abstained
+from ..base.images import Image
+from ..base.item import Edit, Item
+from ..base.verdict import Scored, Verdict
 from ..pixels import mse, psnr_from_mse, ssim
-from ..verdict import Scored, Verdict
 from .regions import png_of
+from .scorer import Scorer, ServiceScorer
 from .similarity import by_region, cosine_of
 
 if TYPE_CHECKING:
@@ -52,21 +52,21 @@ class SquaredPixels(Scorer):
     side: int = SIDE
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
-        return await asyncio.to_thread(self.compare, edit, wanted)
+        return await asyncio.to_thread(self.compare, edit, fields)
 
-    def compare(self, edit: Edit, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
-        target, edited = (one.rgb for one in _squared_pair(edit, self.side))
-        found: dict[str, Verdict] = {}
-        if "psnr" in wanted:
+        target, edited = (image.rgb for image in _squared_pair(edit, self.side))
+        verdicts: dict[str, Verdict] = {}
+        if "psnr" in fields:
             ratio = psnr_from_mse(mse(target, edited))
-            found["psnr"] = Scored(value=ratio.value, evidence={"capped": ratio.capped})
-        if "ssim" in wanted:
-            found["ssim"] = Scored(value=ssim(target, edited))
-        return found
+            verdicts["psnr"] = Scored(value=ratio.value, evidence={"capped": ratio.capped})
+        if "ssim" in fields:
+            verdicts["ssim"] = Scored(value=ssim(target, edited))
+        return verdicts
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,14 @@ class RegionShare(Scorer):
     side: int = SIDE
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Count pixels; nobody is asked."""
 
         def share(region: str) -> Verdict:
             return Scored(value=float(_selected(edit.item, region, self.side).mean()))
 
-        return {region: await asyncio.to_thread(share, region) for region in wanted}
+        return {region: await asyncio.to_thread(share, region) for region in fields}
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ class RegionLpips(ServiceScorer):
     empty_counts: bool = False
     side: int = SIDE
 
-    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One for each region."""
-        return {self.service: len(wanted)}
+        return {self.service: len(fields)}
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call for each region, side by side; the service takes them together."""
         target, edited = await asyncio.to_thread(_squared_pair, edit, self.side)
@@ -129,7 +129,7 @@ class RegionLpips(ServiceScorer):
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return Scored(value=float(np.asarray(reply["DISTANCE"])[0]))
 
-        return await by_region(wanted, distance)
+        return await by_region(fields, distance)
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,12 @@ class RegionClip(ServiceScorer):
     empty_counts: bool = False
     side: int = SIDE
 
-    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """Two for each region."""
-        return {self.service: 2 * len(wanted)}
+        return {self.service: 2 * len(fields)}
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Two calls for each region, side by side; the service takes them together."""
         pair = await asyncio.to_thread(_squared_pair, edit, self.side)
@@ -180,7 +180,7 @@ class RegionClip(ServiceScorer):
             both = await asyncio.gather(*(embedding(image, mask) for image in pair))
             return Scored(value=cosine_of(*both))
 
-        return await by_region(wanted, similarity)
+        return await by_region(fields, similarity)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dimension import ServiceScorer
-from ..errors import Abstained
-from ..images import Image, load_image
-from ..item import Edit, Item
-from ..verdict import Evidence, Scored, Verdict, unscored
+from ..base.errors import Abstained
+from ..base.images import Image, load_image
+from ..base.item import Edit, Item
+from ..base.verdict import Evidence, Scored, Verdict, unscored
 from .regions import Reference, encoded_region, fitted, is_empty, squashed
+from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -50,12 +50,12 @@ class FeatureSimilarity(ServiceScorer):
     side: int = 0
     empty: float | None = None
 
-    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """Two for each region."""
-        return {self.service: 2 * len(wanted)}
+        return {self.service: 2 * len(fields)}
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Two calls for each region, side by side."""
 
@@ -73,10 +73,10 @@ class FeatureSimilarity(ServiceScorer):
             ):
                 return Scored(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
             pair = (embedding(reference, region), embedding(edit.output, region))
-            one, other = await asyncio.gather(*pair)
-            return Scored(value=cosine_of(one, other))
+            vectors = await asyncio.gather(*pair)
+            return Scored(value=cosine_of(*vectors))
 
-        return await by_region(wanted, cosine)
+        return await by_region(fields, cosine)
 
     def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
         if self.side and region != "whole":
@@ -102,12 +102,12 @@ class Lpips(ServiceScorer):
     reference: Reference
     rule: LpipsRule = "weight"
 
-    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One for each region."""
-        return {self.service: len(wanted)}
+        return {self.service: len(fields)}
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call for each region, side by side."""
         reference: Image = getattr(edit.item, self.reference)
@@ -119,7 +119,7 @@ class Lpips(ServiceScorer):
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)
 
-        return await by_region(wanted, distance)
+        return await by_region(fields, distance)
 
 
 def _as_large(output: Image, reference: Image) -> tuple[Image, Evidence]:
@@ -129,27 +129,27 @@ def _as_large(output: Image, reference: Image) -> tuple[Image, Evidence]:
 
 
 async def by_region(
-    wanted: frozenset[str], judge: Callable[[str], Awaitable[Verdict]]
+    fields: frozenset[str], judge: Callable[[str], Awaitable[Verdict]]
 ) -> dict[str, Verdict]:
     """A verdict for each region; an abstention on one leaves the others theirs."""
 
-    async def one(region: str) -> Verdict:
+    async def judged(region: str) -> Verdict:
         try:
             return await judge(region)
         except Abstained as abstained:
             return unscored(abstained)
 
-    regions = sorted(wanted)
-    return dict(zip(regions, await asyncio.gather(*map(one, regions)), strict=True))
+    regions = sorted(fields)
+    return dict(zip(regions, await asyncio.gather(*map(judged, regions)), strict=True))
 
 
-def cosine_of(one: Vector, other: Vector) -> float:
+def cosine_of(vector: Vector, other: Vector) -> float:
     """Cosine of two vectors, in [-1, 1].
 
     Raises:
         Abstained: `degenerate`, when a vector is zero.
     """
-    lengths = np.linalg.norm(one) * np.linalg.norm(other)
+    lengths = np.linalg.norm(vector) * np.linalg.norm(other)
     if not lengths:
         raise Abstained("degenerate", "a feature vector is zero")
-    return float(np.clip(one @ other / lengths, -1.0, 1.0))
+    return float(np.clip(vector @ other / lengths, -1.0, 1.0))

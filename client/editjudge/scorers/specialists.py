@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from ..dimension import ServiceScorer
-from ..errors import Abstained
-from ..item import Edit
-from ..verdict import Scored, Verdict
+from ..base.errors import Abstained
+from ..base.item import Edit
+from ..base.verdict import Scored, Verdict
+from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -31,7 +31,7 @@ class Quality(ServiceScorer):
     name: ClassVar[str] = "quality"
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask the specialist once."""
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
@@ -53,7 +53,7 @@ class TextContent(ServiceScorer):
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz",)
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Read the image once and compare."""
         target = edit.item.target_text or ""

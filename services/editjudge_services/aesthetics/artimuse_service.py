@@ -13,16 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from editjudge.errors import Abstained
-from editjudge.images import RGB
-from editjudge.panel.contracts import AESTHETICS
-from editjudge.prompts.originals import originals
+from editjudge.base.contracts import AESTHETICS
+from editjudge.base.errors import Abstained
+from editjudge.base.images import RGB
+from editjudge.base.official import official_prompts
 
-from ..runtime.lmm import Backend, Lmm, image_part, read_prompts, text_part
 from ..runtime.specialist import Outputs, Request, Specialist
+from ..runtime.vllm_specialist import Backend, VllmModel, image_part, read_prompts, text_part
 from ..zoo.artefact import Precision, digest_of
 
-PROMPTS = originals()["artimuse"].texts
+PROMPTS = official_prompts()["artimuse"].texts
 # Levels 0..100 are written as two letters: aa..az, ca..cy, da..dy, ea..ey.
 LEVELS = tuple(
     first + second
@@ -77,18 +77,18 @@ class ArtiMuse(Specialist):
         """
         backend = Backend.of("ARTIMUSE")
         self._prompts = read_prompts(backend.prompts, PROMPTS)
-        self._lmm = Lmm(backend)
-        self._ids = [self._lmm.token_id(level) for level in LEVELS]
+        self._model = VllmModel(backend)
+        self._ids = [self._model.token_id(level) for level in LEVELS]
         if len(set(self._ids)) != len(LEVELS):
             raise RuntimeError("two levels share a token: not the tokenizer of ArtiMuse")
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Ask for every image, side by side; vLLM batches them."""
-        return self._lmm.map(self._score, [one.tensors["IMAGE"] for one in batch])
+        return self._model.map(self._score, [one.tensors["IMAGE"] for one in batch])
 
     def _score(self, image: RGB) -> Outputs:
         (question,) = self._prompts.values()
-        choice = self._lmm.chat(
+        choice = self._model.chat(
             [{"role": "user", "content": [image_part(image), text_part(question)]}],
             max_tokens=1,
             logprobs=True,

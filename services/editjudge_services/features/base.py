@@ -8,7 +8,7 @@ in [-1, 1], higher is more alike:
 - with `region` `pool` the mean of the patch tokens of the squashed image, weighted with the
   fraction of each patch that the region covers (I2I-Bench: features inside a
   mask; it leaves the pooling open); with `pool_any` the plain mean over every patch that the
-  region touches (GIE-Bench's released code);
+  region touches (GIE-Bench's official code);
 - with `region` `zero` the embedding of the whole image with everything else black.
 """
 
@@ -22,8 +22,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.errors import Abstained
-from editjudge.images import RGB
+from editjudge.base.errors import Abstained
+from editjudge.base.images import RGB
 
 from ..runtime.onnx import ENGINES, open_network
 from ..runtime.preprocess import Rule, blacked_out, patch_weights
@@ -115,11 +115,11 @@ class FeatureSpecialist(Specialist):
 
     def _embeddings(self, views: Sequence[_View]) -> list[NDArray[np.float32]]:
         """The embedding of each view, float32 (D,), not normalised."""
-        found = self._features(views)
-        embeddings = [features.embedding for features in found]
+        features_by_view = self._features(views)
+        embeddings = [features.embedding for features in features_by_view]
         pooled = {
             index: (view.weights @ features.patches) / view.weights.sum()
-            for index, (view, features) in enumerate(zip(views, found, strict=True))
+            for index, (view, features) in enumerate(zip(views, features_by_view, strict=True))
             if view.weights is not None and features.patches is not None
         }
         if pooled and self._head is not None:

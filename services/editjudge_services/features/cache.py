@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from ..runtime.preprocess import Rule
 
@@ -65,13 +65,13 @@ class FeatureCache(Generic[F]):
 
     def get(self, key: str) -> F | None:
         """The features under a key, counted as a hit or a miss."""
-        found = self._kept.get(key)
-        if found is None:
+        features = self._kept.get(key)
+        if features is None:
             self.misses += 1
             return None
         self.hits += 1
         self._kept.move_to_end(key)
-        return found
+        return features
 
     def put(self, key: str, features: F) -> None:
         """Keep features, and forget the least recently used ones beyond the budget."""

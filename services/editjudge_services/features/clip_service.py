@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from editjudge.panel.contracts import CLIP
+from editjudge.base.contracts import CLIP
 
 from ..runtime.preprocess import CLIP_CROP, CLIP_SQUASH
 from .base import FeatureSpecialist
@@ -14,7 +14,7 @@ class ClipVitB32(FeatureSpecialist):
     """CLIP ViT-B/32 (Radford et al. 2021, arXiv:2103.00020): EMBEDDING is FP32[512].
 
     Pooled patch tokens go through the final layer norm and the projection, as GIE-Bench's
-    released code has it.
+    official code has it.
     """
 
     name = "clip_vit_b_32"

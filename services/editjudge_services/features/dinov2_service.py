@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from editjudge.panel.contracts import FEATURES
+from editjudge.base.contracts import FEATURES
 
 from ..runtime.preprocess import DINOV2_CROP, DINOV2_SQUASH
 from .base import FeatureSpecialist

@@ -28,8 +28,8 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from editjudge.errors import ConfigError
-from editjudge.panel.probes import fingerprint, texture_image
+from editjudge.base.errors import ConfigError
+from editjudge.base.probes import fingerprint, texture_image
 
 from ..runtime.onnx import open_network
 from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
@@ -130,10 +130,10 @@ class VisionRecipe:
         # What it would say of CLIP's text tower, which is not asked for, is no warning to anyone.
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         read: Any = self.model.from_pretrained
-        model, found = read(
+        model, report = read(
             checkpoint, dtype=torch.float32, output_loading_info=True, local_files_only=True
         )
-        if missing := sorted(found["missing_keys"]):
+        if missing := sorted(report["missing_keys"]):
             raise ConfigError(f"{checkpoint}: {len(missing)} weights are missing: {missing[0]}, …")
         return model.eval()
 
@@ -236,10 +236,12 @@ def _write_processor(folder: Path, processor: str, rule: Rule) -> None:
 
 def _check_processor(checkpoint: Path, rule: Rule) -> None:
     """Refuse a checkpoint that wants its images normalised otherwise than the service does."""
-    given = _read(checkpoint / PROCESSOR)
+    configured = _read(checkpoint / PROCESSOR)
     for name, expected in zip(("image_mean", "image_std"), rule.statistics, strict=True):
-        if not np.allclose(given.get(name, ()) or np.nan, expected, atol=1e-4):
-            raise ConfigError(f"{checkpoint / PROCESSOR}: {name} {given.get(name)}, not {expected}")
+        if not np.allclose(configured.get(name, ()) or np.nan, expected, atol=1e-4):
+            raise ConfigError(
+                f"{checkpoint / PROCESSOR}: {name} {configured.get(name)}, not {expected}"
+            )
 
 
 def _tiny(**more: Any) -> dict[str, Any]:

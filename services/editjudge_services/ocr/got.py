@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from ..runtime.preprocess import BICUBIC, CLIP, Rule
 

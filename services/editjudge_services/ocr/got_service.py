@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from editjudge.errors import Abstained
-from editjudge.panel.contracts import OCR
+from editjudge.base.contracts import OCR
+from editjudge.base.errors import Abstained
 
 from ..runtime.specialist import Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact

@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.pixels.regions import check_image
+from editjudge.base.images import check_image
 
 DETECTOR = "PP-OCRv6_det_small.onnx"
 CLASSIFIER = "ch_ppocr_mobile_v2.0_cls_mobile.onnx"
@@ -122,14 +122,14 @@ class PpOcrReader:
         padded, margin = _padded(image)
         bgr, steps = self._engine.preprocess_img(cv2.cvtColor(padded, cv2.COLOR_RGB2BGR))
         try:
-            crops, found = self._engine.detect_and_crop(bgr, steps)
+            crops, lines = self._engine.detect_and_crop(bgr, steps)
         except RapidOCRError:  # raised for one reason: nothing was found
             return _reading([], [], np.zeros((0, 4, 2)), np.zeros(0))
-        along = _directions(found.boxes, crops)
+        along = _directions(lines.boxes, crops)
         texts, confidences, flipped = self._recognised(crops)
         along[flipped] *= -1
 
-        boxes = map_boxes_to_original(found.boxes, steps, *padded.shape[:2]) - margin
+        boxes = map_boxes_to_original(lines.boxes, steps, *padded.shape[:2]) - margin
         boxes = np.clip(boxes, 0, image.shape[1::-1])
         said = np.array([bool(text.strip()) for text in texts])
         kept = np.flatnonzero(said & (confidences >= self._engine.text_score))

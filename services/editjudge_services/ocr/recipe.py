@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from editjudge.panel.probes import fingerprint, text_image
+from editjudge.base.probes import fingerprint, text_image
 
 from ..segmentation.checkpoints import byte_tokenizer, checked, require, seen
 from ..zoo.artefact import Precision

@@ -8,7 +8,7 @@ arXiv:1801.03924, v0.1 of the heads):
   outside is still seen by the network, but does not count;
 - with `region` `zero` of the images with everything outside the region black, averaged over
   the whole picture as Omni IIE Bench's text has it: a small region makes a small number;
-- with `region` `stretched` likewise, on the input range of its released code (see `stretched`).
+- with `region` `stretched` likewise, on the input range of its official code (see `stretched`).
 
 What the network makes of IMAGE_A is kept: several edits are compared with one target, and several
 regions of `weight` with one source.
@@ -26,8 +26,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.errors import Abstained
-from editjudge.panel.contracts import LPIPS
+from editjudge.base.contracts import LPIPS
+from editjudge.base.errors import Abstained
 
 from ..features.cache import FeatureCache
 from ..runtime.onnx import ENGINES
@@ -149,7 +149,7 @@ class LpipsSpecialist(Specialist):
 
     def _kept(self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]) -> list[Taps]:
         """Taps from the cache, or from one run for all that are not in it."""
-        known = {key: found for key in keys if (found := self.cache.get(key)) is not None}
+        known = {key: stored for key in keys if (stored := self.cache.get(key)) is not None}
         new = {key: image for key, image in zip(keys, images, strict=True) if key not in known}
         if new:
             for key, taps in zip(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 TRUNK, HEADS = "trunk.onnx", "heads.onnx"
 BLACK = -1.0
-# In float64 and rounded once, as the authors' package does it.
+# In float64 and rounded once, as the official package does it.
 _SIGNED = (np.arange(256) / 127.5 - 1).astype(np.float32)
 _STRETCHED = 2 * _SIGNED - 1
 
@@ -20,7 +20,7 @@ def signed(image: RGB) -> NDArray[np.float32]:
 
 
 def stretched(image: RGB, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """A region as Omni IIE Bench's released code feeds it, on twice the range that is due.
+    """A region as Omni IIE Bench's official code feeds it, on twice the range that is due.
 
     Pixels in [-1, 1] are multiplied with the mask, and then taken for pixels in [0, 1] and
     brought to [-1, 1] once more.

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import nn
 
-from editjudge.errors import ConfigError
-from editjudge.images import RGB
-from editjudge.panel.probes import fingerprint, texture_image
+from editjudge.base.errors import ConfigError
+from editjudge.base.images import RGB
+from editjudge.base.probes import fingerprint, texture_image
 
 from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
@@ -88,9 +88,9 @@ class LpipsRecipe:
         sizes = {0: "batch", 2: "height", 3: "width"}
         to_onnx(Trunk(model), [images], folder / TRUNK, ["images"], names, varying=sizes)
         sided = [f"{side}_{name}" for side in "ab" for name in names]
-        given = [images, *taps, *taps]
+        inputs = [images, *taps, *taps]
         outputs = ["distance", "map"]
-        to_onnx(Heads(model), given, folder / HEADS, ["like", *sided], outputs, varying=sizes)
+        to_onnx(Heads(model), inputs, folder / HEADS, ["like", *sided], outputs, varying=sizes)
         for graph in (TRUNK, HEADS):
             _sizes_apart(folder / graph)
         exported = LpipsNetwork(folder, precision)
@@ -123,9 +123,9 @@ def _sizes_apart(path: Path) -> None:
     Sizes of one name would be taken for the same size when memory is planned.
     """
     model = onnx.load(path)
-    for one in model.graph.input:
+    for tensor in model.graph.input:
         for axis in (2, 3):
-            one.type.tensor_type.shape.dim[axis].dim_param = f"{one.name}_{axis}"
+            tensor.type.tensor_type.shape.dim[axis].dim_param = f"{tensor.name}_{axis}"
     for output in model.graph.output:
         for size in output.type.tensor_type.shape.dim[1:]:
             size.Clear()
@@ -139,14 +139,14 @@ def _pair(image: RGB) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def _weights(checkpoint: Path) -> Mapping[str, torch.Tensor]:
-    found = sorted([*checkpoint.glob("*.safetensors"), *checkpoint.glob("*.pth")])
-    if len(found) != 1:
-        raise ConfigError(f"{checkpoint}: {len(found)} files of weights", "there must be one")
-    if found[0].suffix == ".safetensors":
-        return load_file(found[0])
-    weights = torch.load(found[0], map_location="cpu", weights_only=True)
+    files = sorted([*checkpoint.glob("*.safetensors"), *checkpoint.glob("*.pth")])
+    if len(files) != 1:
+        raise ConfigError(f"{checkpoint}: {len(files)} files of weights", "there must be one")
+    if files[0].suffix == ".safetensors":
+        return load_file(files[0])
+    weights = torch.load(files[0], map_location="cpu", weights_only=True)
     if not isinstance(weights, Mapping):
-        raise ConfigError(f"{found[0]} holds no weights by name")
+        raise ConfigError(f"{files[0]} holds no weights by name")
     return weights
 
 

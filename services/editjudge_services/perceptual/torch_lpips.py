@@ -1,6 +1,6 @@
 """LPIPS in plain torch, for the export and as its reference; no torchvision.
 
-Equal bit for bit to the authors' package `lpips` 0.1.4 on the same trunk (tested). The trunks
+Equal bit for bit to the official package `lpips` 0.1.4 on the same trunk (tested). The trunks
 are torchvision's VGG16 and AlexNet, whose keys `features.*` the layers here have too.
 """
 
@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from editjudge.errors import MissingExtra
+from editjudge.base.errors import MissingExtra
 
 Net: TypeAlias = Literal["vgg", "alex"]
 
@@ -121,10 +121,10 @@ class Lpips(nn.Module):
         distance: Tensor | int = 0
         where: Tensor | int = 0
         for a, b, head in zip(taps_a, taps_b, self.heads, strict=True):
-            one = _weighted((a - b).square(), head)
-            distance = distance + _mean(one).flatten()
+            layer = _weighted((a - b).square(), head)
+            distance = distance + _mean(layer).flatten()
             where = where + nn.functional.interpolate(
-                one, size=like.shape[2:], mode="bilinear", align_corners=False
+                layer, size=like.shape[2:], mode="bilinear", align_corners=False
             )
         return torch.as_tensor(distance), torch.as_tensor(where)
 
@@ -180,13 +180,13 @@ def _weighted(x: Tensor, weights: Tensor) -> Tensor:
     return nn.functional.conv2d(x, weights)
 
 
-def _mean(one: Tensor) -> Tensor:
+def _mean(per_pixel: Tensor) -> Tensor:
     """Of a map (B, 1, H, W), (B, 1).
 
     The export takes it by rows: ONNX Runtime adds up in sequence, and over a whole map of
     768x768 it is 3e-5 off.
     """
-    return one.mean(3).mean(2) if torch.onnx.is_in_onnx_export() else one.mean((2, 3))
+    return per_pixel.mean(3).mean(2) if torch.onnx.is_in_onnx_export() else per_pixel.mean((2, 3))
 
 
 def trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
@@ -194,21 +194,24 @@ def trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
     layers: list[nn.Module] = []
     taps = []
     channels = 3
-    for one in _TRUNKS[net]:
-        if isinstance(one, _Pool):
-            layers.append(nn.MaxPool2d(one.kernel, 2))
+    for layer in _TRUNKS[net]:
+        if isinstance(layer, _Pool):
+            layers.append(nn.MaxPool2d(layer.kernel, 2))
             continue
         # AlexNet's first layer has a padding of 2 for a kernel of 11; all others keep the size.
-        padding = 2 if one.kernel == 11 else one.kernel // 2
-        layers += [nn.Conv2d(channels, one.channels, one.kernel, one.stride, padding), nn.ReLU()]
-        channels = one.channels
-        if one.tap:
+        padding = 2 if layer.kernel == 11 else layer.kernel // 2
+        layers += [
+            nn.Conv2d(channels, layer.channels, layer.kernel, layer.stride, padding),
+            nn.ReLU(),
+        ]
+        channels = layer.channels
+        if layer.tap:
             taps.append(len(layers) - 1)
     return nn.Sequential(*layers), frozenset(taps)
 
 
 def published_heads(net: Net) -> list[Tensor]:
-    """The authors' linear heads v0.1, which come with the package `lpips`.
+    """The official linear heads v0.1, which come with the package `lpips`.
 
     They are read as a file: importing the package would import torchvision.
 

@@ -7,7 +7,7 @@ An image is cut into 16x16 blocks. Only blocks with enough contrast count; among
 blocks with a flat piece of border (compression, smearing) and blocks that look like noise
 are penalised by their contrast, and the penalties are averaged.
 
-Numbers equal those of the authors' released code as the package `pypiqe` carries it. Where
+Numbers equal those of the official code as the package `pypiqe` carries it. Where
 that code departs from the text, or surprises, the place below says "as released".
 """
 
@@ -17,8 +17,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.errors import Abstained
-from editjudge.pixels.regions import check_image
+from editjudge.base.errors import Abstained
+from editjudge.base.images import check_image
 
 _BLOCK = 16
 _SEGMENT = 6  # length of a piece of block border, in pixels
@@ -45,7 +45,7 @@ def piqe(image: NDArray[np.uint8]) -> float:
     Raises:
         ValueError: the image has another shape or type, or no pixels.
         Abstained: kind `degenerate`, no block is active (an even colour, a sky, a photograph
-            out of focus all over). The released code answers 100 there, which is its smoothing
+            out of focus all over). The official code answers 100 there, which is its smoothing
             constant and no measurement, and divides by zero on a black image.
     """
     blocks = _blocks(_normalised(_grey(image)))

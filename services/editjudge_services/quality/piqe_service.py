@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from editjudge.errors import Abstained
-from editjudge.panel.contracts import QUALITY
+from editjudge.base.contracts import QUALITY
+from editjudge.base.errors import Abstained
 
 from ..runtime.specialist import Outputs, Request, Specialist
 from .piqe import piqe, quality_from_piqe
@@ -20,7 +20,12 @@ class Piqe(Specialist):
     name = "quality_piqe"
     contract = QUALITY
     packages = ("numpy", "opencv-python-headless", "pillow")
-    identity: ClassVar = {"implementation": "piqe.1", "weights": "none", "precision": "fp64"}
+    identity: ClassVar = {
+        "implementation": "piqe.1",
+        "weights": "none",
+        "precision": "fp64",
+        "fingerprint": "0.27",
+    }
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Score each image by itself: nothing is shared between them."""

@@ -11,16 +11,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from editjudge.errors import Abstained
-from editjudge.images import RGB
-from editjudge.panel.contracts import QUALITY
-from editjudge.prompts.originals import originals
+from editjudge.base.contracts import QUALITY
+from editjudge.base.errors import Abstained
+from editjudge.base.images import RGB
+from editjudge.base.official import official_prompts
 
-from ..runtime.lmm import Backend, Lmm, image_part, read_prompts, text_part
 from ..runtime.specialist import Outputs, Request, Specialist
+from ..runtime.vllm_specialist import Backend, VllmModel, image_part, read_prompts, text_part
 from ..zoo.artefact import Precision, digest_of
 
-PROMPTS = originals()["qinsight"].texts
+PROMPTS = official_prompts()["qinsight"].texts
 LOWEST, HIGHEST = 1.0, 5.0
 MAX_TOKENS = 1024
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
@@ -54,7 +54,7 @@ def rating(reply: str) -> float:
 class QInsight(Specialist):
     """SCORE = (rating - 1) / 4, greedy decoding, the image after the question.
 
-    The authors' demo samples at temperature 1; greedy decoding makes the score repeatable.
+    The official demo samples at temperature 1; greedy decoding makes the score repeatable.
     """
 
     name = "quality_qinsight"
@@ -76,15 +76,15 @@ class QInsight(Specialist):
         """Read the prompts and find the model at the vLLM."""
         backend = Backend.of("QINSIGHT")
         self._prompts = read_prompts(backend.prompts, PROMPTS)
-        self._lmm = Lmm(backend)
+        self._model = VllmModel(backend)
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Ask for every image, side by side; vLLM batches them."""
-        return self._lmm.map(self._score, [one.tensors["IMAGE"] for one in batch])
+        return self._model.map(self._score, [one.tensors["IMAGE"] for one in batch])
 
     def _score(self, image: RGB) -> Outputs:
         system, question = (self._prompts[name] for name in PROMPTS)
-        choice = self._lmm.chat(
+        choice = self._model.chat(
             [
                 {"role": "system", "content": system},
                 {"role": "user", "content": [text_part(question), image_part(image)]},

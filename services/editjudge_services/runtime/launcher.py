@@ -21,14 +21,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from editjudge.config import StackSettings
-from editjudge.errors import MissingExtra, StackError
-from editjudge.local import state_dir
+from editjudge.base.config import StackSettings
+from editjudge.base.errors import MissingExtra, StackError
+from editjudge.base.local import state_dir
 
 from .repository import materialise
 
@@ -226,6 +226,11 @@ def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonSer
         log.unlink(missing_ok=True)
 
 
+def startable_stack(settings: StackSettings) -> AbstractContextManager[TritonServer] | None:
+    """A temporary stack that is still to be started; None where its packages are not installed."""
+    return temporary_stack(settings) if serve_extra_installed() else None
+
+
 def serve_extra_installed() -> bool:
     """Whether the packages of the local stack are installed."""
     return all(find_spec(name) is not None for name in ("pytriton", "onnxruntime", "rapidocr"))
@@ -283,20 +288,20 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
 
 def _ports(settings: StackSettings) -> Ports:
     """The ports asked for, free ones where none is."""
-    wanted = (settings.grpc_port, settings.http_port, settings.metrics_port)
+    chosen = (settings.grpc_port, settings.http_port, settings.metrics_port)
     # Held open together, so that the three are different.
-    sockets = [socket.create_server((_LOOPBACK, 0)) for _ in wanted]
-    free = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    for port in filter(None, wanted):
+    sockets = [socket.create_server((_LOOPBACK, 0)) for _ in chosen]
+    free = [listening.getsockname()[1] for listening in sockets]
+    for listening in sockets:
+        listening.close()
+    for port in filter(None, chosen):
         try:
             socket.create_server((_LOOPBACK, port)).close()
         except OSError as error:
             raise StackError(
                 f"port {port} is taken", "choose another, or 0 for a free one"
             ) from error
-    return Ports(*(given or found for given, found in zip(wanted, free, strict=True)))
+    return Ports(*(port or other for port, other in zip(chosen, free, strict=True)))
 
 
 def _die_with_parent() -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from editjudge.errors import ConfigError, MissingExtra
+from editjudge.base.errors import ConfigError, MissingExtra
 
 from ..zoo.artefact import Precision
 

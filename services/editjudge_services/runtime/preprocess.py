@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
@@ -78,7 +78,7 @@ class Rule:
 CLIP_CROP = Rule(224, CLIP, BICUBIC, shortest=224)
 """`CLIPImageProcessor` of openai/clip-vit-base-patch32 (arXiv:2103.00020)."""
 CLIP_SQUASH = Rule(224, CLIP, LANCZOS)
-"""As GIE-Bench's released code prepares both images for its masked CLIP score."""
+"""As GIE-Bench's official code prepares both images for its masked CLIP score."""
 DINOV2_CROP = Rule(224, IMAGENET, BICUBIC, shortest=256)
 """`BitImageProcessor` of facebook/dinov2-* (arXiv:2304.07193)."""
 DINOV2_SQUASH = Rule(224, IMAGENET, BICUBIC)
@@ -143,15 +143,15 @@ def _middle(picture: Pil.Image, shortest: int, side: int, resample: Pil.Resampli
 def _triangles(size: int, side: int) -> NDArray[np.float32]:
     """Weights of each input pixel in each output pixel, (side, size), rows summing to 1."""
     # In float32 throughout, as torch computes them: at pixel 500 that moves weights by 1e-5.
-    one, half = np.float32(1), np.float32(0.5)
+    unit, half = np.float32(1), np.float32(0.5)
     scale = np.float32(size) / np.float32(side)
-    reach = max(scale, one)
+    reach = max(scale, unit)
     weights = np.zeros((side, size), dtype=np.float32)
     for index in range(side):
         centre = scale * (np.float32(index) + half)
         first, last = max(int(centre - reach + half), 0), min(int(centre + reach + half), size)
         distance = np.arange(first, last, dtype=np.float32) - centre + half
-        weights[index, first:last] = np.maximum(one - np.abs(distance * (one / reach)), 0)
+        weights[index, first:last] = np.maximum(unit - np.abs(distance * (unit / reach)), 0)
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
 

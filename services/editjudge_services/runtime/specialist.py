@@ -13,9 +13,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.errors import Abstained
-from editjudge.panel.contracts import Contract
-from editjudge.signature import package_version
+from editjudge.base.contracts import Contract
+from editjudge.base.errors import Abstained
+from editjudge.base.signature import package_version
 
 from ..zoo.artefact import Precision, load_artefact
 

@@ -19,9 +19,9 @@ from typing import Protocol
 
 from filelock import Timeout
 
-from editjudge.config import StackSettings
-from editjudge.errors import ConfigError, EditjudgeError, MissingExtra, StackError
-from editjudge.local import (
+from editjudge.base.config import StackSettings
+from editjudge.base.errors import ConfigError, EditjudgeError, MissingExtra, StackError
+from editjudge.base.local import (
     LocalGeneralist,
     StackState,
     running_stack,
@@ -30,8 +30,8 @@ from editjudge.local import (
     state_file,
 )
 
-from .generalist import VllmOptions, VllmServer, check_model, check_packages, installed
 from .launcher import TritonServer, serve_extra_installed
+from .vllm_server import VllmOptions, VllmServer, check_model, check_packages, installed
 
 log = logging.getLogger(__name__)
 _MAX_RESTARTS = 5

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from editjudge.errors import Abstained, ImageError
-from editjudge.images import decode, load_mask
-from editjudge.panel.contracts import ABSTAINED, Tensor
+from editjudge.base.contracts import ABSTAINED, Tensor
+from editjudge.base.errors import Abstained, ImageError
+from editjudge.base.images import decode, load_mask
 
 from .specialist import BadRequest, Outputs, Request, Specialist, Unavailable
 
@@ -111,20 +111,20 @@ class _Adaptor:
 
     def _parameters(self, request: Any) -> dict[str, str]:
         allowed = self.kind.contract.parameters
-        given = json.loads(request.parameters() or "{}")
-        for name, value in given.items():
+        sent = json.loads(request.parameters() or "{}")
+        for name, value in sent.items():
             if value not in allowed.get(name, ()):
                 choices = ", ".join(allowed.get(name, ())) or "no such parameter"
                 raise ValueError(f"parameter {name}={value!r}: {choices}")
-        return {name: given.get(name, values[0]) for name, values in allowed.items()}
+        return {name: sent.get(name, values[0]) for name, values in allowed.items()}
 
     def _value(self, request: Any, tensor: Tensor) -> Any:
-        given = self._pb.get_input_tensor_by_name(request, tensor.name)
-        if given is None:
+        sent = self._pb.get_input_tensor_by_name(request, tensor.name)
+        if sent is None:
             if tensor.optional:
                 return None
             raise ValueError("missing")
-        values = given.as_numpy()
+        values = sent.as_numpy()
         if values.shape[0] != 1:
             raise ValueError(f"{values.shape[0]} in one request; send one, Triton batches them")
         if tensor.dtype != "BYTES":

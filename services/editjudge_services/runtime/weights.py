@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast, get_args
 
-from editjudge.errors import ConfigError
+from editjudge.base.errors import ConfigError
 
 from ..zoo.artefact import Artefact, Precision, load_artefact
 
@@ -33,10 +33,10 @@ def declared_artefact(entry: str, declared: Mapping[str, str]) -> Artefact:
         artefact.verify()
     except ConfigError as error:
         raise RuntimeError(str(error)) from error
-    expected, found = declared.get("weights", "none declared"), artefact.identity["weights"]
-    if found != expected:
+    expected, actual = declared.get("weights", "none declared"), artefact.identity["weights"]
+    if actual != expected:
         raise RuntimeError(
-            f"{entry} in {precision} has weights {found}, but its configuration declares"
+            f"{entry} in {precision} has weights {actual}, but its configuration declares"
             f" {expected}; stop the stack and start it again to serve what is installed"
         )
     return artefact

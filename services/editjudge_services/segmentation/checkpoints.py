@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from editjudge.errors import ConfigError
-from editjudge.images import RGB
-from editjudge.panel.probes import text_image, texture_image
+from editjudge.base.errors import ConfigError
+from editjudge.base.images import RGB
+from editjudge.base.probes import text_image, texture_image
 
 from ..zoo.artefact import Precision
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from .checkpoints import load_settings, save_settings
 from .grounding_dino import Detections, Detector
@@ -109,10 +109,10 @@ class GroundedSam:
 
     def segment_all(self, asked: Sequence[tuple[RGB, str, Select]]) -> list[Segmentation]:
         """`segment` for several requests; each one's answer does not depend on the others."""
-        found = self.detector.detect([(image, prompt) for image, prompt, _ in asked])
+        detected = self.detector.detect([(image, prompt) for image, prompt, _ in asked])
         return [
             self._cut(image, detections.chosen(select))
-            for (image, _, select), detections in zip(asked, found, strict=True)
+            for (image, _, select), detections in zip(asked, detected, strict=True)
         ]
 
     def _cut(self, image: RGB, detections: Detections) -> Segmentation:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from editjudge.errors import Abstained
-from editjudge.panel.contracts import SEGMENTER
+from editjudge.base.contracts import SEGMENTER
+from editjudge.base.errors import Abstained
 
 from ..runtime.specialist import Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact

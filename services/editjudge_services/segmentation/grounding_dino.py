@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from ..runtime.specialist import BadRequest
 from .masks import Select, phrase
@@ -24,7 +24,7 @@ class Detections:
 
     Attributes:
         boxes: float32 (n, 4), in pixels of the image: left, top, right, bottom. They may
-            reach over its edges a little, as in the authors' code.
+            reach over its edges a little, as in the official code.
         scores: float32 (n,), 0..1, higher is surer.
         phrases: The words of the prompt that each box stands for.
     """
@@ -38,8 +38,8 @@ class Detections:
         if select == "all" or len(self.scores) == 0:
             return self
         best = int(self.scores.argmax())
-        one = slice(best, best + 1)
-        return Detections(self.boxes[one], self.scores[one], self.phrases[one])
+        highest = slice(best, best + 1)
+        return Detections(self.boxes[highest], self.scores[highest], self.phrases[highest])
 
 
 class Detector:
@@ -50,7 +50,7 @@ class Detector:
         tokenizer: Its BERT tokenizer.
         box_threshold: A box counts when its score is above this.
         text_threshold: A word belongs to a box's phrase when its score is above this. It
-            names boxes and drops none, as in the authors' code.
+            names boxes and drops none, as in the official code.
         shortest: Shorter edge of the network's image, pixels.
         longest: Its longer edge at most, pixels.
     """
@@ -84,16 +84,16 @@ class Detector:
         tokens = [self._tokens(prompt) for _, prompt in asked]
         pixels = [self.pixels(image) for image, _ in asked]
         groups: dict[tuple[int, ...], list[int]] = {}
-        for index, (ids, given) in enumerate(zip(tokens, pixels, strict=True)):
-            groups.setdefault((*given.shape, len(ids)), []).append(index)
-        found: dict[int, Detections] = {}
+        for index, (ids, view) in enumerate(zip(tokens, pixels, strict=True)):
+            groups.setdefault((*view.shape, len(ids)), []).append(index)
+        detections: dict[int, Detections] = {}
         for members in groups.values():
             output = self._forward([pixels[at] for at in members], [tokens[at] for at in members])
             for row, index in enumerate(members):
                 logits, boxes = output.logits[row], output.pred_boxes[row]
                 size = asked[index][0].shape[:2]
-                found[index] = self._detections(logits, boxes, tokens[index], size)
-        return [found[index] for index in range(len(asked))]
+                detections[index] = self._detections(logits, boxes, tokens[index], size)
+        return [detections[index] for index in range(len(asked))]
 
     def scores(self, image: RGB, prompt: str) -> NDArray[np.float32]:
         """How well each query's box matches its best word, float32 (queries,), 0..1."""

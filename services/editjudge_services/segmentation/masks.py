@@ -35,8 +35,8 @@ class Segmentation:
     @property
     def outputs(self) -> dict[str, NDArray[np.float32] | bytes]:
         """As the role's contract says: MASK empty and SCORE 0 where nothing was found."""
-        found = b"" if self.mask is None else png(self.mask)
-        return {"MASK": found, "SCORE": np.array([self.score], np.float32)}
+        encoded = b"" if self.mask is None else png(self.mask)
+        return {"MASK": encoded, "SCORE": np.array([self.score], np.float32)}
 
 
 def png(mask: Masks) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from ..runtime.preprocess import IMAGENET
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED

@@ -2,10 +2,10 @@
 
 Yuan et al., Sa2VA (2025), section 3: the language model answers with a token [SEG] where
 it means a region; its hidden state, through two linears, is one more prompt token of
-SAM-2's mask decoder. The authors' code needs CUDA and an older transformers; this is the
+SAM-2's mask decoder. The official code needs CUDA and an older transformers; this is the
 same computation on any device, but for one thing: there, an image is rounded to multiples
 of 28 pixels before the language model's own rounding to 32; here it is resized once. No
-comparison with the authors' code on their weights has been made yet.
+comparison with the official code on their weights has been made yet.
 
 I2I-Bench separates subject and background with it.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 from torch import nn
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from ..runtime.preprocess import BICUBIC, IMAGENET, Rule
 from .checkpoints import load_settings, save_settings
@@ -41,7 +41,7 @@ Forced = Callable[[int], Any]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the authors' code fixes.
+    """What the official code fixes.
 
     Attributes:
         least_pixels: Of the image as the language model sees it.
@@ -176,7 +176,7 @@ class Sa2Va:
         length = inputs["input_ids"].shape[1]
         steering = [self._forced(length)] if self._forced else []
         config: Any = GenerationConfig
-        given = self.lmm.generate(
+        generated = self.lmm.generate(
             **inputs,
             # One of our own: the checkpoint's turns sampling on.
             generation_config=config(
@@ -187,7 +187,7 @@ class Sa2Va:
             ),
             logits_processor=LogitsProcessorList(steering),
         )
-        ids: list[int] = given[0, length:].tolist()
+        ids: list[int] = generated[0, length:].tolist()
         return ids
 
     @torch.inference_mode()
@@ -231,7 +231,7 @@ class Sa2Va:
         """The last layer's output (n, width) where each [SEG] of the answer is the input.
 
         A second pass over prompt and answer, which equals the states of the generation
-        (6e-7) without keeping those of every layer and step. As in the authors' code a
+        (6e-7) without keeping those of every layer and step. As in the official code a
         [SEG] that ends the answer has none; other than there, one in the prompt is text.
         """
         spoken = torch.tensor([one == self.seg for one in answer[:-1]], dtype=torch.bool)

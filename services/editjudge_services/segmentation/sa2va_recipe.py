@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import torch
 
-from editjudge.errors import ConfigError
-from editjudge.images import RGB
-from editjudge.panel.probes import fingerprint, probe_inputs, text_image
+from editjudge.base.errors import ConfigError
+from editjudge.base.images import RGB
+from editjudge.base.probes import fingerprint, probe_inputs, text_image
 
 from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
@@ -37,7 +37,7 @@ HIERA_LARGE: dict[str, Any] = {
     "window_positional_embedding_background_size": [7, 7],
     "window_size_per_stage": [8, 4, 16, 8],
 }
-"""SAM-2's large encoder, which the authors' code fixes (their `sam2_hiera_l.yaml`)."""
+"""SAM-2's large encoder, which the official code fixes (their `sam2_hiera_l.yaml`)."""
 
 _SPECIAL = (
     "<|endoftext|>",
@@ -55,7 +55,7 @@ _SPECIAL = (
 class Sa2VaRecipe:
     """Parity is against the published weights in fp32, composed by this package.
 
-    The authors' code needs CUDA: comparing with it is left to who has the weights.
+    The official code needs CUDA: comparing with it is left to who has the weights.
     """
 
     precisions: tuple[Precision, ...] = ("fp32", "bf16")

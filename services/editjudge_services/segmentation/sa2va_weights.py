@@ -1,7 +1,7 @@
 """Sa2VA's published weights under the names that transformers has for the same layers.
 
 Published: `model.*` is Qwen3-VL, `text_hidden_fcs.*` the two linears, and
-`grounding_encoder.sam2_model.*` SAM-2 under the names of its authors' code.
+`grounding_encoder.sam2_model.*` SAM-2 under the names of its official code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from editjudge.errors import ConfigError
+from editjudge.base.errors import ConfigError
 
 State = dict[str, torch.Tensor]
 Rules = tuple[tuple[str, str], ...]

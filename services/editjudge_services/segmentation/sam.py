@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from .masks import Masks
 from .pixels import normalised, resized, size_up_to

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from editjudge.errors import ConfigError
+from editjudge.base.errors import ConfigError
 
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 RECORD = "artefact.json"
@@ -116,8 +116,8 @@ def digest_of(weights: Mapping[str, str]) -> str:
 
 def models_dir() -> Path:
     """Where models lie: `EDITJUDGE_MODELS_DIR`, or the user's data folder."""
-    given = os.environ.get("EDITJUDGE_MODELS_DIR")
-    return Path(given) if given else user_data_path("editjudge") / "models"
+    folder = os.environ.get("EDITJUDGE_MODELS_DIR")
+    return Path(folder) if folder else user_data_path("editjudge") / "models"
 
 
 def checkpoint_dir(entry: str) -> Path:

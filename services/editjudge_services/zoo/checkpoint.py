@@ -18,7 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from editjudge.errors import ConfigError, EditjudgeError
+from editjudge.base.errors import ConfigError, EditjudgeError
 
 from .artefact import checkpoint_dir, file_digest, models_dir
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
 
-from editjudge.errors import ConfigError, MissingExtra
+from editjudge.base.errors import ConfigError, MissingExtra
 
 from .artefact import RECORD, Artefact, Precision, checkpoint_dir, load_artefact, models_dir
 from .checkpoint import (
@@ -109,18 +109,18 @@ def verify(entry: Entry) -> list[Verified]:
         ConfigError: nothing is installed, a file is missing or was changed, or a fingerprint
             differs by more than `FINGERPRINT_TOLERANCE`.
     """
-    found = []
+    verified = []
     checkpoint = load_checkpoint(entry.name)
     if checkpoint is not None:
         checkpoint.verify()
-        found.append(Verified("checkpoint", checkpoint.source, checkpoint.untrained))
+        verified.append(Verified("checkpoint", checkpoint.source, checkpoint.untrained))
     for artefact in installed(entry):
         artefact.verify()
         outcome = _compare_fingerprint(entry, artefact)
-        found.append(Verified(artefact.precision, artefact.source, artefact.untrained, outcome))
-    if not found:
+        verified.append(Verified(artefact.precision, artefact.source, artefact.untrained, outcome))
+    if not verified:
         raise ConfigError(f"nothing of {entry.name} is installed", _bring(entry))
-    return found
+    return verified
 
 
 def installed(entry: Entry) -> list[Artefact]:
@@ -129,8 +129,8 @@ def installed(entry: Entry) -> list[Artefact]:
     Raises:
         ConfigError: a record cannot be read.
     """
-    found = (load_artefact(entry.name, precision) for precision in PRECISIONS)
-    return [artefact for artefact in found if artefact is not None]
+    artefacts = (load_artefact(entry.name, precision) for precision in PRECISIONS)
+    return [artefact for artefact in artefacts if artefact is not None]
 
 
 def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Exported:

@@ -18,8 +18,8 @@ from typing import Annotated, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from editjudge.errors import ConfigError, MissingExtra
-from editjudge.panel.contracts import CONTRACTS
+from editjudge.base.contracts import CONTRACTS
+from editjudge.base.errors import ConfigError, MissingExtra
 
 from .artefact import Precision
 from .recipe import Recipe
@@ -59,7 +59,7 @@ class Entry(BaseModel):
         recipe: `module:object`, a mapping from entry to `Recipe`; "" where vLLM serves the
             checkpoint as it is, and for parts of other entries.
         recipe_name: Its name in that mapping, where it is another.
-        prompts: sha256 of the authors' prompts by file name; the user supplies the files.
+        prompts: sha256 of the official prompts by file name; the user supplies the files.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from editjudge.errors import ConfigError, InputError, MissingExtra
+from editjudge.base.errors import ConfigError, InputError, MissingExtra
 
 from .artefact import checkpoint_dir, file_digest
 from .checkpoint import (
@@ -161,16 +161,16 @@ def _checked(entry: Entry, listing: Listing, staging: Path) -> dict[str, str]:
 
     A wrong file is removed, so that the next pull fetches it again.
     """
-    found = {
+    digests = {
         name: file_digest(staging / name) for name in listing.files if (staging / name).is_file()
     }
-    missing = sorted({*listing.files, *entry.sha256} - found.keys())
+    missing = sorted({*listing.files, *entry.sha256} - digests.keys())
     if missing:
         raise ZooError(
             f"{entry.name}: {', '.join(missing)} did not arrive",
             "pull again; nothing was installed",
         )
-    for name, digest in found.items():
+    for name, digest in digests.items():
         expected, said = _expected(entry, listing, staging, name)
         if expected not in {"", digest}:
             (staging / name).unlink()
@@ -178,7 +178,7 @@ def _checked(entry: Entry, listing: Listing, staging: Path) -> dict[str, str]:
                 f"{entry.name}: {name} has sha256 {digest}, not {expected} as {said} says",
                 "pull again; nothing was installed",
             )
-    return found
+    return digests
 
 
 def _expected(entry: Entry, listing: Listing, staging: Path, name: str) -> tuple[str, str]:

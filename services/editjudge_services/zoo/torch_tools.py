@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from editjudge.images import RGB
+from editjudge.base.images import RGB
 
 from .artefact import Parity
 
@@ -155,7 +155,7 @@ def _strip(path: Path) -> None:
     model = onnx.load(path)
     graph = model.graph
     described = (model, graph, *graph.node, *graph.initializer, *graph.value_info)
-    for one in (*described, *graph.input, *graph.output):
-        one.ClearField("doc_string")
-        one.ClearField("metadata_props")
+    for message in (*described, *graph.input, *graph.output):
+        message.ClearField("doc_string")
+        message.ClearField("metadata_props")
     onnx.save(model, path)

@@ -13,7 +13,6 @@ from editjudge.answers import (
     Scores,
     Unparsable,
     Verbatim,
-    YesNoAnswer,
 )
 
 KRIS = Scores((ScoreField("consistency_score", 1, 5),))
@@ -280,11 +279,11 @@ CARS = Option(("A car", "A bus", "I can not tell from the image"))
         (Option(("A", "B")), "A)", "none of the options"),
         (Option(("OPEN", "Open", "open.")), "oPEN", "matches 3 options"),
         (Verbatim(), " ", "the reply is empty"),
-        (YesNoAnswer(), "Yes and no", "none of the options"),
-        (YesNoAnswer(), "Maybe", "none of the options"),
-        (YesNoAnswer(), "Yes, the car is blue.", "none of the options"),
-        (YesNoAnswer("True", "False"), "Yes", "none of the options"),
-        (YesNoAnswer("True", "False"), "Not true", "none of the options"),
+        (Option(("Yes", "No")), "Yes and no", "none of the options"),
+        (Option(("Yes", "No")), "Maybe", "none of the options"),
+        (Option(("Yes", "No")), "Yes, the car is blue.", "none of the options"),
+        (Option(("True", "False")), "Yes", "none of the options"),
+        (Option(("True", "False")), "Not true", "none of the options"),
     ],
 )
 def test_an_option_that_is_none(contract: OutputContract[object], reply: str, reason: str) -> None:

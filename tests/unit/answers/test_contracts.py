@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -23,7 +22,6 @@ from editjudge.answers import (
     Targets,
     Unparsable,
     Verbatim,
-    YesNoAnswer,
 )
 
 ONE = Scores((ScoreField("score", 1, 5, description="how well the style fits"),))
@@ -38,8 +36,8 @@ ALL: list[OutputContract[object]] = [
     MultipleChoiceQuestion(),
     Targets(),
     Commands(),
-    YesNoAnswer(),
-    YesNoAnswer("True", "False"),
+    Option(("Yes", "No")),
+    Option(("True", "False")),
 ]
 
 
@@ -98,7 +96,6 @@ def test_options_from_data_stay_out_of_the_template() -> None:
         lambda: Option(("A", "A")),
         lambda: Option(("A", " ")),
         lambda: Option(("A", "B ")),
-        lambda: YesNoAnswer("Yes", "yes."),
     ],
 )
 def test_contracts_that_make_no_sense(make: Callable[[], object]) -> None:
@@ -107,8 +104,11 @@ def test_contracts_that_make_no_sense(make: Callable[[], object]) -> None:
 
 
 HALF = 500_000
+# What is read more than once for each character takes minutes.
+IN_TIME = pytest.mark.timeout(20)
 
 
+@IN_TIME
 @pytest.mark.parametrize(
     "reply",
     [
@@ -133,16 +133,13 @@ HALF = 500_000
 )
 def test_a_huge_reply_is_refused_quickly(reply: str) -> None:
     for contract in (ONE, Option(("A", "B"))):
-        began = time.process_time()
         with pytest.raises(Unparsable):
             contract.parse(reply)
-        assert time.process_time() - began < 1
 
 
+@IN_TIME
 def test_a_long_reasoning_is_read_quickly() -> None:
-    began = time.process_time()
     answer = ONE.parse('{"reasoning": "' + "x\\n" * HALF + '", "score": 4}')
-    assert time.process_time() - began < 1
     assert len(answer.reasoning) == 2 * HALF
 
 

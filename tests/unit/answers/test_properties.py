@@ -17,7 +17,6 @@ from editjudge.answers import (
     ScoreField,
     Scores,
     Unparsable,
-    YesNoAnswer,
 )
 
 TWO = Scores(
@@ -30,7 +29,7 @@ CONTRACTS: list[OutputContract[Any]] = [
     Questions(1, 3),
     QuestionAnswers(),
     Option(("A car", "A bus.", "a BUS")),
-    YesNoAnswer(),
+    Option(("Yes", "No")),
 ]
 CLOSING = {'"': '"', "'": "'", "“": "”", "\u2018": "\u2019"}
 texts = st.text(max_size=30) | st.sampled_from(

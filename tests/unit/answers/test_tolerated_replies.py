@@ -12,7 +12,6 @@ from editjudge.answers import (
     ScoreField,
     Scores,
     ScoresAnswer,
-    YesNoAnswer,
 )
 
 KRIS = Scores((ScoreField("consistency_score", 1, 5),))
@@ -187,9 +186,9 @@ def test_options_that_differ_in_case_only_are_told_apart_when_copied() -> None:
     [("Yes", True), ("no", False), ("YES.", True), ('"No"', False), ("“No.”", False)],
 )
 def test_yes_and_no(reply: str, yes: bool) -> None:
-    assert YesNoAnswer().parse(reply) is yes
+    assert Option(("Yes", "No")).parse(reply) == ("Yes" if yes else "No")
 
 
 def test_true_and_false() -> None:
-    referee = YesNoAnswer("True", "False")
-    assert (referee.parse("true"), referee.parse("False.")) == (True, False)
+    referee = Option(("True", "False"))
+    assert (referee.parse("true"), referee.parse("False.")) == ("True", "False")

@@ -3,44 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.benchmarks.benchmark import Benchmark, Parts, Switch, one_protocol
+from editjudge.base.errors import ConfigError
+from editjudge.benchmarks.benchmark import Benchmark, Rules, one_protocol
+from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.core import BENCHMARK as CORE
-from editjudge.column import Column, Mean
-from editjudge.dimension import Dimension, Reading, derived
-from editjudge.errors import ConfigError
+from editjudge.benchmarks.dimension import Dimension, Reading, derived
+from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.switches import Switch, Switches, switch
 
-from ..scripted import Scripted
+from ...fakes.scorers import Scripted
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Switches):
+    first_digit: bool = switch("?", "-")
+    no_gate: bool = switch("?", "-")
+    uniform_weights: bool = switch("what it does", "where it is from")
+
 
 NAMES = ("first_digit", "no_gate", "uniform_weights")
 ALL = frozenset(NAMES)
 OFFICIAL = frozenset({"first_digit", "no_gate"})
 
 
-def parts(on: frozenset[str]) -> Parts:
+def rules_by(switches: Made) -> Rules:
     """A reading that one switch changes, and what derives from it, which another changes."""
-    reading = Reading(Scripted(key="digit" if "first_digit" in on else "json"), "value")
+    reading = Reading(Scripted(key="digit" if switches.first_digit else "json"), "value")
     dimensions = (
         Dimension("b.read", "?", (0, 1), True, "-", reading),
         Dimension(
-            "b.made", "?", (0, 1), True, "-", derived(min if "no_gate" in on else max, "b.read")
+            "b.made", "?", (0, 1), True, "-", derived(min if switches.no_gate else max, "b.read")
         ),
     )
-    return Parts(dimensions, (Column("b.column", "B", Mean("b.made"), True),))
+    return Rules(dimensions, (Column("b.column", "B", Mean("b.made"), True),))
 
 
 def made(**changed: Any) -> Benchmark:
     fields: Mapping[str, Any] = {
-        "switches": tuple(Switch(name, "?", "-") for name in NAMES),
-        "protocols": {"paper": frozenset(), "official": OFFICIAL},
+        "switches": Made,
+        "protocols": {"paper": Made(), "official": Made.of(OFFICIAL)},
         **changed,
     }
-    return Benchmark("b", "B", lambda path: None, parts, version=2, **fields)  # type: ignore[arg-type,return-value]
+    return Benchmark("b", "B", lambda path: None, rules_by, version=2, **fields)  # type: ignore[arg-type,return-value]
 
 
 BENCHMARK = made()
@@ -70,13 +81,13 @@ def test_a_protocol_is_named_by_what_differs(
     protocol: str | None, with_: tuple[str, ...], without: tuple[str, ...], name: str, on: set[str]
 ) -> None:
     rules = BENCHMARK.rules(protocol, with_, without)
-    assert (rules.protocol, rules.on) == (name, on)
+    assert (rules.protocol, rules.switches.on) == (name, on)
 
 
 @given(st.sampled_from([None, "paper", "official"]), st.frozensets(st.sampled_from(NAMES)))
 def test_a_name_gives_its_rules_back(protocol: str | None, on: frozenset[str]) -> None:
     rules = BENCHMARK.rules(protocol, on, ALL - on)
-    assert rules.on == on
+    assert rules.switches.on == on
     assert BENCHMARK.rules_named(rules.protocol) == rules
 
 
@@ -90,7 +101,7 @@ def test_changes_to_a_named_protocol_come_last(
 ) -> None:
     run = BENCHMARK.rules("official", on, ALL - on).protocol
     changed = BENCHMARK.rules_named(run, with_, without - with_)
-    assert changed.on == (on | with_) - (without - with_)
+    assert changed.switches.on == (on | with_) - (without - with_)
     assert changed.protocol.startswith("b.official.2")
 
 
@@ -130,7 +141,7 @@ def test_known_are_its_own_by_these_rules_and_all_others() -> None:
         (BENCHMARK, {"without": ["gate"]}, "b has no switch 'gate'"),
         (BENCHMARK, {"with_": ["no_gate"], "without": ["no_gate"]}, "both asked for and left out"),
         (
-            made(protocols={"paper": frozenset()}, unreleased="its authors released no code"),
+            made(protocols={"paper": Made()}, unreleased="its authors released no code"),
             {"protocol": "official"},
             "b has no protocol official: its authors released no code; use paper",
         ),
@@ -160,14 +171,39 @@ def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
     only = Benchmark("c", "C", lambda path: None, one_protocol(dimension))  # type: ignore[arg-type,return-value]
     rules = only.rules()
     assert rules.protocol == "c.1"
-    assert rules.on == frozenset()
+    assert rules.switches.on == frozenset()
     assert only.rules_named("c.1") == rules
     assert rules.columns == ()
 
 
 def test_one_protocol_may_have_switches_too() -> None:
-    only = made(protocols={"": frozenset()})
+    only = made(protocols={"": Made()})
     rules = only.rules(with_=["no_gate"])
     assert rules.protocol == "b.2+no_gate"
     assert only.rules_named(rules.protocol) == rules
     assert only.rules_named("b.2+no_gate", without=["no_gate"]) == only.rules()
+
+
+def test_a_switch_that_is_not_declared_is_refused() -> None:
+    with pytest.raises(TypeError, match="no_gates"):
+        Made.of(["no_gates"])
+    with pytest.raises(TypeError, match="no_gates"):
+        Made(no_gates=True)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="no_gates"):
+        _ = Made().no_gates  # type: ignore[attr-defined]
+
+
+def test_switches_are_values() -> None:
+    assert Made.of(["no_gate"]) == Made(no_gate=True)
+    assert hash(Made()) == hash(Made.of(()))
+    assert Made.all_on().on == ALL
+    assert Made.declared()[2] == Switch("uniform_weights", "what it does", "where it is from")
+    assert CORE.switches.declared() == ()
+
+
+@pytest.mark.parametrize("benchmark", benchmarks().values(), ids=lambda one: one.name)
+def test_every_benchmark_declares_its_switches_alike(benchmark: Benchmark) -> None:
+    declared = benchmark.switches.declared()
+    assert all(one.what and one.source for one in declared)
+    assert bool(declared) == (benchmark.switches.__module__.endswith(f".{benchmark.name}.switches"))
+    assert {type(usual) for usual in benchmark.protocols.values()} == {benchmark.switches}

@@ -6,35 +6,35 @@ from editjudge.demo import EDITORS
 from editjudge.pixels import align, mse, psnr, ssim
 
 IDS = (
+    "bricks-sale-sign",
+    "coffee-card",
+    "grass-keep-off",
     "coffee-blue-crockery",
     "coffee-matcha",
-    "coffee-card",
     "cat-blue-eyes",
-    "rocket-gone",
-    "launch-pad-moon",
     "motorcycle-green",
-    "motorcycle-sketch",
     "astronaut-teal-suit",
-    "astronaut-in-space",
-    "cameraman-sunset",
-    "cameraman-keep-out",
-    "coins-larger-coin",
-    "bricks-sale-sign",
+    "astronaut-green-flag",
+    "astronaut-no-patch",
+    "coins-without-largest",
+    "coins-without-second",
+    "coins-without-third",
+    "coins-without-first",
 )
 FAITHFUL = ("exact", "no_edit")
 
-# Measured minima: 10 dB and 0.06 (both once aligned), 3.8 times.
+# Measured minima: 9 dB and 0.07 (both once aligned), 3.6 times.
 PSNR_MARGIN = 7.0
 SSIM_MARGIN = 0.04
 MSE_MARGIN = 2.5
 
 
-@pytest.fixture(params=IDS)
+@pytest.fixture(scope="module", params=IDS)
 def edit(request, edits):
     return edits[request.param]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def results(edit):
     return {name: editor(edit) for name, editor in EDITORS.items()}
 

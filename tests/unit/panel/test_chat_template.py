@@ -17,7 +17,7 @@ from editjudge.panel.vllm.bundle import MAX_FILES, Bundle, unpack
 from editjudge.panel.vllm.chat_template import Chat
 from editjudge.panel.vllm.tokens import Tokens
 
-from ...contract.scripted_vllm_grpc import (
+from ...fakes.vllm_grpc import (
     MARKUP,
     SPECIAL,
     SPLIT,

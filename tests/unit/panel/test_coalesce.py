@@ -6,6 +6,8 @@ import pytest
 
 from editjudge.panel.coalesce import Coalesced, Leaders
 
+from ...patience import patience
+
 
 async def test_identical_calls_are_made_once() -> None:
     made = 0
@@ -65,7 +67,7 @@ async def test_the_call_lives_as_long_as_somebody_waits() -> None:
     alone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await alone
-    await asyncio.wait_for(cancelled.wait(), 1)
+    await asyncio.wait_for(cancelled.wait(), patience(1))
 
 
 async def run(leaders: Leaders, names: str, seconds: float = 0.01) -> list[tuple[str, str]]:

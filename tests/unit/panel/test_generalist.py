@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 
 from editjudge.answers import Option, ScoreField, Scores
-from editjudge.config import GeneralistEndpoint
-from editjudge.errors import (
+from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.errors import (
     Abstained,
     ConfigError,
     CostLimit,
@@ -18,14 +19,17 @@ from editjudge.errors import (
     Overloaded,
     WrongModel,
 )
-from editjudge.images import load_image
+from editjudge.base.images import load_image
 from editjudge.panel.budget import Budget
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.reach import check_consent
+from editjudge.panel.remembered import RememberedReplies
+from editjudge.panel.said import Said
 from editjudge.panel.transport import Completion, Usage
-from editjudge.run.ledger import Ledger
+from editjudge.panel.usage import counting
+from editjudge.storage.ledger import Ledger
 
-from .scripted_transport import PRICE, ScriptedTransport, generalist, seen
+from ...fakes.transport import PRICE, ScriptedTransport, generalist, seen
 
 YES_NO = ("Yes", "No")
 PROMPT = Prompt("judge", (Text("Is it red?"),))
@@ -38,17 +42,26 @@ def asked(number: int) -> Prompt:
     return Prompt("judge", (Text(f"Question {number}?"),))
 
 
+async def replies(store: RememberedReplies, calls: Sequence[str]) -> list[Said]:
+    """What came back from calls, in their order."""
+    said = await store.said(calls)
+    return [said[key] for key in calls]
+
+
 async def test_a_choice_with_its_evidence() -> None:
-    judge = generalist(ScriptedTransport({"Yes": 0.6, "No": 0.2}))
+    store = RememberedReplies()
+    judge = generalist(ScriptedTransport({"Yes": 0.6, "No": 0.2}), ledger=store)
     await judge.open(1)
     said = await judge.choose(PROMPT, YES_NO)
     assert said.value.probabilities == {"Yes": pytest.approx(0.75), "No": pytest.approx(0.25)}
-    assert said.evidence["outside"] == pytest.approx(0.2)
-    assert said.evidence["method"] == "logprobs"
-    assert said.evidence["judge"] == "judge"
-    assert said.evidence["usage"]["prompt_tokens"] == 100
-    assert "choices=logprobs" in judge.identity
-    assert "server=scripted 1" in judge.identity
+    assert said.value.outside == pytest.approx(0.2)
+    assert said.evidence == {}, "its reply tells it all"
+    (reply,) = await replies(store, said.calls)
+    assert isinstance(reply.reply, dict)
+    assert reply.reply["method"] == "logprobs"
+    assert (reply.model, reply.prompt, reply.prompt_tokens) == ("judge", PROMPT.digest, 100)
+    assert "choices=logprobs" in str(judge.identity)
+    assert "server=scripted 1" in str(judge.identity)
 
 
 async def test_probability_outside_the_choices_is_no_score() -> None:
@@ -56,7 +69,7 @@ async def test_probability_outside_the_choices_is_no_score() -> None:
     with pytest.raises(Abstained, match="60% of the probability fell on none") as caught:
         await judge.choose(PROMPT, YES_NO)
     assert caught.value.kind == "abstained"
-    assert caught.value.evidence["outside"] == pytest.approx(0.6)
+    assert len(caught.value.calls) == 1
     assert (
         await generalist(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.6).choose(
             PROMPT, YES_NO
@@ -67,9 +80,10 @@ async def test_probability_outside_the_choices_is_no_score() -> None:
 async def test_identical_calls_are_made_once() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.01)
     judge = generalist(transport)
-    said = await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
+    with counting() as taken:
+        await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
     assert len(transport.asked) == 1
-    assert sum(one.evidence["usage"]["calls"] for one in said) == 1
+    assert (taken["calls"], taken["prompt_tokens"]) == (1, 800)
     await judge.choose(PROMPT, YES_NO)
     await judge.choose(PROMPT, ("Yes", "Never"))
     assert len(transport.asked) == 2
@@ -85,10 +99,11 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
         transport = ScriptedTransport({"Yes": 0.0, "No": 1.0})
         second = generalist(transport, ledger=ledger)
         await second.open(1)
-        after = await second.choose(PROMPT, YES_NO)
+        with counting() as taken:
+            after = await second.choose(PROMPT, YES_NO)
         assert transport.asked == []
-        assert after.value == before.value
-        assert after.evidence["usage"]["calls"] == 0
+        assert (after.value, after.calls) == (before.value, before.calls)
+        assert taken["calls"] == 0
         other = generalist(ScriptedTransport({"No": 1.0}, model="judge-2"), ledger=ledger)
         await other.open(1)
         assert (await other.choose(PROMPT, YES_NO)).value.probabilities["No"] == 1
@@ -96,9 +111,12 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
 
 async def test_an_answer_with_a_contract() -> None:
     transport = ScriptedTransport(GOOD)
-    said = await generalist(transport, max_tokens=77, seed=5).answer(PROMPT, SCORES)
+    store = RememberedReplies()
+    said = await generalist(transport, ledger=store, max_tokens=77, seed=5).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
-    assert said.evidence["reply"] == GOOD
+    assert [one.reply for one in await replies(store, said.calls)] == [
+        {"text": GOOD, "finish": "stop"}
+    ]
     assert "unreadable" not in said.evidence
     assert transport.schemas == [SCORES.schema]
     assert (transport.samplings[0].max_tokens, transport.samplings[0].seed) == (77, 5)
@@ -109,17 +127,18 @@ async def test_an_unreadable_reply_is_asked_for_once_more() -> None:
     said = await generalist(transport).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert len(said.evidence["unreadable"]) == 1
-    assert said.evidence["usage"]["calls"] == 2
+    assert len(said.calls) == 2
     assert "could not be read" in seen(transport.asked[1])
 
 
 async def test_a_second_unreadable_reply_is_unparsable() -> None:
     transport = ScriptedTransport("I would say 4.", '{"reasoning": "", "quality": 4.5}')
+    store = RememberedReplies()
     with pytest.raises(Abstained) as caught:
-        await generalist(transport).answer(PROMPT, SCORES)
+        await generalist(transport, ledger=store).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
     assert len(caught.value.evidence["unreadable"]) == 2
-    assert "4.5" in caught.value.evidence["reply"]
+    assert "4.5" in str((await replies(store, caught.value.calls))[1].reply)
     assert len(transport.asked) == 2
 
 
@@ -163,10 +182,11 @@ async def test_a_cut_reply_with_its_answer_is_one() -> None:
 )
 async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -> None:
     transport = ScriptedTransport(Completion(GOOD, "stop", answered, Usage()))
-    judge = generalist(transport, accept=accept)
+    store = RememberedReplies()
+    judge = generalist(transport, ledger=store, accept=accept)
     if not wrong:
         said = await judge.answer(PROMPT, SCORES)
-        assert said.evidence["judge"] == answered
+        assert [one.model for one in await replies(store, said.calls)] == [answered]
         return
     with pytest.raises(WrongModel, match=answered):
         await judge.answer(PROMPT, SCORES)
@@ -184,23 +204,23 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
     assert said.value.probabilities == {"Yes": 0.75, "No": 0.25}
     assert (said.value.method, said.value.samples, said.value.outside) == ("sampled", 4, None)
     assert [one.seed for one in transport.samplings] == [0, 1, 2, 3]
-    assert "choices=sampled" in judge.identity
-    assert f"reads=option.{Option.parser}" in judge.identity
+    assert judge.identity.facts["choices"] == "sampled"
+    assert judge.identity.facts["reads"] == f"option.{Option.parser}"
 
 
 async def test_the_evidence_of_several_samples() -> None:
-    ledger = Ledger()
-    script = ["No.", "Perhaps", "Yes", "Yes"]
-    transport = ScriptedTransport(*script)
-    judge = generalist(transport, ledger=ledger, logprobs="never", repeats=3, price=PRICE)
-    found = (await judge.choose(PROMPT, YES_NO)).evidence
+    store = RememberedReplies()
+    transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
+    judge = generalist(transport, ledger=store, logprobs="never", repeats=3, price=PRICE)
+    with Budget().pays(), counting() as taken:
+        said = await judge.choose(PROMPT, YES_NO)
     assert len(transport.asked) == 4
-    assert sorted(found["replies"]) == ["No.", "Yes", "Yes"]
-    assert (found["judge"], found["prompt"]) == ("judge", PROMPT.digest)
-    assert found["usage"]["calls"] == 4
-    assert found["usage"]["prompt_tokens"] == 400
-    assert found["usage"]["cost"] == pytest.approx(4 * 0.051)
-    assert ledger.drop(found["calls"]) == 4
+    assert said.evidence["samples"] == 3
+    assert len(said.evidence["unreadable"]) == 1
+    texts = [str(one.reply) for one in await replies(store, said.calls)]
+    assert [sum(word in text for text in texts) for word in ("No.", "Perhaps", "Yes")] == [1, 1, 2]
+    assert (taken["calls"], taken["prompt_tokens"]) == (4, 400)
+    assert taken["cost"] == pytest.approx(4 * 0.051)
 
 
 async def test_logprobs_can_be_declined() -> None:
@@ -239,27 +259,77 @@ async def test_the_first_call_about_an_image_goes_ahead() -> None:
 async def test_costs_are_counted_and_limited() -> None:
     budget = Budget(limit=0.12)
     transport = ScriptedTransport({"Yes": 1.0})
-    judge = generalist(transport, budget=budget, price=PRICE)
-    said = await judge.choose(asked(0), YES_NO)
-    assert said.evidence["usage"]["cost"] == pytest.approx(0.051)
-    await judge.choose(asked(1), YES_NO)
-    with pytest.raises(CostLimit, match="max_cost = 0.12"):
-        await judge.choose(asked(2), YES_NO)
-    assert budget.spent == pytest.approx(0.102)
-    await judge.choose(asked(1), YES_NO)  # is in the ledger, and costs nothing
+    judge = generalist(transport, price=PRICE)
+    with budget.pays():
+        with counting() as taken:
+            await judge.choose(asked(0), YES_NO)
+        assert taken["cost"] == pytest.approx(0.051)
+        await judge.choose(asked(1), YES_NO)
+        with pytest.raises(CostLimit, match="max_cost = 0.12"):
+            await judge.choose(asked(2), YES_NO)
+        assert budget.spent == pytest.approx(0.102)
+        await judge.choose(asked(1), YES_NO)  # is in the ledger, and costs nothing
     assert len(transport.asked) == 2
+    assert budget.usage.prompt_tokens == 200
 
 
 async def test_calls_in_flight_count_against_the_limit() -> None:
     budget = Budget(limit=0.2)
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = generalist(transport, budget=budget, price=PRICE)
-    await judge.choose(asked(0), YES_NO)
-    results = await asyncio.gather(
-        *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
-    )
+    judge = generalist(transport, price=PRICE)
+    with budget.pays():
+        await judge.choose(asked(0), YES_NO)
+        results = await asyncio.gather(
+            *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
+        )
     assert sum(isinstance(one, CostLimit) for one in results) == 6
     assert budget.spent <= 0.2
+
+
+async def test_callers_of_one_judge_spend_separately() -> None:
+    poor, rich = Budget(limit=0.06), Budget(limit=1.0)
+    judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.002), price=PRICE)
+    judge._method = "logprobs"
+
+    async def ask(budget: Budget, questions: range) -> list[object]:
+        with budget.pays():
+            return await asyncio.gather(
+                *(judge.choose(asked(n), YES_NO) for n in questions), return_exceptions=True
+            )
+
+    await ask(poor, range(1))
+    few, all_ = await asyncio.gather(ask(poor, range(1, 4)), ask(rich, range(4, 8)))
+    assert all(isinstance(one, CostLimit) for one in few)
+    assert not any(isinstance(one, Exception) for one in all_)
+    assert (poor.spent, rich.spent) == (pytest.approx(0.051), pytest.approx(4 * 0.051))
+    assert (poor.calls, rich.calls) == (1, 4)
+
+
+async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
+    """The callers share the call: the money of the one who asked first is gone."""
+    poor, rich = Budget(limit=0.01), Budget(limit=1.0)
+    poor.goes_on(0.01, 0.0)
+    transport = ScriptedTransport({"Yes": 1.0})
+    judge = generalist(transport, price=PRICE)
+    judge._method = "logprobs"
+
+    async def ask(budget: Budget) -> object:
+        with budget.pays():
+            return await judge.choose(PROMPT, YES_NO)
+
+    first, second = await asyncio.gather(ask(poor), ask(rich), return_exceptions=True)
+    assert isinstance(first, CostLimit)
+    assert not isinstance(second, Exception)
+    assert (len(transport.asked), rich.calls, poor.calls) == (1, 1, 0)
+
+
+async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
+    transport = ScriptedTransport({"Yes": 1.0})
+    judge = generalist(transport, price=PRICE)
+    judge._method = "logprobs"
+    with pytest.raises(RuntimeError, match=r"Budget\.pays"):
+        await judge.choose(PROMPT, YES_NO)
+    assert transport.asked == []
 
 
 async def test_a_failed_call_is_not_kept() -> None:
@@ -274,7 +344,7 @@ async def test_a_failed_call_is_not_kept() -> None:
 async def test_untrained_models_say_so() -> None:
     judge = generalist(ScriptedTransport({"Yes": 1.0}, model="qwen3-vl-tiny-untrained"))
     await judge.open(1)
-    assert "untrained=yes" in judge.identity
+    assert judge.identity.untrained
 
 
 @pytest.mark.parametrize(
@@ -300,12 +370,26 @@ def test_images_leave_the_network_only_with_consent(url: str, own: bool) -> None
         check_consent(GeneralistEndpoint(url=url))
 
 
-async def test_evidence_names_the_calls_it_rests_on() -> None:
-    ledger = Ledger()
-    judge = generalist(ScriptedTransport("I would say 4.", GOOD), ledger=ledger)
-    said = await judge.answer(PROMPT, SCORES)
-    assert said.evidence["call"] == said.evidence["calls"][1] != said.evidence["calls"][0]
-    assert ledger.drop(said.evidence["calls"]) == 2
-    chosen = await generalist(ScriptedTransport({"Yes": 1.0}), ledger=ledger).choose(PROMPT, YES_NO)
-    assert "calls" not in chosen.evidence
-    assert ledger.drop([chosen.evidence["call"]]) == 1
+async def test_answers_name_the_calls_they_rest_on() -> None:
+    with Ledger() as ledger:
+        judge = generalist(ScriptedTransport("I would say 4.", GOOD), ledger=ledger)
+        said = await judge.answer(PROMPT, SCORES)
+        assert len(set(said.calls)) == 2
+        assert await ledger.drop(said.calls) == 2
+        judge = generalist(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
+        chosen = await judge.choose(PROMPT, YES_NO)
+        assert await ledger.drop(chosen.calls) == 1
+
+
+async def test_what_is_counted_is_counted_for_whom_it_was_asked() -> None:
+    judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.001))
+
+    async def ask(*numbers: int) -> dict[str, float]:
+        with counting() as taken:
+            await asyncio.gather(*(judge.choose(asked(number), YES_NO) for number in numbers))
+        return taken
+
+    first, second = await asyncio.gather(ask(1, 2), ask(2, 3, 4))
+    assert first["calls"] + second["calls"] == 4
+    assert (first["prompt_tokens"], second["prompt_tokens"]) == (200, 300)
+    assert "cost" not in first

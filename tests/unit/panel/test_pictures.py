@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image as Pil
 from PIL.PngImagePlugin import PngInfo
 
-from editjudge.images import Image, load_image
-from editjudge.panel.pictures import Pictures, fitted
+from editjudge.base.images import Image, load_image
+from editjudge.panel.pictures import Pictures, size_within
 from editjudge.panel.prompt import Prompt, Text
 
 NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
@@ -38,7 +38,7 @@ def commented() -> PngInfo:
 
 @given(st.integers(1, 9000), st.integers(1, 9000), st.integers(1024, 4_000_000))
 def test_fitted_stays_within_the_budget(width: int, height: int, budget: int) -> None:
-    w, h = fitted((width, height), budget)
+    w, h = size_within((width, height), budget)
     assert 1 <= w <= width
     assert 1 <= h <= height
     assert w * h <= budget or (w, h) == (1, 1)

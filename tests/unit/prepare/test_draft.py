@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
+from editjudge.base.errors import InputError
 from editjudge.benchmarks.registry import benchmarks
-from editjudge.errors import InputError
 from editjudge.prepare.draft import DraftData
 from editjudge.prepare.entry import Entry
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder

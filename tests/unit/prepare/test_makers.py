@@ -11,22 +11,29 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.answers import MultipleChoiceQuestion, Option, QuestionAnswers
+from editjudge.answers import (
+    ChoiceQuestion,
+    MultipleChoiceQuestion,
+    Option,
+    QuestionAnswer,
+    QuestionAnswers,
+)
+from editjudge.base.errors import BadReply
+from editjudge.base.identity import ServiceName
+from editjudge.base.images import Mask, load_image, load_mask
+from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
 from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.registry import dimensions
-from editjudge.errors import BadReply
-from editjudge.images import Mask, load_image, load_mask
-from editjudge.item import Item
 from editjudge.prepare.draft import Draft
 from editjudge.prepare.entry import Entry
 from editjudge.prepare.masks import MaskFinder
 from editjudge.prepare.pictures import overlay
 from editjudge.prepare.questions import FACTS, TASKS, QuestionWriter
 from editjudge.prompts import template
-from editjudge.scorers.generalist import FactCheck
+from editjudge.scorers.vqa import FactCheck
 
-from ..panel.scripted_transport import ScriptedTransport, generalist, seen
+from ...fakes.transport import ScriptedTransport, generalist, seen
 
 WIDTH, HEIGHT = 12, 8
 SOURCE = load_image(np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
@@ -88,7 +95,7 @@ async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: 
     assert np.array_equal(shown if line.mask_shows == "edited" else ~shown, due)
     if phrases:
         assert shown[:, :3].all(), "white is what was named"
-    told = dict(made.told)
+    told = dict(made.notes)
     assert told["share of the image"] == f"{due.mean():.1%}"
     assert told.get("not found") == ("nowhere" if "nowhere" in phrases else None)
     assert [name for name, _ in made.pictures] == ["source", "may change (magenta)"]
@@ -134,6 +141,11 @@ def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
         assert found is None
 
 
+def test_a_type_that_is_no_text_is_not_looked_at() -> None:
+    line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": ["x"]})
+    assert MaskFinder(ServiceName("segmenter", "sa2va")).needless(line) is None
+
+
 def test_the_overlay_shows_both_regions() -> None:
     uri = overlay(SOURCE, Mask("m", b"", LEFT))
     assert uri.startswith("data:image/jpeg;base64,")
@@ -150,10 +162,11 @@ async def test_right_answers_stand_in_all_places_and_always_in_the_same() -> Non
         first = await writer.make(asked, Panel(CHOICE))  # type: ignore[arg-type]
         again = await writer.make(asked, Panel(CHOICE))  # type: ignore[arg-type]
         (question,) = first.questions
+        assert isinstance(question, ChoiceQuestion)
         assert again.questions == (question,)
-        assert Option(tuple(question["options"])).parse(question["answer"]) == "red"
-        assert question["options"][-1] == MultipleChoiceQuestion().cannot_tell
-        places[question["options"].index("red")] += 1
+        assert Option(question.options).parse(question.answer) == "red"
+        assert question.options[-1] == MultipleChoiceQuestion().cannot_tell
+        places[question.options.index("red")] += 1
     assert set(places) == {0, 1, 2, 3}
     assert min(places.values()) > 60 / 4 / 3
 
@@ -203,6 +216,6 @@ def test_pairs_are_written_by_the_prompts_of_a_run() -> None:
 async def test_facts_are_written_from_the_instruction_alone() -> None:
     panel = Panel({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
     made = await QuestionWriter("facts").make(item("Add Object"), panel)  # type: ignore[arg-type]
-    assert made.questions == ({"question": "Is it red?", "answer": "yes"},)
+    assert made.questions == (QuestionAnswer("Is it red?", "yes"),)
     (prompt,) = panel.transport.asked
     assert prompt.pictures == ()

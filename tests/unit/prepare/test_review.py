@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
+from editjudge.answers import ChoiceQuestion
+from editjudge.base.errors import ConfigError, InputError, StoreError
 from editjudge.benchmarks.core.dataset import CoreData
-from editjudge.errors import ConfigError, InputError, StoreError
 from editjudge.prepare.entry import Entry
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
 from editjudge.prepare.review import apply
 from editjudge.prepare.sheet import write_sheet
 
-QUESTION = {"question": "Which?", "options": ["a", "b"], "answer": "a"}
+QUESTION = ChoiceQuestion("Which?", ("a", "b"), "a")
 PNG = b"any bytes"
 
 
@@ -36,7 +37,7 @@ def prepared(tmp_path: Path) -> Folder:
     data = written(
         tmp_path / "data",
         [{"id": name, "instruction": f"do {name}"} for name in "abcd"]
-        + [{"id": "e", "instruction": "do e", "questions": [QUESTION]}],
+        + [{"id": "e", "instruction": "do e", "questions": [QUESTION._asdict()]}],
     )
     folder = Folder(tmp_path / "out")
     entries = {name: Entry("made", questions=(QUESTION,)) for name in "abc"}
@@ -84,7 +85,7 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     applied = apply(prepared, saved(prepared, given))
     assert (applied.accepted, applied.untouched) == (1, 1)
     assert applied.rejected == {"c": "two answers"}
-    assert applied.undecided == ["b", "d"]
+    assert applied.undecided == ("b", "d")
     assert ids(prepared.path / ACCEPTED) == ["a", "e"]
     assert ids(prepared.path / REJECTED) == ["c"]
     (ref,) = CoreData(prepared.path / REJECTED).checked()
@@ -178,3 +179,9 @@ def test_what_cannot_be_written_or_read_says_where(tmp_path: Path) -> None:
         folder.record()
     with pytest.raises(ConfigError, match="no preparation"):
         apply(Folder(tmp_path / "none"), tmp_path / "review.json")
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no preparation"):
+        apply(Folder(tmp_path / "nowhere"), tmp_path / "review.json")
+    assert not (tmp_path / "nowhere").exists()

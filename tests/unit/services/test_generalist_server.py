@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.client import with_local_stack
-from editjudge.config import Endpoint, GeneralistEndpoint, Settings, StackSettings
-from editjudge.errors import ConfigError
-from editjudge.local import LocalGeneralist, StackState, stack_lock, state_file
-from editjudge_services.runtime.generalist import (
+from editjudge.app.client import with_local_stack
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings, StackSettings
+from editjudge.base.errors import ConfigError
+from editjudge.base.local import LocalGeneralist, StackState, stack_lock, state_file
+from editjudge_services.runtime.supervisor import up
+from editjudge_services.runtime.vllm_server import (
     VllmOptions,
     check_model,
     check_packages,
     installed,
     last_error,
 )
-from editjudge_services.runtime.supervisor import up
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 

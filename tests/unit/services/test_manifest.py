@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from editjudge.errors import ConfigError, MissingExtra
+from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.panel import SERVICES
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.manifest import PROFILES, find, manifest, members, parse, recipe_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.errors import StackError
+from editjudge.base.errors import StackError
 from editjudge_services.runtime.supervisor import _keep_alive
 
 

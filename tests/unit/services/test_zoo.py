@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from editjudge.cli.models import command
-from editjudge.errors import ConfigError
+from editjudge.base.errors import ConfigError
+from editjudge_services.cli.models import command
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import (
     Parity,

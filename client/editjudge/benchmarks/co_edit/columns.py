@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ...column import Column, Mean
-from ...dimension import Dimension
-from ...item import Item
-from .dimensions import COMPLETENESS, GROUPS, IDENTITY, METRICS, QUALITY
+from ...base.item import Item
+from ..column import Column, Mean
+from .dimensions import COMPLETENESS, GROUPS, IDENTITY, METRICS, QUALITY, dimensions
+from .switches import CoEditSwitches
 from .taxonomy import EDIT_TYPES, IN_CONTEXT, in_the_benchmark, is_of
 
 _OVERALL = "overall"
@@ -20,13 +20,9 @@ _OVERALL = "overall"
 _IN_CONTEXT = (_OVERALL, COMPLETENESS, QUALITY, IDENTITY)
 
 
-def make_columns(dimensions: Iterable[Dimension]) -> tuple[Column, ...]:
-    """The columns of the dimensions there are.
-
-    Args:
-        dimensions: What the switches leave.
-    """
-    there = {one.id for one in dimensions}
+def columns(switches: CoEditSwitches) -> tuple[Column, ...]:
+    """The columns of the dimensions that the switches leave."""
+    there = {dimension.id for dimension in dimensions(switches)}
     return tuple(
         column
         for column in (*_table_1(), *_metrics(), *_table_7(), *_table_13())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
 from ..items import ItemsFile, Line
-from .taxonomy import ABOUT_A_SUBJECT, AROUND, IN_CONTEXT, LOCAL, SUBJECT_REGION, TYPES
+from .taxonomy import ABOUT_A_SUBJECT, AROUND, GLOBAL, IN_CONTEXT, LOCAL, SUBJECT_REGION, TYPES
 
 
 def _edit_type(text: str) -> str:
@@ -57,6 +58,13 @@ class CoEditLine(Line):
             raise ValueError(f"subject: identity is compared with one source, not {count}")
         return self
 
+    @classmethod
+    def why_no_mask(cls, fields: Mapping[str, Any]) -> str:
+        """Edits of the whole image need none."""
+        kind = fields.get("type")
+        whole = isinstance(kind, str) and kind in GLOBAL
+        return f"{kind} is of the whole image" if whole else ""
+
     @property
     def has_subject(self) -> bool:
         """Whether identity is judged."""
@@ -65,11 +73,11 @@ class CoEditLine(Line):
     @property
     def texts(self) -> dict[str, Any]:
         """The usual ones; the type as task, and where the subject is."""
-        found = super().texts
-        extra = {k: v for k, v in found["extra"].items() if k != SUBJECT_REGION}
+        texts = super().texts
+        extra = {k: v for k, v in texts["extra"].items() if k != SUBJECT_REGION}
         if self.has_subject:
             extra[SUBJECT_REGION] = self._subject_region
-        return found | {"task": self.type, "extra": extra}
+        return texts | {"task": self.type, "extra": extra}
 
     @property
     def _subject_region(self) -> str:

@@ -11,19 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ...dimension import Derived, Dimension, Reading, When, derived
-from ...errors import ConfigError
-from ...fusion import Values, capped, product, weighted_geometric_mean
-from ...item import Item, Need
-from ...scorers.generalist import JUDGE, Rubric
+from ...base.errors import ConfigError
+from ...base.item import Item, Need
+from ...scorers.asking import JUDGE
+from ...scorers.rubric import Rubric
 from ...scorers.similarity import FeatureRule, Lpips, LpipsRule
+from ..dimension import Derived, Dimension, Reading, When, derived
+from ..fusion import Capped, Values, WeightedGeometricMean, product
 from .subject import SubjectSimilarity
+from .switches import CoEditSwitches
 from .taxonomy import keeps_a_region, keeps_a_subject, of_co_edit
-
-SPECIALISTS, REASONING = "specialists", "reasoning"
-PLAIN, UNIFORM = "plain_questions", "uniform_weights"
-SHIFTED, DECAYING = "shifted_cosines", "exponential_distances"
-POOLED = "pooled_regions"
 
 SCALE = (0.0, 10.0)
 SOURCE = "Co-EditBench, section 3.3"
@@ -67,10 +64,9 @@ class Metric:
     weight: float
     call: str = ""
 
-    @property
-    def part(self) -> str:
-        """The switch without which it is left out."""
-        return REASONING if self.call else SPECIALISTS
+    def counts(self, switches: CoEditSwitches) -> bool:
+        """Whether it takes part."""
+        return switches.reasoning if self.call else switches.specialists
 
 
 GROUPS: Mapping[str, Group] = {
@@ -177,27 +173,24 @@ def decaying(values: Values) -> float:
     return 10 * math.exp(-distance)
 
 
-def make_dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
+def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
     """All dimensions, parts before what is derived from them.
-
-    Args:
-        on: The switches that are on.
 
     Raises:
         ConfigError: no metric is left.
     """
-    metrics = {name: metric for name, metric in METRICS.items() if metric.part in on}
+    metrics = {name: metric for name, metric in METRICS.items() if metric.counts(switches)}
     groups = [name for name in GROUPS if any(m.group == name for m in metrics.values())]
     if not groups:
         raise ConfigError(
-            f"co_edit without {SPECIALISTS} and {REASONING} has no metric", "leave one of them on"
+            "co_edit without specialists and reasoning has no metric", "leave one of them on"
         )
     return (
-        *(_measured(on) if SPECIALISTS in on else ()),
-        *(_metric(name, on) for name in metrics),
-        *(_group(name, metrics, on) for name in groups),
+        *(_measured(switches) if switches.specialists else ()),
+        *(_metric(name, switches) for name in metrics),
+        *(_group(name, metrics, switches) for name in groups),
         *(_capped(name) for name in groups if _caps(groups) and name != COMPLETENESS),
-        _overall(groups, on),
+        _overall(groups, switches),
     )
 
 
@@ -206,14 +199,14 @@ def _caps(groups: list[str]) -> bool:
     return COMPLETENESS in groups
 
 
-def _measured(on: frozenset[str]) -> tuple[Dimension, ...]:
+def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
     """What CLIP, DINO and LPIPS say of the masked images.
 
     The paper does not say how a region is taken. Everything else black is the plainest reading
     of a masked image; `pooled_regions` averages features or distances over the region instead.
     """
-    features: FeatureRule = "pool" if POOLED in on else "zero"
-    distance: LpipsRule = "weight" if POOLED in on else "zero"
+    features: FeatureRule = "pool" if switches.pooled_regions else "zero"
+    distance: LpipsRule = "weight" if switches.pooled_regions else "zero"
     alike = partial(
         _dimension,
         asks="How much is the subject of the edit like that of the source?",
@@ -252,25 +245,25 @@ _MEASURED_BY = {
 }
 
 
-def _metric(name: str, on: frozenset[str]) -> Dimension:
+def _metric(name: str, switches: CoEditSwitches) -> Dimension:
     metric = METRICS[name]
     make = partial(_dimension, name, asks=metric.asks, group=metric.group)
     if metric.call:
-        prompt = f"co_edit/{metric.call}{'_plain' if PLAIN in on else ''}"
+        prompt = f"co_edit/{metric.call}{'_plain' if switches.plain_questions else ''}"
         # The judge writes whole numbers: where it wavers, the next one.
         return make(how=Reading(Rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
-    fn, variant = _mapping(metric.group, on)
+    fn, variant = _mapping(metric.group, switches)
     how = derived(fn, _id(_MEASURED_BY[name]))
     return make(how=how, variant=f"to10.{variant}", tolerance=1e-3)
 
 
-def _mapping(group: str, on: frozenset[str]) -> tuple[Callable[[Values], float], str]:
+def _mapping(group: str, switches: CoEditSwitches) -> tuple[Callable[[Values], float], str]:
     if group == KEPT:
-        return (decaying, "decaying") if DECAYING in on else (inverted, "inverted")
-    return (shifted, "shifted") if SHIFTED in on else (clipped, "clipped")
+        return (decaying, "decaying") if switches.exponential_distances else (inverted, "inverted")
+    return (shifted, "shifted") if switches.shifted_cosines else (clipped, "clipped")
 
 
-def _group(name: str, metrics: Mapping[str, Metric], on: frozenset[str]) -> Dimension:
+def _group(name: str, metrics: Mapping[str, Metric], switches: CoEditSwitches) -> Dimension:
     """Equation 1. As table 1 has it: before the cap."""
     parts = {_id(m): one for m, one in metrics.items() if one.group == name}
     return _composite(
@@ -279,7 +272,7 @@ def _group(name: str, metrics: Mapping[str, Metric], on: frozenset[str]) -> Dime
         group=name,
         weights={part: one.weight for part, one in parts.items()},
         judged=any(one.call for one in parts.values()),
-        on=on,
+        switches=switches,
     )
 
 
@@ -290,14 +283,18 @@ def _capped(name: str) -> Dimension:
         asks=f"{GROUPS[name].asks} (no better than the edit is complete)",
         group=name,
         how=derived(
-            capped(product, by=_id(COMPLETENESS)), _id(name), _id(COMPLETENESS), complete=True
+            Capped(product, by=_id(COMPLETENESS)),
+            _id(name),
+            _id(COMPLETENESS),
+            complete=True,
+            names_protocol=True,
         ),
         variant="capped",
         tolerance=SCALE[1],
     )
 
 
-def _overall(groups: list[str], on: frozenset[str]) -> Dimension:
+def _overall(groups: list[str], switches: CoEditSwitches) -> Dimension:
     """Equation 3."""
 
     def as_part(name: str) -> str:
@@ -308,8 +305,8 @@ def _overall(groups: list[str], on: frozenset[str]) -> Dimension:
         "overall",
         asks="How good is the edit as a whole?",
         weights={as_part(name): GROUPS[name].weight for name in groups},
-        judged=REASONING in on,
-        on=on,
+        judged=switches.reasoning,
+        switches=switches,
         when=partial(_none_applies, whens),
     )
 
@@ -325,18 +322,18 @@ def _composite(
     asks: str,
     weights: Mapping[str, float],
     judged: bool,
-    on: frozenset[str],
+    switches: CoEditSwitches,
     group: str = "",
     when: When | None = None,
 ) -> Dimension:
-    uniform = UNIFORM in on
+    uniform = switches.uniform_weights
     if uniform:
         weights = dict.fromkeys(weights, 1.0)
     return _dimension(
         name,
         asks=asks,
         group=group,
-        how=derived(weighted_geometric_mean(weights), *weights),
+        how=derived(WeightedGeometricMean(weights), *weights, names_protocol=True),
         variant="geometric.uniform" if uniform else "geometric.survey",
         # Near 0 a geometric mean is steep: a part that wavers there carries it along.
         tolerance=SCALE[1] if judged else 1.0,

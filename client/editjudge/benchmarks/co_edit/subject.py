@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from ...images import load_image
-from ...item import Edit, Item
+from ...base.images import load_image
+from ...base.item import Edit, Item
+from ...base.verdict import Scored, Verdict
 from ...scorers.regions import fitted
 from ...scorers.similarity import FeatureSimilarity
-from ...verdict import Scored, Verdict
 from .taxonomy import SUBJECT_REGION
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ class SubjectSimilarity(FeatureSimilarity):
 
     name: ClassVar[str] = "subject_similarity"
 
-    def calls(self, item: Item, wanted: frozenset[str]) -> Mapping[str, int]:
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One for each image."""
         return {self.service: 2}
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Two calls, side by side."""
         region = str(edit.item.extra[SUBJECT_REGION])
@@ -43,7 +43,7 @@ class SubjectSimilarity(FeatureSimilarity):
         pixels, note = await asyncio.to_thread(fitted, edit.output, reference)
         if note:
             edit = replace(edit, image=load_image(pixels, edit.output.name))
-        found = (await super().score(edit, panel, frozenset({region})))[region]
-        if isinstance(found, Scored):
-            found = found.model_copy(update={"evidence": {"region": region, **note}})
-        return {"subject": found}
+        verdict = (await super().score(edit, panel, frozenset({region})))[region]
+        if isinstance(verdict, Scored):
+            verdict = verdict.model_copy(update={"evidence": {"region": region, **note}})
+        return {"subject": verdict}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...item import Item
+from ...base.item import Item
 
 EDIT_TYPES: Mapping[str, str] = {
     "background_editing": "Background Editing",

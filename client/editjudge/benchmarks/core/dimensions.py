@@ -5,21 +5,16 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-from ...dimension import Dimension, Reading
-from ...item import Item, Need
+from ...base.identity import ServiceName
+from ...base.item import Item, Need
 from ...pixels import PSNR_CAP
-from ...scorers.generalist import (
-    JUDGE,
-    Asking,
-    FactCheck,
-    FiveLevel,
-    MultipleChoice,
-    QuestionList,
-)
+from ...scorers.asking import JUDGE, Asking
 from ...scorers.pixels import PixelComparison
 from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
 from ...scorers.specialists import Quality, TextContent
+from ...scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList
+from ..dimension import Dimension, Reading
 
 _AGAINST: dict[tuple[Reference, Region], str] = {
     ("source", "whole"): "How little of the source was changed?",
@@ -46,21 +41,25 @@ _SEEN = {
     "lpips.vgg": (*_DISTANCE, "Zhang et al. 2018; Omni IIE Bench"),
     "lpips.alex": (*_DISTANCE, "Zhang et al. 2018"),
 }
+# By service: question, variant, source and tolerance.
 _QUALITY = {
     "quality.piqe": (
         "How free of visible distortion is the result? (a baseline without weights)",
         "piqe.baseline",
         "PIQE, Venkatanath et al., NCC 2015; as 1 - PIQE/100",
+        1e-6,
     ),
     "quality.qinsight": (
         "How good is the quality of the result?",
         "qinsight.greedy",
         "I2I-Bench, section 3.2 (Q-Insight); as (rating - 1)/4",
+        1e-2,
     ),
     "aesthetics.artimuse": (
         "How beautiful is the result?",
         "artimuse.expectation",
         "I2I-Bench, section 3.2 (ArtiMuse); as score/100",
+        1e-2,
     ),
 }
 _LEVELS, _QUESTIONS = "vqa.5level", "vqa.questions"
@@ -103,9 +102,9 @@ _QUESTIONED: dict[str, tuple[str, str, Asking, str]] = {
 
 
 def _questions(form: str, item: Item) -> str | None:
-    for one in item.questions:
-        known = all(isinstance(one.get(name), str) for name in ("question", "answer"))
-        if not known or ("options" in one) != (form == "options"):
+    for question in item.questions:
+        known = all(isinstance(question.get(name), str) for name in ("question", "answer"))
+        if not known or ("options" in question) != (form == "options"):
             return f"needs questions with their answers and {form}"
     return None
 
@@ -147,7 +146,7 @@ def _seen(service: str, reference: Reference, region: Region) -> Dimension:
 
 
 def _alone(service: str) -> Dimension:
-    asks, variant, source = _QUALITY[service]
+    asks, variant, source, tolerance = _QUALITY[service]
     return Dimension(
         id=f"core.{service}",
         asks=asks,
@@ -156,7 +155,7 @@ def _alone(service: str) -> Dimension:
         source=source,
         how=Reading(Quality(service), "score"),
         variant=variant,
-        tolerance=1e-6 if service == "quality.piqe" else 1e-2,
+        tolerance=tolerance,
     )
 
 
@@ -169,7 +168,7 @@ def _text(name: str, service: str, reader: str) -> Dimension:
         source=f"I2I-Bench, section 3.2 (reader: {reader})",
         how=Reading(TextContent(service), "accuracy"),
         needs=frozenset({"target_text"}),
-        variant=f"levenshtein.nfkc.{service.partition('.')[2]}",
+        variant=f"levenshtein.nfkc.{ServiceName.parsed(service).variant}",
     )
 
 

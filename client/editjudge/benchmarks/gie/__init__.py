@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...errors import ConfigError
-from ..benchmark import OFFICIAL, PAPER, Benchmark, Parts
+from ...base.errors import ConfigError
+from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
 from ..dataset import Dataset
 from ..items import USUAL as OWN
 from .columns import columns
-from .compact import RECORDS, RELEASED
+from .compact import OFFICIAL_FILE, RECORDS
 from .dataset import GieData
-from .dimensions import SWITCHES, dimensions
-from .official import ORIGINALS
+from .dimensions import dimensions
+from .official import OFFICIAL_PROMPTS
 from .own import OwnItems
+from .switches import GieSwitches
 
 
 def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
-    """The released data, as it is or converted, or `items.jsonl` of one's own.
+    """The official data, as it is or converted, or `items.jsonl` of one's own.
 
-    A folder is one's own where it holds `items.jsonl` and neither form of the released data.
+    A folder is one's own where it holds `items.jsonl` and neither form of the official data.
 
     Raises:
         ConfigError: there are roots for `items.jsonl`.
@@ -35,20 +36,24 @@ def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
 
 def _is_own(path: Path) -> bool:
     if path.is_dir():
-        released = any((path / name).is_file() for name in (RECORDS, RELEASED))
-        return (path / OWN).is_file() and not released
+        official = any((path / name).is_file() for name in (RECORDS, OFFICIAL_FILE))
+        return (path / OWN).is_file() and not official
     return path.suffix == ".jsonl"
+
+
+def _rules(switches: GieSwitches) -> Rules:
+    return Rules(dimensions(switches), columns(switches))
 
 
 BENCHMARK = Benchmark(
     "gie",
     "GIE-Bench",
     data,
-    lambda on: Parts(dimensions(on), columns(on)),
+    _rules,
     table="tables 2 and 3",
     version=2,
-    switches=SWITCHES,
-    protocols={PAPER: frozenset(), OFFICIAL: frozenset(one.name for one in SWITCHES)},
-    originals=ORIGINALS,
+    switches=GieSwitches,
+    protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_on()},
+    official_prompts=OFFICIAL_PROMPTS,
     remaps=True,
 )

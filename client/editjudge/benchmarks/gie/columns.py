@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...column import Aggregation, Column, Mean, Pooled
-from ...fusion import min_max
-from ...item import Item
-from .dimensions import UNCALIBRATED
+from ...base.item import Item
+from ..column import Aggregation, Column, Mean, Pooled
+from ..fusion import min_max
+from .switches import GieSwitches
 from .taxonomy import TITLES
 
 TO_PERCENT = (100.0, 0.0)
@@ -62,10 +62,6 @@ CALIBRATED = Column(
 )
 
 
-def columns(on: frozenset[str]) -> tuple[Column, ...]:
-    """The tables.
-
-    Args:
-        on: Names of the switches that are on.
-    """
-    return TABLES if UNCALIBRATED.name in on else (*TABLES, CALIBRATED)
+def columns(switches: GieSwitches) -> tuple[Column, ...]:
+    """The tables."""
+    return TABLES if switches.uncalibrated else (*TABLES, CALIBRATED)

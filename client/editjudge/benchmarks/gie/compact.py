@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
-from ...images import show_path
+from ...base.errors import InputError
+from ...base.images import show_path
 from ..dataset import MAX_PROBLEMS
-from .released import SIDE, Packed, Released, read_released
+from .official_file import SIDE, OfficialFile, Packed, read_official
 
 RECORDS, MASKS = "records.json", "masks.npy"
-RELEASED = "gie_bench.json"
+OFFICIAL_FILE = "gie_bench.json"
 FIELDS = (
     "edit_instruction",
     "evaluation_question",
@@ -45,7 +45,7 @@ class Read:
         folder: Where `image` starts, by default.
         records: Their `FIELDS`, as they were released; unchecked.
         masks: Of each record; a text says what is wrong with it.
-        digest: The same for the released file and what was made of it.
+        digest: The same for the official file and what was made of it.
     """
 
     folder: Path
@@ -86,23 +86,22 @@ def convert(source: Path, out: Path) -> Converted:
     Raises:
         InputError: `source` cannot be read, or a mask is no mask; nothing is written then.
     """
-    source = _released_file(source, "give gie_bench.json as released, or its folder")
-    found = _from_released(source)
-    if not found.records:
+    source = _official_file(source, "give gie_bench.json as released, or its folder")
+    data = _from_official(source)
+    if not data.records:
         raise InputError(show_path(source), "no items", "give gie_bench.json as released")
-    wrong = [(i, mask) for i, mask in enumerate(found.masks) if isinstance(mask, str)]
+    wrong = [(i, mask) for i, mask in enumerate(data.masks) if isinstance(mask, str)]
     if wrong:
         lines = [f"{index}: object_mask: {what}" for index, what in wrong[:MAX_PROBLEMS]]
         raise InputError(
             show_path(source),
-            f"{len(wrong):,} of {len(found.masks):,} records have no mask:\n  "
-            + "\n  ".join(lines),
+            f"{len(wrong):,} of {len(data.masks):,} records have no mask:\n  " + "\n  ".join(lines),
         )
-    masks = np.stack([mask for mask in found.masks if not isinstance(mask, str)])
+    masks = np.stack([mask for mask in data.masks if not isinstance(mask, str)])
     head = {
         "format": _FORMAT,
-        "images": os.path.relpath(found.folder, out.absolute()),
-        "records": found.records,
+        "images": os.path.relpath(data.folder, out.absolute()),
+        "records": data.records,
     }
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -113,7 +112,7 @@ def convert(source: Path, out: Path) -> Converted:
         size = sum((out / name).stat().st_size for name in (RECORDS, MASKS))
     except OSError as error:
         raise InputError(show_path(out), f"cannot be written: {error.strerror}") from error
-    return Converted(out, len(found.records), found.digest, size)
+    return Converted(out, len(data.records), data.digest, size)
 
 
 def read(path: Path) -> Read:
@@ -129,23 +128,23 @@ def read(path: Path) -> Read:
     if (path / RECORDS).is_file():
         return _from_compact(path)
     either = "give gie_bench.json, or the folder that `editjudge prepare gie` wrote"
-    return _from_released(_released_file(path, either))
+    return _from_official(_official_file(path, either))
 
 
-def _released_file(path: Path, mend: str) -> Path:
-    """The released file, given as it is or by its folder."""
+def _official_file(path: Path, mend: str) -> Path:
+    """The official file, given as it is or by its folder."""
     path = path.absolute()
     if path.is_dir():
-        path /= RELEASED
+        path /= OFFICIAL_FILE
     if not path.is_file():
         raise InputError(show_path(path), "no such file", mend)
     return path
 
 
-def _from_released(path: Path) -> Read:
-    found: Released = read_released(path)
-    records = [_kept(one) for one in found.records]
-    return Read(path.absolute().parent, records, found.masks, _digest(records, found.masks))
+def _from_official(path: Path) -> Read:
+    released: OfficialFile = read_official(path)
+    records = [_kept(one) for one in released.records]
+    return Read(path.absolute().parent, records, released.masks, _digest(records, released.masks))
 
 
 def _from_compact(folder: Path) -> Read:
@@ -178,11 +177,11 @@ def _kept(record: Any) -> Any:
 
 
 def _digest(records: Iterable[Any], masks: Iterable[Packed | str]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for record, mask in zip(records, masks, strict=True):
-        found.update(json.dumps(record, sort_keys=True, default=str).encode())
-        found.update(mask.encode() if isinstance(mask, str) else mask.tobytes())
-    return f"sha256:{found.hexdigest()}"
+        digest.update(json.dumps(record, sort_keys=True, default=str).encode())
+        digest.update(mask.encode() if isinstance(mask, str) else mask.tobytes())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def _save(path: Path, masks: Packed) -> None:

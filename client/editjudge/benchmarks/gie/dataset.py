@@ -1,10 +1,10 @@
-"""The released data, or what `compact.convert` made of it."""
+"""The official data, or what `compact.convert` made of it."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,21 +15,13 @@ from PIL import Image as Pil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ...answers import Option, Unparsable
-from ...errors import InputError
-from ...images import Mask, load_image, load_mask, show_path
-from ...item import Item
-from ..dataset import (
-    MAX_PROBLEMS,
-    ItemRef,
-    OutputFolder,
-    Outputs,
-    placeholder,
-    placeholder_mask,
-    unusable,
-)
+from ...base.images import Mask, Note, load_image, load_mask
+from ...base.item import Item
+from ..dataset import MAX_PROBLEMS, ItemRef
 from ..items import File, Text, said
+from ..records import Problem, RecordsFile, Usable
 from . import compact
-from .released import Packed, unpacked
+from .official_file import Packed, unpacked
 from .taxonomy import EDIT_TYPES
 
 PLACES = (
@@ -95,13 +87,13 @@ def question_notes(asked: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     questions = tuple(asked)
     kinds: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
         "the expected answer is no option, so the question cannot be won: it counts as wrong": (
-            lambda one: one["answer"] not in one["options"]
+            lambda question: question["answer"] not in question["options"]
         ),
         "the expected answer is no option to the letter (`exact_match`)": (
-            lambda one: one["expected"] not in one["options"]
+            lambda question: question["expected"] not in question["options"]
         ),
         "the question compares with the source, which the judge is shown too": (
-            lambda one: one["compares"]
+            lambda question: question["compares"]
         ),
     }
     return listed(
@@ -109,11 +101,11 @@ def question_notes(asked: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     )
 
 
-def listed(found: Mapping[str, Iterable[object]]) -> list[str]:
+def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
     """Which items are odd in what way, one line each; none for what no item is."""
     notes = []
-    for what, given in found.items():
-        if items := tuple(dict.fromkeys(map(str, given))):
+    for what, ids in items_by_note.items():
+        if items := tuple(dict.fromkeys(map(str, ids))):
             shown = ", ".join(items[:MAX_PROBLEMS])
             more = ", …" if len(items) > MAX_PROBLEMS else ""
             count = f"{len(items):,} item{'' if len(items) == 1 else 's'}"
@@ -139,17 +131,17 @@ class Record(BaseModel):
 
     @field_validator("multiple_choice_options")
     @classmethod
-    def _can_be_chosen(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        options = tuple(one.strip() for one in given)
+    def _can_be_chosen(cls, options: tuple[str, ...]) -> tuple[str, ...]:
+        options = tuple(one.strip() for one in options)
         Option(options)
         return options
 
     @field_validator("edit_type")
     @classmethod
-    def _known(cls, given: str) -> str:
-        if given not in EDIT_TYPES:
-            raise ValueError(f"{given!r} is none of {', '.join(EDIT_TYPES)}")
-        return given
+    def _known(cls, label: str) -> str:
+        if label not in EDIT_TYPES:
+            raise ValueError(f"{label!r} is none of {', '.join(EDIT_TYPES)}")
+        return label
 
     @property
     def question(self) -> dict[str, Any]:
@@ -170,7 +162,7 @@ class Record(BaseModel):
 class FrameMask(Mask):
     """A mask that is laid over the whole frame of an image, whatever its sides.
 
-    The released masks are square, their images are not; and an output may have another aspect
+    The official masks are square, their images are not; and an output may have another aspect
     ratio than the source that a mask was made for.
     """
 
@@ -185,21 +177,49 @@ class FrameMask(Mask):
             return self
         stretched = Pil.fromarray(self.selected).resize(size, Pil.Resampling.NEAREST)
         (width, height), (w, h) = self.size, size
-        note = f"mask stretched from {width}x{height} to {w}x{h} (nearest)"
+        note = Note("mask", f"mask stretched from {width}x{height} to {w}x{h} (nearest)")
         return replace(
             self, pixels=np.asarray(stretched, dtype=np.bool_), notes=(*self.notes, note)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
-    """A record with its mask."""
+class _Placed:
+    """A record with its mask.
 
+    Attributes:
+        position: In the list, from 0.
+    """
+
+    position: int
     record: Record
     mask: Packed
+    has_mask = True
+    has_target = False
+
+    @property
+    def id(self) -> str:
+        """The position: records have no id."""
+        return str(self.position)
+
+    @property
+    def sources(self) -> tuple[str]:
+        """The one source, as the record names it."""
+        return (self.record.image,)
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """The instruction with its question."""
+        record = self.record
+        return {
+            "instruction": record.edit_instruction,
+            "task": EDIT_TYPES[record.edit_type],
+            "questions": (record.question,),
+            "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
+        }
 
 
-class GieData:
+class GieData(RecordsFile):
     """GIE-Bench, 1,080 edits.
 
     Records have no id, and some share instruction and image: an item's id is its position in the
@@ -207,17 +227,18 @@ class GieData:
 
     Args:
         path: `gie_bench.json` as released, its folder, or the folder that
-            `compact.convert` wrote; the images lie beside the released file.
+            `compact.convert` wrote; the images lie beside the official file.
         roots: Where images lie, by how `image` begins: `{"/": "/data/pexels"}` for another
             folder than that.
     """
 
     name = "gie"
+    absent = "image: no such file"
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self.path = path.absolute()
         self.roots = dict(roots or {})
-        self._longest_first = sorted(self.roots.items(), key=lambda one: -len(one[0]))
+        self._longest_first = sorted(self.roots.items(), key=lambda root: -len(root[0]))
         self._read = compact.read(path)
 
     @property
@@ -226,84 +247,55 @@ class GieData:
         return self._read.digest
 
     @cached_property
-    def _usable(self) -> tuple[dict[int, _One], dict[int, str]]:
-        """Items by position, and what is wrong with the others."""
-        usable: dict[int, _One] = {}
-        problems: dict[int, str] = {}
-        for index, (given, mask) in enumerate(
-            zip(self._read.records, self._read.masks, strict=True)
-        ):
+    def _usable(self) -> Usable:
+        read = Usable()
+        both = zip(self._read.records, self._read.masks, strict=True)
+        for position, (fields, mask) in enumerate(both):
             try:
-                record = Record.model_validate(given)
+                record = Record.model_validate(fields)
             except ValidationError as error:
-                problems[index] = said(error, Record)
+                read.problems.append(Problem(str(position), said(error, Record)))
                 continue
             if isinstance(mask, str):
-                problems[index] = f"object_mask: {mask}"
+                read.problems.append(Problem(str(position), f"object_mask: {mask}"))
             else:
-                usable[index] = _One(record, mask)
-        return usable, problems
+                read.items.append(_Placed(position, record, mask))
+        return read
 
-    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
-        """The items that can be read, in the order of the list."""
-        for index, (position, one) in enumerate(self._usable[0].items()):
-            if only is None or index in only:
-                yield ItemRef(str(position), index, one)
-
-    def checked(self) -> Iterator[ItemRef]:
-        """The items, while their fields, masks and files are checked.
-
-        Raises:
-            InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
-        """
-        problems = dict(self._usable[1])
-        lost: list[ItemRef] = []
-        for ref in self.items():
-            (path,) = self.pictures(ref)
-            if path.is_file():
-                yield ref
-            else:
-                lost.append(ref)
-                problems[int(ref.id)] = f"image: no such file: {show_path(path)}"
-        if problems:
-            told = [f"{i}: {what}" for i, what in sorted(problems.items())]
-            raise unusable(self.path, told, mend=_where_images_are(lost))
-        if not self._usable[0]:
-            raise InputError(show_path(self.path), "no items")
+    def _ordered(self, problems: list[Problem]) -> list[Problem]:
+        """By position."""
+        return sorted(problems, key=lambda problem: int(problem.where))
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the data as it was released, and changes what a score can be."""
-        usable = self._usable[0]
-        same = Counter((one.record.edit_instruction, one.record.image) for one in usable.values())
+        usable: list[_Placed] = self._usable.items
+        same = Counter((item.record.edit_instruction, item.record.image) for item in usable)
         masks = {
             "an all-black mask: nothing may change": [
-                i for i, one in usable.items() if not one.mask.any()
+                item.id for item in usable if not item.mask.any()
             ],
             "an all-white mask: nothing is left outside it": [
-                i for i, one in usable.items() if one.mask.min() == 255
+                item.id for item in usable if item.mask.min() == 255
             ],
         }
-        asked = ((str(i), one.record.question) for i, one in usable.items())
+        asked = ((item.id, item.record.question) for item in usable)
         notes = [*question_notes(asked), *listed(masks)]
         if shared := sum(count - 1 for count in same.values()):
             notes.append(f"{shared:,} items repeat another's instruction and image")
         return tuple(notes)
 
-    def shape(self, ref: ItemRef) -> tuple[str]:
+    def likeness(self, ref: ItemRef) -> tuple[str]:
         """All items have a source, a mask and a question."""
         return ("gie",)
-
-    def outline(self, ref: ItemRef) -> Item:
-        """Texts as they are, images as placeholders."""
-        return Item(sources=(placeholder(),), mask=placeholder_mask(), **_texts(ref))
 
     def load(self, ref: ItemRef) -> Item:
         """The item with its source and its mask."""
         mask = load_mask(unpacked(ref.data.mask), f"object_mask of {ref.id}")
         return Item(
+            id=ref.id,
             sources=tuple(map(load_image, self.pictures(ref))),
             mask=FrameMask.of(mask),
-            **_texts(ref),
+            **ref.data.texts,
         )
 
     def pictures(self, ref: ItemRef) -> tuple[Path]:
@@ -314,27 +306,10 @@ class GieData:
                 return (Path(root) / image.removeprefix(begins).lstrip("/"),)
         return (self._read.folder / image.lstrip("/"),)
 
-    def outputs(self, folder: Path) -> Outputs:
-        """`<folder>/<position>.png` and the like."""
-        return OutputFolder(folder)
-
-
-def _where_images_are(lost: Iterable[ItemRef]) -> str:
-    """How to say where images lie that were not found."""
-    images = [ref.data.record.image for ref in lost]
-    if not images:
-        return ""
-    if any(Path(one).is_absolute() and Path(one).is_file() for one in images):
-        return "`image` holds paths of this machine: add --root /=/"
-    return "where images lie in another folder, add --root /=FOLDER"
-
-
-def _texts(ref: ItemRef) -> dict[str, Any]:
-    record: Record = ref.data.record
-    return {
-        "id": ref.id,
-        "instruction": record.edit_instruction,
-        "task": EDIT_TYPES[record.edit_type],
-        "questions": (record.question,),
-        "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
-    }
+    def _mend_lost(self, lost: Sequence[ItemRef]) -> str:
+        images = [ref.data.record.image for ref in lost]
+        if not images:
+            return ""
+        if any(Path(image).is_absolute() and Path(image).is_file() for image in images):
+            return "`image` holds paths of this machine: add --root /=/"
+        return "where images lie in another folder, add --root /=FOLDER"

@@ -1,4 +1,4 @@
-"""Functional correctness and preservation (section 3.5), by the paper and by the released code."""
+"""Functional correctness and preservation (section 3.5), by the paper and by the official code."""
 
 from __future__ import annotations
 
@@ -6,94 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ...dimension import Dimension, Reading, Scorer
-from ...item import Edit, Need
+from ...base.item import Edit, Need
+from ...base.verdict import Scored, Verdict
 from ...pixels import PSNR_CAP
-from ...scorers.generalist import JUDGE, MultipleChoice
+from ...scorers.asking import JUDGE
 from ...scorers.pixels import BlackedOutSsim, PixelComparison
+from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity
-from ...verdict import Scored, Verdict
-from ..benchmark import Switch
+from ...scorers.vqa import MultipleChoice
+from ..dimension import Dimension, Reading
 from .official import PROMPTS, THEIRS
-from .released import SIDE
+from .official_file import SIDE
+from .switches import GieSwitches
 
 if TYPE_CHECKING:
     from ...panel import Panel
 
 CLIP = "clip.vit_b_32"
 _SOURCE = "GIE-Bench, section 3.5"
-_CLIP_SSIM = "masked_clip_ssim_evaluation.py"
-_MSE_PSNR = "masked_mse_evaluation.py, masked_psnr_evaluation.py"
-_VQA = "GPT-4o_VQA_evaluation.py"
-
-ORIGINAL_PROMPTS = Switch(
-    "original_prompts",
-    "The authors' own prompts, imported; labels and order of the images are theirs too",
-    _VQA,
-)
-EXACT_MATCH = Switch(
-    "exact_match",
-    "A reply is right where it equals the expected answer to the letter; any other is wrong, even"
-    " one that is no option",
-    _VQA,
-)
-BOTH_IMAGES = Switch(
-    "both_images", "The judge sees the source beside the edited image for every question", _VQA
-)
-OPTIONS_IN_LINE = Switch(
-    "options_in_line",
-    "The options are told in one line, commas between them, though 79 records have options that"
-    " hold commas",
-    _VQA,
-)
-ANY_ALIGNMENT = Switch(
-    "any_alignment",
-    "Whatever transform is found is taken for the alignment; only where there is none the edit"
-    " drops out of MSE and PSNR",
-    _MSE_PSNR,
-)
-ALIGN_AS_IS = Switch(
-    "align_as_is",
-    "An edit of another aspect ratio is aligned as it is, though no similarity transform undoes a"
-    " squeeze; otherwise it is resized to its source first",
-    _MSE_PSNR,
-)
-UNMASKED_PIXELS = Switch(
-    "unmasked_pixels",
-    "MSE and PSNR are those of the whole image: masks of 0 and 1 are compared with 128",
-    _MSE_PSNR,
-)
-SSIM_BLACKED_OUT = Switch(
-    "ssim_blacked_out",
-    f"SSIM of grey {SIDE}x{SIDE} squares, black inside the mask; what is black in both counts as 1",
-    _CLIP_SSIM,
-)
-CLIP_TOUCHED = Switch(
-    "clip_touched",
-    f"Masked CLIP of {SIDE}x{SIDE} squares, the mean over every patch that the region touches",
-    _CLIP_SSIM,
-)
-EMPTY_IS_KEPT = Switch(
-    "empty_is_kept", "Masked CLIP counts as 1 where the mask leaves nothing outside it", _CLIP_SSIM
-)
-UNCALIBRATED = Switch(
-    "uncalibrated",
-    "No inverted and normalised MSE: the released code has raw means only",
-    "masked_mse_evaluation.py",
-)
-SWITCHES = (
-    ORIGINAL_PROMPTS,
-    EXACT_MATCH,
-    BOTH_IMAGES,
-    OPTIONS_IN_LINE,
-    ANY_ALIGNMENT,
-    ALIGN_AS_IS,
-    UNMASKED_PIXELS,
-    SSIM_BLACKED_OUT,
-    CLIP_TOUCHED,
-    EMPTY_IS_KEPT,
-    UNCALIBRATED,
-)
 
 
 @dataclass(frozen=True)
@@ -110,7 +40,7 @@ class Reachable(Scorer):
     exact: bool = False
 
     async def score(
-        self, edit: Edit, panel: Panel, wanted: frozenset[str]
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Look at the questions."""
         questions = edit.item.questions
@@ -118,18 +48,14 @@ class Reachable(Scorer):
         return {"reachable": Scored(value=won / len(questions))}
 
 
-def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
-    """Tables 2 and 3 for one edit.
-
-    Args:
-        on: Names of the switches that are on.
-    """
-    return (*_correctness(on), *_perceived(on), *_pixels(on))
+def dimensions(switches: GieSwitches) -> tuple[Dimension, ...]:
+    """Tables 2 and 3 for one edit."""
+    return (*_correctness(switches), *_perceived(switches), *_pixels(switches))
 
 
-def _correctness(on: frozenset[str]) -> tuple[Dimension, ...]:
-    exact, both = EXACT_MATCH.name in on, BOTH_IMAGES.name in on
-    original = ORIGINAL_PROMPTS.name in on
+def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
+    exact, both = switches.exact_match, switches.both_images
+    original = switches.original_prompts
     alone, beside = "gie/choice", "gie/choice_with_source"
     if original:
         alone, beside = THEIRS[alone], THEIRS[beside]
@@ -138,8 +64,8 @@ def _correctness(on: frozenset[str]) -> tuple[Dimension, ...]:
         beside if both else alone,
         exact=exact,
         comparing="" if both else beside,
-        in_line=OPTIONS_IN_LINE.name in on,
-        originals=PROMPTS if original else (),
+        in_line=switches.options_in_line,
+        official=PROMPTS if original else (),
     )
     return (
         Dimension(
@@ -166,15 +92,15 @@ def _correctness(on: frozenset[str]) -> tuple[Dimension, ...]:
     )
 
 
-def _perceived(on: frozenset[str]) -> tuple[Dimension, ...]:
-    black, touched = SSIM_BLACKED_OUT.name in on, CLIP_TOUCHED.name in on
+def _perceived(switches: GieSwitches) -> tuple[Dimension, ...]:
+    black, touched = switches.ssim_blacked_out, switches.clip_touched
     pixels = BlackedOutSsim("source", SIDE) if black else PixelComparison("source")
     clip = FeatureSimilarity(
         CLIP,
         "source",
         rule="pool_any" if touched else "pool",
         side=SIDE if touched else 0,
-        empty=1.0 if EMPTY_IS_KEPT.name in on else None,
+        empty=1.0 if switches.empty_is_kept else None,
     )
     return (
         _kept(
@@ -202,14 +128,14 @@ def _perceived(on: frozenset[str]) -> tuple[Dimension, ...]:
     )
 
 
-def _pixels(on: frozenset[str]) -> tuple[Dimension, ...]:
+def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
     scorer = PixelComparison(
         "source",
         aligned=True,
-        plausible=ANY_ALIGNMENT.name not in on,
-        as_is=ALIGN_AS_IS.name in on,
+        plausible=not switches.any_alignment,
+        as_is=switches.align_as_is,
     )
-    whole = UNMASKED_PIXELS.name in on
+    whole = switches.unmasked_pixels
     region = "whole" if whole else "outside"
     needs: frozenset[Need] = frozenset({"source"} if whole else {"source", "mask"})
     where = "anywhere" if whole else "outside the mask"

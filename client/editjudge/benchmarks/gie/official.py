@@ -1,4 +1,4 @@
-"""How the released script asks the judge (github.com/apple/ml-gie-bench): the authors' words.
+"""How the official script asks the judge (github.com/apple/ml-gie-bench): the authors' words.
 
 Both images stand before the question, each after its label; the options are joined in the text.
 """
@@ -6,15 +6,15 @@ Both images stand before the question, each after its label; the options are joi
 from __future__ import annotations
 
 from ...answers import Verbatim
-from ...prompts.originals import Labels, OriginalPrompt
+from ...prompts.official import Labels, OfficialPrompt
 
-ORIGINALS = "gie"
+OFFICIAL_PROMPTS = "gie"
 
 
-def _original(name: str, images: tuple[str, ...]) -> OriginalPrompt:
-    return OriginalPrompt(
+def _original(name: str, images: tuple[str, ...]) -> OfficialPrompt:
+    return OfficialPrompt(
         f"gie/{name}",
-        ORIGINALS,
+        OFFICIAL_PROMPTS,
         "user_prompt.txt",
         "Does the edited image show what the instruction asked for, by a multiple-choice question?",
         "GIE-Bench, section 3.5 (Functional Correctness), as released",
@@ -36,4 +36,4 @@ THEIRS = {
     "gie/choice": "gie/user_prompt",
     "gie/choice_with_source": "gie/user_prompt_with_source",
 }
-"""The authors' prompts by the names of ours."""
+"""The official prompts by the names of ours."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 
 from ...answers import Option
-from ...item import Item
+from ...base.item import Item
 from ..dataset import ItemRef
 from ..items import ItemsFile, Line, blank
 from .dataset import FrameMask, compares, question_notes, right_option
@@ -42,14 +42,14 @@ def _can_be_asked(question: dict[str, Any]) -> dict[str, Any]:
     return question
 
 
-def _as_asked(given: dict[str, Any]) -> dict[str, Any]:
+def _as_asked(question: dict[str, Any]) -> dict[str, Any]:
     """A question as `MultipleChoice` asks it; what it says itself is kept."""
-    answer = given["answer"]
+    answer = question["answer"]
     return {
-        "compares": compares(given["question"], given["options"]),
+        "compares": compares(question["question"], question["options"]),
         "expected": answer,
-        **given,
-        "answer": right_option(answer, given["options"]) or answer,
+        **question,
+        "answer": right_option(answer, question["options"]) or answer,
     }
 
 

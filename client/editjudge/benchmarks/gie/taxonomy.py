@@ -1,10 +1,10 @@
-"""The nine edit types of GIE-Bench (section 3.1), as its released data calls them."""
+"""The nine edit types of GIE-Bench (section 3.1), as its official data calls them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...answers.found import plain
+from ...answers.json_object import plain
 
 EDIT_TYPES: Mapping[str, str] = {
     "Add Object": "add_object",

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ...column import Column, Composite, InstanceWeighted, Mean
-from ...fusion import Values
-from ...item import Item
-from .dimensions import ME_ARTIFACTS
+from ...base.item import Item
+from ..column import Column, Composite, Mean, ScoredWeighted
+from ..fusion import Values
+from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED, TITLES, Track
 
 _TABLES: dict[Track, str] = {"se": "I2I-Bench, table 1", "me": "I2I-Bench, table 2"}
 
 
-def _names(track: Track, on: frozenset[str]) -> tuple[str, ...]:
+def _names(track: Track, switches: I2iSwitches) -> tuple[str, ...]:
     """The dimensions of a table: of table 2 without editing artifacts, unless asked for."""
-    left_out = track == "me" and ME_ARTIFACTS not in on
+    left_out = track == "me" and not switches.me_editing_artifacts
     return tuple(n for n in DIMENSIONS[track] if not (n == ARTIFACTS and left_out))
 
 
@@ -33,7 +33,7 @@ def _table(
         mean = Mean(f"i2i.{track}.{name}", where)
         yield Column(f"{prefix}.{name}", DIMENSIONS[track][name], mean, True, source, group)
     parts = tuple(f"{prefix}.{name}" for name in names)
-    how = InstanceWeighted(parts, present=True)
+    how = ScoredWeighted(parts)
     yield Column(f"{prefix}.overall", "Overall", how, True, source, group)
 
 
@@ -51,32 +51,32 @@ def _difference(values: Values) -> float:
     return values["me"] - values["se"]
 
 
-def _comparison(on: frozenset[str]) -> Iterator[Column]:
+def _comparison(switches: I2iSwitches) -> Iterator[Column]:
     """What several source images cost, by the dimensions that both tables have.
 
     Overall is the mean of the differences, and no difference of the overalls: each of those is
     over dimensions that the other track does not have.
     """
     source, group = "I2I-Bench, figure 5", "Multi less single"
-    names = (*SHARED, ARTIFACTS) if ME_ARTIFACTS in on else SHARED
+    names = (*SHARED, ARTIFACTS) if switches.me_editing_artifacts else SHARED
     for name in names:
         how = Composite(_difference, {track: f"i2i.{track}.{name}" for track in ("se", "me")})
         title = DIMENSIONS["se"][name]
         yield Column(f"i2i.me_less_se.{name}", title, how, True, source, group)
     parts = tuple(f"i2i.me_less_se.{name}" for name in names)
-    overall = InstanceWeighted(parts, present=True)
+    overall = ScoredWeighted(parts)
     yield Column("i2i.me_less_se.overall", "Overall", overall, True, source, group)
 
 
-def columns(on: frozenset[str]) -> tuple[Column, ...]:
+def columns(switches: I2iSwitches) -> tuple[Column, ...]:
     """The tables, given the switches that are on."""
-    names: dict[Track, tuple[str, ...]] = {track: _names(track, on) for track in DIMENSIONS}
+    names: dict[Track, tuple[str, ...]] = {track: _names(track, switches) for track in DIMENSIONS}
     return (
         *(
             column
             for track, title in TITLES.items()
             for column in _table(track, names[track], f"i2i.{track}", title, _TABLES[track])
         ),
-        *_comparison(on),
+        *_comparison(switches),
         *(column for track in TITLES for column in _categories(track, names[track])),
     )

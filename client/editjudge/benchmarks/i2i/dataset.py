@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from ..items import ItemsFile, Line
-from .dimensions import ME_ARTIFACTS
 from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, NEEDS, TITLES, TRACKS, usual
 
 
@@ -70,8 +69,8 @@ class I2iLine(Line):
             asked = usual(
                 TRACKS[self.task], target_text=bool(self.target_text), hint=bool(self.hint)
             )
-        given = super().texts
-        return given | {"extra": {**given["extra"], "dimensions": asked}}
+        texts = super().texts
+        return texts | {"extra": {**texts["extra"], "dimensions": asked}}
 
 
 class I2iData(ItemsFile):
@@ -86,7 +85,7 @@ class I2iData(ItemsFile):
         if not named:
             return ()
         count = "1 item names" if len(named) == 1 else f"{len(named):,} items name"
-        only = f"judged of multi-image editing with `--with {ME_ARTIFACTS}` alone"
+        only = "judged of multi-image editing with `--with me_editing_artifacts` alone"
         return (f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}",)
 
 

@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ...dimension import Derived, Dimension, Reading, derived
-from ...fusion import product, styled_text
-from ...item import Need
-from ...scorers.generalist import JUDGE, FiveLevel, QuestionList, Rubric, YesNo
+from ...base.item import Need
+from ...scorers.asking import JUDGE
 from ...scorers.region_similarity import RegionSimilarity
+from ...scorers.rubric import Rubric
 from ...scorers.specialists import Quality, TextContent
+from ...scorers.vqa import FiveLevel, QuestionList, YesNo
+from ..dimension import Derived, Dimension, Reading, derived
+from ..fusion import product, styled_text
+from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, DIMENSIONS, NEEDS, TEXT, WORLD, Track, not_asked
-
-ME_ARTIFACTS = "me_editing_artifacts"
-TRANSFER_YES_NO = "transfer_yes_no"
-CONSISTENCY_LEVELS = "consistency_levels"
-INVERTED_ELEMENTS = "inverted_elements"
-LOST_SCORES_ZERO = "lost_scores_zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +92,12 @@ _COMMON: Mapping[str, _Pipeline] = {
 }
 
 
-def _lost(on: frozenset[str]) -> float | None:
+def _lost(switches: I2iSwitches) -> float | None:
     """What a subject or detail counts as that is in its source and not in the edited image."""
-    return 0.0 if LOST_SCORES_ZERO in on else None
+    return 0.0 if switches.lost_scores_zero else None
 
 
-def _se(on: frozenset[str]) -> Mapping[str, _Pipeline]:
+def _se(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
     """Of single-image editing."""
     return {
         **_COMMON,
@@ -124,14 +121,14 @@ def _se(on: frozenset[str]) -> Mapping[str, _Pipeline]:
         ),
         "subject_identity_fidelity": _regions(
             "Are the subjects that must stay still the same?",
-            RegionSimilarity(JUDGE, "i2i/unchanged_subjects", lost=_lost(on)),
+            RegionSimilarity(JUDGE, "i2i/unchanged_subjects", lost=_lost(switches)),
         ),
     }
 
 
-def _me(on: frozenset[str]) -> Mapping[str, _Pipeline]:
+def _me(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
     """Of multi-image editing; where the paper says two things, the switches choose."""
-    lost = _lost(on)
+    lost = _lost(switches)
     return {
         **_COMMON,
         "physical_plausibility": _questions(
@@ -142,12 +139,12 @@ def _me(on: frozenset[str]) -> Mapping[str, _Pipeline]:
             "Do the elements of several images go together?",
         ),
         "cross_source_transfer": _yes_no("i2i/cross_source_transfer")
-        if TRANSFER_YES_NO in on
+        if switches.transfer_yes_no
         else _questions(
             "i2i/cross_source_transfer_questions", "Was the attribute or pose carried over?"
         ),
         "inter_subject_consistency": _levels("i2i/inter_subject_consistency")
-        if CONSISTENCY_LEVELS in on
+        if switches.consistency_levels
         else _questions(
             "i2i/inter_subject_consistency_questions",
             "Do subjects of several images look like parts of one picture?",
@@ -155,7 +152,7 @@ def _me(on: frozenset[str]) -> Mapping[str, _Pipeline]:
         "non_edited_element_fidelity": _regions(
             "Are the elements that were to be left alone as they were?",
             RegionSimilarity(
-                JUDGE, "i2i/preserved_subjects", inverted=INVERTED_ELEMENTS in on, lost=lost
+                JUDGE, "i2i/preserved_subjects", inverted=switches.inverted_elements, lost=lost
             ),
         ),
         "subject_consistency": _regions(
@@ -203,12 +200,12 @@ def _dimension(track: Track, name: str, pipeline: _Pipeline) -> Dimension:
     )
 
 
-def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
+def dimensions(switches: I2iSwitches) -> tuple[Dimension, ...]:
     """All of them, given the switches that are on, in the order of tables 1 and 2."""
-    tracks: Mapping[Track, Mapping[str, _Pipeline]] = {"se": _se(on), "me": _me(on)}
+    tracks: Mapping[Track, Mapping[str, _Pipeline]] = {"se": _se(switches), "me": _me(switches)}
     return tuple(
         _dimension(track, name, tracks[track][name])
         for track, names in DIMENSIONS.items()
         for name in names
-        if not (track == "me" and name == ARTIFACTS and ME_ARTIFACTS not in on)
+        if not (track == "me" and name == ARTIFACTS and not switches.me_editing_artifacts)
     )

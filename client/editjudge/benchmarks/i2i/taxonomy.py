@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from ...item import Item
+from ...base.item import Item
 
 Track: TypeAlias = Literal["se", "me"]
 """Single-image and multi-image editing."""
@@ -133,8 +133,8 @@ def usual(track: Track, *, target_text: bool, hint: bool) -> tuple[str, ...]:
         target_text: Whether it says which text the result must show.
         hint: Whether it says what a right result shows.
     """
-    given = {TEXT: target_text, WORLD: hint}
-    return tuple(one for one in DIMENSIONS[track] if one in _EVERY[track] or given.get(one))
+    has_text = {TEXT: target_text, WORLD: hint}
+    return tuple(one for one in DIMENSIONS[track] if one in _EVERY[track] or has_text.get(one))
 
 
 def not_asked(dimension: str, item: Item) -> str | None:

@@ -1,18 +1,25 @@
 """KRIS-Bench: knowledge-based reasoning in image editing."""
 
-from ..benchmark import OFFICIAL, PAPER, Benchmark, Parts
+from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
 from .columns import columns
 from .dataset import KrisData
 from .dimensions import LOW, dimensions
-from .official import ORIGINALS, SWITCHES
+from .official import OFFICIAL_PROMPTS
+from .switches import KrisSwitches
+
+
+def _rules(switches: KrisSwitches) -> Rules:
+    single_image = None if switches.missing_skipped else LOW
+    return Rules(dimensions(switches), columns(switches), single_image)
+
 
 BENCHMARK = Benchmark(
     "kris",
     "KRIS-Bench",
     KrisData,
-    lambda on: Parts(dimensions(on), columns(on), None if "missing_skipped" in on else LOW),
+    _rules,
     table="table 2",
-    switches=SWITCHES,
-    protocols={PAPER: frozenset(), OFFICIAL: frozenset(one.name for one in SWITCHES)},
-    originals=ORIGINALS,
+    switches=KrisSwitches,
+    protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.all_on()},
+    official_prompts=OFFICIAL_PROMPTS,
 )

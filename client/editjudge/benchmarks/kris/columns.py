@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...column import Aggregation, Column, Composite, InstanceWeighted, Mean
-from ...fusion import mean
-from ...item import Item
+from ...base.item import Item
+from ..column import Aggregation, AskedWeighted, Column, Composite, Mean, ScoredWeighted
+from ..fusion import mean
+from .switches import KrisSwitches
 from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE, reasoning_dimension
 
 METRICS = {
@@ -40,13 +41,13 @@ def _ids(dimension: str) -> dict[str, str]:
     return {name: f"kris.{dimension}.{name}" for name in _metrics(dimension)}
 
 
-def _of_dimension(dimension: str, on: frozenset[str]) -> tuple[Column, ...]:
+def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
     """A reasoning dimension: its metrics, and their mean."""
     where = partial(_in, dimension)
     how: Aggregation = Composite(mean, _ids(dimension))
-    if {"pooled_metrics", "missing_skipped"} <= on:
+    if switches.pooled_metrics and switches.missing_skipped:
         # While every item has all of its metrics, values and metrics weigh the same.
-        how = InstanceWeighted(tuple(_ids(dimension).values()), present=True)
+        how = ScoredWeighted(tuple(_ids(dimension).values()))
     group = _words(dimension)
     return (
         *(
@@ -64,17 +65,16 @@ def _of_dimension(dimension: str, on: frozenset[str]) -> tuple[Column, ...]:
     )
 
 
-def _average(name: str, dimensions: tuple[str, ...], on: frozenset[str]) -> Column:
+def _average(name: str, dimensions: tuple[str, ...], switches: KrisSwitches) -> Column:
     """Over reasoning dimensions, each weighted by its items; pooled by its metrics' values."""
-    present = "missing_skipped" in on
-    if "pooled_metrics" in on:
+    weighted = ScoredWeighted if switches.missing_skipped else AskedWeighted
+    if switches.pooled_metrics:
         of = tuple(c for d in dimensions for c in _ids(d).values())
-        how = InstanceWeighted(of, present=present)
+        how = weighted(of)
     else:
-        how = InstanceWeighted(
+        how = weighted(
             tuple(f"kris.{dimension}" for dimension in dimensions),
             by=tuple(f"kris.{dimension}.visual_consistency" for dimension in dimensions),
-            present=present,
         )
     return Column(f"kris.{name}", "Average", how, True, _SOURCE, _words(name))
 
@@ -106,19 +106,15 @@ BY_TASK: tuple[Column, ...] = (
 """The mean of each of the 22 tasks over all metrics of an edit, then of each metric (figure 4)."""
 
 
-def columns(on: frozenset[str]) -> tuple[Column, ...]:
-    """The paper's table, then `BY_TASK`.
-
-    Args:
-        on: Switches (`official.SWITCHES`).
-    """
+def columns(switches: KrisSwitches) -> tuple[Column, ...]:
+    """The paper's table, then `BY_TASK`."""
     every = tuple(d for dimensions in TAXONOMY.values() for d in dimensions)
     table = (
         column
         for name, dimensions in TAXONOMY.items()
         for column in (
-            *(one for dimension in dimensions for one in _of_dimension(dimension, on)),
-            _average(name, tuple(dimensions), on),
+            *(one for dimension in dimensions for one in _of_dimension(dimension, switches)),
+            _average(name, tuple(dimensions), switches),
         )
     )
-    return (*table, _average("overall", every, on), *BY_TASK)
+    return (*table, _average("overall", every, switches), *BY_TASK)

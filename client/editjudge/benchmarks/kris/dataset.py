@@ -1,23 +1,24 @@
-"""The released data: folders of annotations and images, or all annotations in one list."""
+"""The official data: folders of annotations and images, or all annotations in one list."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ...errors import InputError
-from ...images import load_image, show_path
-from ...item import Item
-from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, unusable
+from ...base.errors import InputError
+from ...base.images import load_image, show_path
+from ...base.item import Item
+from ..dataset import ItemRef
 from ..items import File, Name, Text, said
+from ..records import Problem, RecordsFile, Usable
 from .taxonomy import FOLDERS, FRAMES, SOURCES, TEMPORAL, UNEXPLAINED, task_of
 
 ANNOTATION = "annotation.json"
@@ -42,11 +43,11 @@ class Record(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_released(cls, given: Any) -> Any:
+    def _as_released(cls, fields: Any) -> Any:
         """One source is a sequence of one; fields of other languages are left aside."""
-        if not isinstance(given, dict):
-            return given
-        kept = {k: v for k, v in given.items() if not k.endswith("_cn")}
+        if not isinstance(fields, dict):
+            return fields
+        kept = {k: v for k, v in fields.items() if not k.endswith("_cn")}
         for name in ("gt_img", "explain_en"):
             if name in kept and _is_blank(kept[name]):
                 del kept[name]
@@ -55,9 +56,9 @@ class Record(BaseModel):
         return kept
 
 
-def _is_blank(given: Any) -> bool:
+def _is_blank(value: Any) -> bool:
     """Whether nothing stands in a field; the release has empty texts there."""
-    return given is None or (isinstance(given, str) and not given.strip())
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 class _Id(BaseModel):
@@ -86,20 +87,35 @@ class _Annotated:
         return tuple(sorted(self.record.ori_img, key=_frame))
 
     @property
+    def has_mask(self) -> bool:
+        """No item has one."""
+        return False
+
+    @property
+    def has_target(self) -> bool:
+        """Whether there is a ground truth."""
+        return bool(self.record.gt_img)
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """Instruction and explanation; of a frame its position too."""
+        extra: dict[str, Any] = {"folder": self.folder}
+        if self.frame is not None:
+            extra["position"] = self.frame
+        return {
+            "instruction": self.record.ins_en,
+            "hint": self.record.explain_en or None,
+            "task": task_of(self.folder, self.frame),
+            "extra": extra,
+        }
+
+    @property
     def files(self) -> tuple[str, ...]:
         """All images, the ground truth last."""
         return (*self.sources, *filter(None, (self.record.gt_img,)))
 
 
-@dataclass
-class _Read:
-    """Everything in the annotations, with what cannot be used."""
-
-    items: list[_Annotated] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-
-class KrisData:
+class KrisData(RecordsFile):
     """KRIS-Bench as it is released.
 
     Items are `<folder>/<id>`, so a model's outputs are `<model>/<folder>/<id>.jpg` and the like.
@@ -140,33 +156,28 @@ class KrisData:
     @cached_property
     def digest(self) -> str:
         """Of the annotations; images are not in it."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for folder, file in self._files.items():
-            found.update(f"{folder}\n".encode())
-            found.update(hashlib.sha256(file.read_bytes()).digest())
-        return "sha256:" + found.hexdigest()
+            digest.update(f"{folder}\n".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return "sha256:" + digest.hexdigest()
 
     @cached_property
-    def _read(self) -> _Read:
-        read = _Read()
+    def _usable(self) -> Usable:
+        read = Usable()
         seen: set[str] = set()
         for folder, file in self._files.items():
-            for where, number, given in _records(folder, file, read.problems):
-                one = _annotated(where, number, given)
-                if isinstance(one, str):
-                    read.problems.append(f"{where}/{number}: {one}")
-                elif one.id in seen:
-                    read.problems.append(f"{one.id}: there is an item of this id already")
+            for where, number, fields in _records(folder, file, read.problems):
+                record = _annotated(where, number, fields)
+                if isinstance(record, str):
+                    read.problems.append(Problem(f"{where}/{number}", record))
+                elif record.id in seen:
+                    problem = Problem(record.id, "there is an item of this id already")
+                    read.problems.append(problem)
                 else:
-                    seen.add(one.id)
-                    read.items.append(one)
+                    seen.add(record.id)
+                    read.items.append(record)
         return read
-
-    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
-        """The items that can be read, in the order of the taxonomy."""
-        for index, one in enumerate(self._read.items):
-            if only is None or index in only:
-                yield ItemRef(one.id, index, one)
 
     def checked(self) -> Iterator[ItemRef]:
         """The items, while their fields, ids and files are checked.
@@ -175,21 +186,11 @@ class KrisData:
             InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
         """
         self._beside()
-        problems = list(self._read.problems)
-        for ref in self.items():
-            absent = [show_path(path) for path in self.pictures(ref) if not path.is_file()]
-            if absent:
-                problems.append(f"{ref.id}: no such file: {', '.join(absent)}")
-            else:
-                yield ref
-        if problems:
-            raise unusable(self.path, problems)
-        if not self._read.items:
-            raise InputError(show_path(self.path), "no items")
+        yield from super().checked()
 
     def _beside(self) -> None:
         """A list needs its folders beside it; other runners keep it among their code."""
-        folders = dict.fromkeys(one.folder for one in self._read.items)
+        folders = dict.fromkeys(record.folder for record in self._usable.items)
         if folders and not any((self._folder / folder).is_dir() for folder in folders):
             raise InputError(
                 show_path(self.path),
@@ -204,8 +205,8 @@ class KrisData:
         by_folder: dict[str, list[_Annotated]] = {
             folder: [] for folder in FOLDERS if folder in self._files
         }
-        for one in self._read.items:
-            by_folder.setdefault(one.folder, []).append(one)
+        for record in self._usable.items:
+            by_folder.setdefault(record.folder, []).append(record)
         there = [folder for folder in FOLDERS if folder in by_folder]
         counts = [
             f"{folder}: {_counted(by_folder[folder])}, {FOLDERS[folder]:,} were released"
@@ -216,86 +217,74 @@ class KrisData:
             counts.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
         if counts:
             released = sum(FOLDERS.values())
-            counts.append(f"{_counted(self._read.items)} in all, {released:,} were released")
+            counts.append(f"{_counted(self._usable.items)} in all, {released:,} were released")
         odd = (note for folder in there for note in _odd(folder, by_folder[folder]))
         return (*odd, *counts)
 
-    def shape(self, ref: ItemRef) -> tuple[int, bool, bool]:
+    def likeness(self, ref: ItemRef) -> tuple[int, bool, bool]:
         """How many sources, and whether there are a ground truth and an explanation."""
         record = ref.data.record
         return len(record.ori_img), bool(record.gt_img), bool(record.explain_en)
 
-    def outline(self, ref: ItemRef) -> Item:
-        """Texts as they are, images as placeholders."""
-        one: _Annotated = ref.data
-        image = placeholder()
-        return Item(
-            sources=(image,) * len(one.sources),
-            target=image if one.record.gt_img else None,
-            **_texts(one),
-        )
-
     def load(self, ref: ItemRef) -> Item:
         """The item with its images, frames in the order of time."""
-        one: _Annotated = ref.data
+        record: _Annotated = ref.data
         images = tuple(map(load_image, self.pictures(ref)))
-        count = len(one.sources)
+        count = len(record.sources)
         return Item(
+            id=ref.id,
             sources=images[:count],
-            target=images[count] if one.record.gt_img else None,
-            **_texts(one),
+            target=images[count] if record.has_target else None,
+            **record.texts,
         )
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         """Sources, then the ground truth."""
-        one: _Annotated = ref.data
-        return tuple(self._folder / one.folder / name for name in one.files)
-
-    def outputs(self, folder: Path) -> Outputs:
-        """`<folder>/<task's folder>/<id>.jpg` and the like."""
-        return OutputFolder(folder)
+        record: _Annotated = ref.data
+        return tuple(self._folder / record.folder / name for name in record.files)
 
 
 def _records(
-    folder: str, file: Path, problems: list[str]
+    folder: str, file: Path, problems: list[Problem]
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Folder, id and fields of each annotation."""
 
     def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        by_name = dict(pairs)
+        if len(by_name) < len(pairs):
             names = [name for name, _ in pairs]
             twice = dict.fromkeys(name for name in names if names.count(name) > 1)
-            problems.extend(f"{folder or file.name}/{name}: twice in the file" for name in twice)
-        return found
+            places = (f"{folder or file.name}/{name}" for name in twice)
+            problems.extend(Problem(place, "twice in the file") for place in places)
+        return by_name
 
     try:
         read = json.loads(file.read_text("utf-8-sig"), object_pairs_hook=fields)
     except (OSError, ValueError) as error:
         raise InputError(show_path(file), f"cannot be read: {error}") from error
     if folder and isinstance(read, dict):
-        for number, given in read.items():
-            yield folder, number, given
+        for number, annotation in read.items():
+            yield folder, number, annotation
     elif not folder and isinstance(read, list):
-        for position, given in enumerate(read, 1):
-            if isinstance(given, dict):
-                rest = {k: v for k, v in given.items() if k not in {"id", "type"}}
-                yield str(given.get("type", "")), str(given.get("id", "")), rest
+        for position, annotation in enumerate(read, 1):
+            if isinstance(annotation, dict):
+                rest = {k: v for k, v in annotation.items() if k not in {"id", "type"}}
+                yield str(annotation.get("type", "")), str(annotation.get("id", "")), rest
             else:
-                problems.append(f"{file.name}: entry {position} is no object")
+                problems.append(Problem(file.name, f"entry {position} is no object"))
     else:
         kind = "an object of annotations by id" if folder else "a list of annotations"
         mend = "" if folder else f"of <task>/{ANNOTATION} give the folder above <task>"
         raise InputError(show_path(file), f"is not {kind}", mend)
 
 
-def _annotated(folder: str, number: str, given: Any) -> _Annotated | str:
+def _annotated(folder: str, number: str, fields: Any) -> _Annotated | str:
     """A record in its place, or why it cannot be used."""
     if folder not in FOLDERS:
         return f"type {folder!r} is none of the {len(FOLDERS)} folders of KRIS-Bench"
     try:
         name = _Id(id=number).id
-        record = Record.model_validate(given)
+        record = Record.model_validate(fields)
     except ValidationError as error:
         return said(error, Record)
     frame = None
@@ -338,18 +327,5 @@ def _odd(folder: str, items: Sequence[_Annotated]) -> Iterator[str]:
 
 
 def _frame(name: str) -> int:
-    found = _FRAME.search(name)
-    return int(found[2]) if found else 0
-
-
-def _texts(one: _Annotated) -> dict[str, Any]:
-    extra: dict[str, Any] = {"folder": one.folder}
-    if one.frame is not None:
-        extra["position"] = one.frame
-    return {
-        "id": one.id,
-        "instruction": one.record.ins_en,
-        "hint": one.record.explain_en or None,
-        "task": task_of(one.folder, one.frame),
-        "extra": extra,
-    }
+    match = _FRAME.search(name)
+    return int(match[2]) if match else 0

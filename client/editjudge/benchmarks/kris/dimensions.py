@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from ...dimension import Derived, Dimension, Reading, derived
-from ...fusion import gated, mean
-from ...item import Item
-from ...scorers.generalist import JUDGE, Rubric
-from ...scorers.original import ReleasedRubric
+from ...base.item import Item
+from ...scorers.asking import JUDGE
+from ...scorers.rubric import OfficialRubric, Rubric
+from ..dimension import Derived, Dimension, Reading, derived
+from ..fusion import Gated, mean
 from .official import PROMPTS, SEVERAL, THEIRS, readers
+from .switches import KrisSwitches
 from .taxonomy import (
     KNOWLEDGE_TASKS,
     MULTI_ELEMENT,
@@ -44,37 +46,38 @@ INSTRUCTION = (
 )
 
 
-def _consistency(on: frozenset[str]) -> Rubric:
-    return _rubric(on, *CONSISTENCY, readers("consistency_score"))
+def _consistency(switches: KrisSwitches) -> Rubric:
+    return _rubric(switches, *CONSISTENCY, readers("consistency_score"))
 
 
-def _quality(on: frozenset[str]) -> Rubric:
+def _quality(switches: KrisSwitches) -> Rubric:
     prompt, tasks = QUALITY
-    if "original_prompts" in on:  # the same words, the image under another label
+    if switches.original_prompts:  # the same words, the image under another label
         tasks = dict.fromkeys(SEVERAL, "kris/quality_alone")
-    return _rubric(on - {"empty_instruction"}, prompt, tasks, readers("quality_score"))
+    told = replace(switches, empty_instruction=False)
+    return _rubric(told, prompt, tasks, readers("quality_score"))
 
 
-def _instruction(on: frozenset[str]) -> Rubric:
+def _instruction(switches: KrisSwitches) -> Rubric:
     prompt, tasks = INSTRUCTION
-    if "anomaly_by_common_prompt" in on:
+    if switches.anomaly_by_common_prompt:
         tasks = {task: name for task, name in tasks.items() if task != "anomaly_correction"}
-    return _rubric(on, prompt, tasks, readers("instruction_score", joint=True))
+    return _rubric(switches, prompt, tasks, readers("instruction_score", joint=True))
 
 
-def _rubric(on: frozenset[str], prompt: str, tasks: Mapping[str, str], read_by: Any) -> Rubric:
+def _rubric(switches: KrisSwitches, prompt: str, tasks: Mapping[str, str], read_by: Any) -> Rubric:
     """A metric's rubric: the paper's own where no switch changes it, whatever the protocol."""
     changes: dict[str, Any] = {}
-    if "original_prompts" in on:
+    if switches.original_prompts:
         prompt, tasks = THEIRS[prompt], {task: THEIRS[name] for task, name in tasks.items()}
-        changes["originals"] = PROMPTS
-    if "first_digit" in on:
+        changes["official"] = PROMPTS
+    if switches.first_digit:
         changes["readers"] = read_by
-    if "empty_instruction" in on:
+    if switches.empty_instruction:
         changes["untold"] = True
-    if "temporal_jpeg" in on:
+    if switches.temporal_jpeg:
         changes["jpeg"] = TEMPORAL_TASKS
-    how = ReleasedRubric if changes else Rubric
+    how = OfficialRubric if changes else Rubric
     return how(JUDGE, prompt, by_task=tuple(tasks.items()), **changes)
 
 
@@ -104,34 +107,29 @@ def _dimension(name: str, asks: str, how: Reading | Derived, source: str) -> Dim
 
 
 _INSTRUCTION = "kris.instruction_following"
-# One function, so that what is gated is the same by all rules that gate.
-_GATE = gated("knowledge_score", by=_INSTRUCTION, above=2.0, otherwise=LOW)
+_GATE = Gated("knowledge_score", by=_INSTRUCTION, above=2.0, otherwise=LOW)
 
 
-def _plausibility(on: frozenset[str], judged: Reading) -> Reading | Derived:
-    if "knowledge_ungated" in on:
+def _plausibility(switches: KrisSwitches, judged: Reading) -> Reading | Derived:
+    if switches.knowledge_ungated:
         return judged
     return derived(_GATE, _INSTRUCTION, of={"knowledge_score": judged})
 
 
-def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
-    """The metrics, then their average; nothing is loaded.
-
-    Args:
-        on: Switches (`official.SWITCHES`).
-    """
-    instruction = _instruction(on)
+def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
+    """The metrics, then their average; nothing is loaded."""
+    instruction = _instruction(switches)
     metrics = (
         _dimension(
             "visual_consistency",
             "Is everything kept that the instruction does not touch?",
-            Reading(_consistency(on), "consistency_score"),
+            Reading(_consistency(switches), "consistency_score"),
             "figures 28, 33 and 34",
         ),
         _dimension(
             "visual_quality",
             "Is the edited image, seen alone, natural and free of artefacts?",
-            Reading(_quality(on), "quality_score"),
+            Reading(_quality(switches), "quality_score"),
             "figure 29",
         ),
         _dimension(
@@ -143,7 +141,7 @@ def dimensions(on: frozenset[str]) -> tuple[Dimension, ...]:
         _dimension(
             "knowledge_plausibility",
             "Does the result agree with what is known of the world?",
-            _plausibility(on, Reading(instruction, "knowledge_score")),
+            _plausibility(switches, Reading(instruction, "knowledge_score")),
             "figure 32",
         ),
     )

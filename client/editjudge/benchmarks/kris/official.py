@@ -1,4 +1,4 @@
-"""What the released scripts do otherwise than the paper: switches, prompts, readers.
+"""How the official scripts ask and what they read: prompts and readers.
 
 The release (github.com/mercurystraw/Kris_Bench) has one script for each group of tasks and none
 that summarises. Its authors point to the one of BAGEL (`eval/gen/kris/summarize.py`), whose own
@@ -9,57 +9,10 @@ from __future__ import annotations
 
 from ...answers import ScoreField, Scores
 from ...answers.first_digit import FirstDigit
-from ...prompts.originals import Labels, OriginalPrompt
-from ..benchmark import Switch
+from ...prompts.official import Labels, OfficialPrompt
 from .taxonomy import KNOWLEDGE_TASKS, MULTI_ELEMENT, TEMPORAL_TASKS
 
-ORIGINALS = "kris"
-SWITCHES = (
-    Switch(
-        "original_prompts",
-        "The authors' own prompts, imported; labels and order of the images are theirs too",
-        "utils/prompts.py and evaluate_with_gpt of every script",
-    ),
-    Switch(
-        "empty_instruction",
-        "The judge is told neither instruction nor explanation: the scripts read fields"
-        " (instruction, explain) that the data does not have (ins_en, explain_en)",
-        "evaluate_images of every script; not so in BAGEL's",
-    ),
-    Switch(
-        "first_digit",
-        "Replies are read by the released fallbacks, down to the first digit from 1 to 5 anywhere;"
-        " none is asked for again",
-        "metrics_common.py, extract_score_and_reason; metrics_knowledge.py, extract_*",
-    ),
-    Switch(
-        "anomaly_by_common_prompt",
-        "Anomaly correction is judged by the common prompt, without the explanation: its own is"
-        " chosen by a name that no folder has",
-        'metrics_common.py, "abnormality_correction" in category',
-    ),
-    Switch(
-        "knowledge_ungated",
-        "Knowledge plausibility stays as judged where the instruction got 2 or less",
-        "metrics_knowledge.py, extract_dual_scores",
-    ),
-    Switch(
-        "temporal_jpeg",
-        "Frames of temporal prediction are encoded anew, as JPEG of quality 85",
-        "metrics_temporal_prediction.py, encode_image_to_base64",
-    ),
-    Switch(
-        "missing_skipped",
-        "What has no score, a missing output among it, leaves the weights of averages too, and a"
-        " reasoning dimension without any leaves the average; --single-image has no rule",
-        "evaluate_images of every script; summarize.py of BAGEL",
-    ),
-    Switch(
-        "pooled_metrics",
-        "Averages weigh every metric's values alike, so that items with four metrics weigh more",
-        "summarize.py of BAGEL, type_all_values_flat",
-    ),
-)
+OFFICIAL_PROMPTS = "kris"
 
 _PLAIN = Labels(
     source="This is the original image:",
@@ -100,10 +53,10 @@ def _original(
     contract: Scores,
     fields: tuple[tuple[str, str], ...] | None = _TOLD,
     file: str = "",
-) -> OriginalPrompt:
-    return OriginalPrompt(
+) -> OfficialPrompt:
+    return OfficialPrompt(
         f"kris/{name}",
-        ORIGINALS,
+        OFFICIAL_PROMPTS,
         f"{file or name}.txt",
         asks,
         f"KRIS-Bench, {figure}",
@@ -170,7 +123,7 @@ THEIRS = {
     "kris/instruction_temporal": "kris/prompt_instruction_temporal",
     "kris/instruction_multi_element": "kris/prompt_instruction_multi",
 }
-"""The authors' prompts by the names of ours."""
+"""The official prompts by the names of ours."""
 
 SEVERAL = (*TEMPORAL_TASKS, MULTI_ELEMENT)
 """Tasks with several sources, which two scripts of their own judge."""

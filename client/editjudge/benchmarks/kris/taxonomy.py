@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...item import Item
+from ...base.item import Item
 
 # By type of knowledge and reasoning dimension: folders with their number of items.
 TAXONOMY: Mapping[str, Mapping[str, Mapping[str, int]]] = {

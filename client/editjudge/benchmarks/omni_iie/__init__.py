@@ -1,19 +1,24 @@
 """Omni IIE Bench: consistency across semantic scales, in one turn and in dialogues."""
 
-from ..benchmark import OFFICIAL, PAPER, Benchmark, Parts
+from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
 from .columns import columns
 from .dataset import OmniData
 from .dimensions import dimensions
-from .protocol import SWITCHES
+from .switches import OmniSwitches
+
+
+def _rules(switches: OmniSwitches) -> Rules:
+    return Rules(dimensions(switches), columns(switches))
+
 
 BENCHMARK = Benchmark(
     "omni_iie",
     "Omni IIE Bench",
     OmniData,
-    lambda on: Parts(dimensions(on), columns(on)),
+    _rules,
     table="tables 2 to 5",
-    switches=SWITCHES,
-    protocols={PAPER: frozenset(), OFFICIAL: frozenset(one.name for one in SWITCHES)},
+    switches=OmniSwitches,
+    protocols={PAPER: OmniSwitches(), OFFICIAL: OmniSwitches.all_on()},
     decimals=3,
     remaps=True,
 )

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
-from ...column import Column, Composite, Mean, Paired
-from ...fusion import Values
-from ...item import Item
-from .protocol import AREA_WEIGHTED, NO_QA
+from ...base.item import Item
+from ..column import Column, Composite, Mean, Paired
+from ..fusion import Values
+from .switches import OmniSwitches
+from .taxonomy import ROUNDS, SCALES, TURNS
 
 _PAPER = "Omni IIE Bench"
-ROUNDS = 16
-"""The longest dialogue has as many (section 1)."""
-SCALES = ("low", "high")
 
 # By name in ids: the dimension, the title, and whether higher is better.
 METRICS: dict[str, tuple[str, str, bool]] = {
@@ -36,24 +34,27 @@ _WEIGHTS = {
 
 
 _ROUNDS, _SWITCHING = "section 5.4", "section 3.3.2"
-_SWITCHES = {"low_to_high": "low to high", "high_to_low": "high to low", "same_scale": "same scale"}
 
 Where: TypeAlias = Callable[[Item], bool]
 
 
-def columns(on: Collection[str]) -> tuple[Column, ...]:
+def columns(switches: OmniSwitches) -> tuple[Column, ...]:
     """By the switches that are on."""
     return (
-        *_group("single_turn", "Single turn", _of("level", *SCALES), "table 2", on),
+        *_group("single_turn", "Single turn", _of("level", *SCALES), "table 2", switches),
         *(
             column
             for scale, table in zip(SCALES, ("table 4", "table 5"), strict=True)
             for column in _group(
-                f"single_turn.{scale}", f"Single turn, {scale}", _of("level", scale), table, on
+                f"single_turn.{scale}",
+                f"Single turn, {scale}",
+                _of("level", scale),
+                table,
+                switches,
             )
         ),
-        *_drop(on),
-        *_group("multi_turn", "Multi turn", _in_dialogue, "table 3", on),
+        *_drop(switches),
+        *_group("multi_turn", "Multi turn", _in_dialogue, "table 3", switches),
         *(
             column
             for number in range(1, ROUNDS + 1)
@@ -62,18 +63,18 @@ def columns(on: Collection[str]) -> tuple[Column, ...]:
                 f"Multi turn, round {number}",
                 _of("level", str(number)),
                 _ROUNDS,
-                on,
+                switches,
             )
         ),
         *(
             column
-            for switch, words in _SWITCHES.items()
+            for turn, words in TURNS.items()
             for column in _group(
-                f"multi_turn.{switch}",
+                f"multi_turn.{turn}",
                 f"Multi turn, {words}",
-                _of("switch", switch),
+                _of("switch", turn),
                 _SWITCHING,
-                on,
+                switches,
             )
         ),
     )
@@ -97,24 +98,24 @@ def _mean(metric: str, values: Values) -> float:
     return math.fsum(values[f"{metric}_{region}"] for region in ("fg", "bg", "all")) / 3
 
 
-def _metrics(on: Collection[str]) -> tuple[str, ...]:
-    return tuple(name for name in METRICS if name != "qa" or NO_QA.name not in on)
+def _metrics(switches: OmniSwitches) -> tuple[str, ...]:
+    return tuple(name for name in METRICS if name != "qa" or not switches.no_qa)
 
 
 def _group(
-    name: str, title: str, where: Where, source: str, on: Collection[str]
+    name: str, title: str, where: Where, source: str, switches: OmniSwitches
 ) -> Iterator[Column]:
     """The columns of one of the paper's tables."""
-    for metric in _metrics(on):
+    for metric in _metrics(switches):
         of, words, higher = METRICS[metric]
-        weight = _WEIGHTS.get(metric, "") if AREA_WEIGHTED.name in on else ""
+        weight = _WEIGHTS.get(metric, "") if switches.area_weighted else ""
         how = Mean(f"omni_iie.{of}", where, weighted_by=weight)
         yield Column(f"omni_iie.{name}.{metric}", words, how, higher, f"{_PAPER}, {source}", title)
-    if NO_QA.name not in on:
+    if not switches.no_qa:
         yield _overall(name, title, overall, source, higher_is_better=True)
 
 
-def _drop(on: Collection[str]) -> Iterator[Column]:
+def _drop(switches: OmniSwitches) -> Iterator[Column]:
     """What is lost from the low to the high scale of the same image; positive where it is worse.
 
     Over pairs only, each of which counts once: also where means are weighted by area. A pair with
@@ -122,11 +123,11 @@ def _drop(on: Collection[str]) -> Iterator[Column]:
     """
     name, title = "single_turn.drop", "Single turn, drop from low to high"
     source = f"{_PAPER}, section 5.3"
-    for metric in _metrics(on):
+    for metric in _metrics(switches):
         of, words, higher = METRICS[metric]
         how = Paired(f"omni_iie.{of}", _pair if higher else _pair_turned)
         yield Column(f"omni_iie.{name}.{metric}", words, how, False, source, title)
-    if NO_QA.name not in on:
+    if not switches.no_qa:
         yield _overall(name, title, overall_loss, "section 5.3", higher_is_better=False)
 
 

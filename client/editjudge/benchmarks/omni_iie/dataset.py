@@ -1,4 +1,4 @@
-"""The released data: JSON lists of records that name images by the authors' paths."""
+"""The official data: JSON lists of records that name images by the authors' paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -23,26 +23,22 @@ from pydantic import (
     model_validator,
 )
 
-from ...errors import InputError
-from ...images import load_image, load_mask, show_path
-from ...item import Item
-from ..dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask, unusable
+from ...base.errors import InputError
+from ...base.images import load_image, load_mask, show_path
+from ...base.item import Item
+from ..dataset import ItemRef
 from ..items import File, Name, Text, said
-from .columns import ROUNDS
+from ..records import Problem, RecordsFile, Usable
+from .taxonomy import LISTS, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
-SINGLE, MULTI = "final_dataset.json", "final_multi_dataset_cleaned.json"
-RELEASED = {SINGLE: 1725, MULTI: 1131}
-"""Entries of each list (section 3.3.1)."""
 _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
-"""Folders that the released code looks for under another name."""
-MOST_PAIRS = 3
-"""Of question and answer to an edit (section 5.1)."""
+"""Folders that the official code looks for under another name."""
 
 
-def _written(given: Any) -> Any:
+def _written(answer: Any) -> Any:
     """Numbers and truth values as texts: an answer may be `2`, or `true`, which becomes `True`."""
-    plain = isinstance(given, int) or (isinstance(given, float) and math.isfinite(given))
-    return str(given) if plain else given
+    plain = isinstance(answer, int) or (isinstance(answer, float) and math.isfinite(answer))
+    return str(answer) if plain else answer
 
 
 class Pair(BaseModel):
@@ -85,13 +81,13 @@ class Record(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _spelt_right(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            absent = cls.model_fields.keys() - given.keys() - _UNUSED
-            for name in given.keys() - cls.model_fields.keys() - _KNOWN:
+    def _spelt_right(cls, fields: Any) -> Any:
+        if isinstance(fields, dict):
+            absent = cls.model_fields.keys() - fields.keys() - _UNUSED
+            for name in fields.keys() - cls.model_fields.keys() - _KNOWN:
                 if near := get_close_matches(name, absent, n=1, cutoff=0.85):
                     raise ValueError(f"{name}: no such field, did you mean {near[0]}?")
-        return given
+        return fields
 
     @property
     def folder(self) -> str:
@@ -123,6 +119,32 @@ class _Placed:
     record: Record
     files: tuple[str, str, str]
     switch: str = ""
+    has_mask = True
+    has_target = True
+
+    @property
+    def sources(self) -> tuple[str]:
+        """The original."""
+        return self.files[:1]
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """The instruction with its questions; scene, level and switch for the tables."""
+        record = self.record
+        return {
+            "instruction": record.modification_text,
+            "task": f"round_{self.round}" if self.round else record.level,
+            "questions": tuple(
+                {"question": pair.question, "answer": pair.correct_answer}
+                for pair in record.qa_pairs or ()
+            ),
+            "extra": {"scene": self.scene, "level": record.level, "switch": self.switch},
+        }
+
+    @property
+    def scene(self) -> str:
+        """What the two scales of an image, or the rounds of a dialogue, have in common."""
+        return f"{self.record.folder}/{self.record.sample_id}"
 
     @property
     def round(self) -> int:
@@ -131,15 +153,17 @@ class _Placed:
 
 
 @dataclass
-class _Read:
-    """Everything in the lists, with what cannot be used."""
+class _Lists(Usable):
+    """The items of the lists.
 
-    items: list[_Placed] = field(default_factory=list)
+    Attributes:
+        counts: How many entries each list has, by its file's name.
+    """
+
     counts: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
 
 
-class OmniData:
+class OmniData(RecordsFile):
     """Omni IIE Bench as it is released.
 
     Items are `<data set's folder>/<sample_id>_<level>`, so a model's outputs are
@@ -152,6 +176,7 @@ class OmniData:
     """
 
     name = "omni_iie"
+    entries = ("entry", "entries")
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self.path = path.absolute()
@@ -170,87 +195,56 @@ class OmniData:
     @cached_property
     def digest(self) -> str:
         """Of the lists; images are not in it."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for file in self._files:
-            found.update(hashlib.sha256(file.read_bytes()).digest())
-        return "sha256:" + found.hexdigest()
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return "sha256:" + digest.hexdigest()
 
     @cached_property
-    def _read(self) -> _Read:
-        read = _Read()
+    def _usable(self) -> _Lists:
+        read = _Lists()
         first: dict[str, str] = {}
         for file in self._files:
             listed = _list(file)
             read.counts[file.name] = len(listed)
-            for position, given in enumerate(listed, 1):
+            for position, entry in enumerate(listed, 1):
                 where = f"{file.name}, entry {position}"
-                one = self._placed(given)
-                if isinstance(one, str):
-                    read.problems.append(f"{where}: {one}")
-                elif one.id in first:
-                    read.problems.append(f"{where}: {one.id} is that of {first[one.id]} already")
+                record = self._placed(entry)
+                if isinstance(record, str):
+                    read.problems.append(Problem(where, record))
+                elif record.id in first:
+                    what = f"{record.id} is that of {first[record.id]} already"
+                    read.problems.append(Problem(where, what))
                 else:
-                    first[one.id] = where
-                    read.items.append(one)
+                    first[record.id] = where
+                    read.items.append(record)
         read.items = _with_switches(read.items)
         return read
 
-    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
-        """The items that can be read, in the order of the lists."""
-        for index, one in enumerate(self._read.items):
-            if only is None or index in only:
-                yield ItemRef(one.id, index, one)
-
-    def checked(self) -> Iterator[ItemRef]:
-        """The items, while their fields, keys and files are checked.
-
-        Raises:
-            InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
-        """
-        problems = list(self._read.problems)
-        lost = False
-        for ref in self.items():
-            absent = [show_path(path) for path in self.pictures(ref) if not path.is_file()]
-            if absent:
-                lost = True
-                problems.append(f"{ref.id}: no such file: {', '.join(absent)}")
-            else:
-                yield ref
-        if problems:
-            mend = "say where the authors' folders lie here: --root OLD=NEW" if lost else ""
-            raise unusable(self.path, problems, ("entry", "entries"), mend=mend)
-        if not self._read.items:
-            raise InputError(show_path(self.path), "no entries")
-
     def notes(self) -> tuple[str, ...]:
         """Lists of another length than the release, and entries beyond what the paper has."""
-        found = []
-        for name, due in RELEASED.items():
-            there = self._read.counts.get(name)
+        notes = []
+        for name, due in LISTS.items():
+            there = self._usable.counts.get(name)
             if there is not None and there != due:
-                found.append(f"{name}: {there:,} entries, {due:,} were released")
-        late = [one.id for one in self._read.items if one.round > ROUNDS]
+                notes.append(f"{name}: {there:,} entries, {due:,} were released")
+        late = [one.id for one in self._usable.items if one.round > ROUNDS]
         if late:
-            found.append(
+            notes.append(
                 f"{len(late):,} entries are beyond round {ROUNDS}: they count in multi_turn and"
                 f" have no column of their round (first: {late[0]})"
             )
-        many = [one.id for one in self._read.items if len(one.record.qa_pairs or ()) > MOST_PAIRS]
+        many = [one.id for one in self._usable.items if len(one.record.qa_pairs or ()) > MOST_PAIRS]
         if many:
-            found.append(
+            notes.append(
                 f"{len(many):,} entries have more than {MOST_PAIRS} pairs of question and answer;"
                 f" all are asked (first: {many[0]})"
             )
-        return tuple(found)
+        return tuple(notes)
 
-    def shape(self, ref: ItemRef) -> bool:
+    def likeness(self, ref: ItemRef) -> bool:
         """Whether questions came with it; everything else all have."""
         return bool(ref.data.record.qa_pairs)
-
-    def outline(self, ref: ItemRef) -> Item:
-        """Texts as they are, images as placeholders."""
-        image = placeholder()
-        return Item(sources=(image,), target=image, mask=placeholder_mask(), **_texts(ref.data))
 
     def load(self, ref: ItemRef) -> Item:
         """The item with its images; the mask is the target's.
@@ -263,23 +257,28 @@ class OmniData:
         target, mask = load_image(where), load_mask(area)
         # Squashing both to a square would hide that the mask is another picture's.
         mask.fitted(target.size)
-        return Item(sources=(load_image(source),), target=target, mask=mask, **_texts(ref.data))
+        return Item(
+            id=ref.id,
+            sources=(load_image(source),),
+            target=target,
+            mask=mask,
+            **ref.data.texts,
+        )
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         """Original, target and mask."""
-        one: _Placed = ref.data
-        return tuple(map(Path, one.files))
+        placed: _Placed = ref.data
+        return tuple(map(Path, placed.files))
 
-    def outputs(self, folder: Path) -> Outputs:
-        """`<folder>/<data set's folder>/<sample_id>_<level>.png` and the like."""
-        return OutputFolder(folder)
+    def _mend_lost(self, lost: Sequence[ItemRef]) -> str:
+        return "say where the authors' folders lie here: --root OLD=NEW" if lost else ""
 
-    def _placed(self, given: Any) -> _Placed | str:
+    def _placed(self, entry: Any) -> _Placed | str:
         """A record in its place, or why it cannot be used."""
-        if not isinstance(given, dict):
+        if not isinstance(entry, dict):
             return "is no object"
         try:
-            record = Record.model_validate(given)
+            record = Record.model_validate(entry)
         except ValidationError as error:
             return said(error, Record)
         if not record.folder:
@@ -318,31 +317,12 @@ def _with_switches(items: list[_Placed]) -> list[_Placed]:
     before: dict[str, _Placed] = {}
     switches: dict[str, str] = {}
     rounds = [one for one in items if one.round]
-    for one in sorted(rounds, key=lambda one: one.round):
-        scene = _scene(one)
+    for item in sorted(rounds, key=lambda item: item.round):
+        scene = item.scene
         last = before.get(scene)
-        if last is not None and last.record.scale and one.record.scale:
-            same = last.record.scale == one.record.scale
-            named = f"{last.record.scale}_to_{one.record.scale}"
-            switches[one.id] = "same_scale" if same else named
-        before[scene] = one
+        if last is not None and last.record.scale and item.record.scale:
+            same = last.record.scale == item.record.scale
+            named = f"{last.record.scale}_to_{item.record.scale}"
+            switches[item.id] = "same_scale" if same else named
+        before[scene] = item
     return [_Placed(one.id, one.record, one.files, switches.get(one.id, "")) for one in items]
-
-
-def _scene(one: _Placed) -> str:
-    """What the two scales of an image, or the rounds of a dialogue, have in common."""
-    return f"{one.record.folder}/{one.record.sample_id}"
-
-
-def _texts(one: _Placed) -> dict[str, Any]:
-    record = one.record
-    return {
-        "id": one.id,
-        "instruction": record.modification_text,
-        "task": f"round_{one.round}" if one.round else record.level,
-        "questions": tuple(
-            {"question": pair.question, "answer": pair.correct_answer}
-            for pair in record.qa_pairs or ()
-        ),
-        "extra": {"scene": _scene(one), "level": record.level, "switch": one.switch},
-    }

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from ...dimension import Dimension, Reading
-from ...item import Item, Need
+from ...base.item import Item, Need
 from ...pixels import PSNR_CAP
-from ...scorers.generalist import JUDGE, FactCheck
+from ...scorers.asking import JUDGE
 from ...scorers.resized import RegionClip, RegionLpips, RegionShare, SquaredPixels
-from .protocol import (
-    AREA_WEIGHTED,
-    EMPTY_COUNTS,
-    NO_QA,
-    STRETCHED_LPIPS,
-    WHOLE_BACKGROUND_CLIP,
-)
+from ...scorers.vqa import FactCheck
+from ..dimension import Dimension, Reading
+from .switches import OmniSwitches
+from .taxonomy import REGIONS
 
-REGIONS = ("foreground", "background", "whole")
 _PIXELS = SquaredPixels()
 _TARGET: frozenset[Need] = frozenset({"target"})
 _BOTH: frozenset[Need] = frozenset({"target", "mask"})
 _WITHIN = {"foreground": " where the mask is white", "background": " outside the mask", "whole": ""}
 
 
-def dimensions(on: Collection[str]) -> tuple[Dimension, ...]:
+def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
     """By the switches that are on; what weighs a mean stands last and is in no table."""
-    weighs = REGIONS[:2] if AREA_WEIGHTED.name in on else ()
+    weighs = REGIONS[:2] if switches.area_weighted else ()
     return (
-        *(_lpips(region, on) for region in REGIONS),
-        *(_clip(region, on) for region in REGIONS),
-        *(() if NO_QA.name in on else (_QA,)),
+        *(_lpips(region, switches) for region in REGIONS),
+        *(_clip(region, switches) for region in REGIONS),
+        *(() if switches.no_qa else (_QA,)),
         _PSNR,
         _SSIM,
         *map(_share, weighs),
     )
 
 
-def _lpips(region: str, on: Collection[str]) -> Dimension:
+def _lpips(region: str, switches: OmniSwitches) -> Dimension:
     # Only regions are fed otherwise: the whole picture shares its calls with the paper's.
-    stretched = region != "whole" and STRETCHED_LPIPS.name in on
+    stretched = region != "whole" and switches.stretched_lpips
     scorer = RegionLpips(
         "lpips.vgg",
         "stretched" if stretched else "zero",
-        region != "whole" and EMPTY_COUNTS.name in on,
+        region != "whole" and switches.empty_counts,
     )
     return Dimension(
         id=f"omni_iie.lpips.{region}",
@@ -58,12 +51,12 @@ def _lpips(region: str, on: Collection[str]) -> Dimension:
     )
 
 
-def _clip(region: str, on: Collection[str]) -> Dimension:
+def _clip(region: str, switches: OmniSwitches) -> Dimension:
     background = region == "background"
     scorer = RegionClip(
         "clip.vit_b_32",
-        background and WHOLE_BACKGROUND_CLIP.name in on,
-        region != "whole" and EMPTY_COUNTS.name in on,
+        background and switches.whole_background_clip,
+        region != "whole" and switches.empty_counts,
     )
     return Dimension(
         id=f"omni_iie.clip.{region}",
@@ -93,9 +86,9 @@ def _share(region: str) -> Dimension:
 
 def _whole_pairs(item: Item) -> str | None:
     """Questions may be of another form than this dimension reads, in data of one's own."""
-    for number, one in enumerate(item.questions, 1):
+    for number, pair in enumerate(item.questions, 1):
         for name in ("question", "answer"):
-            text = one.get(name)
+            text = pair.get(name)
             if not (isinstance(text, str) and text.strip()):
                 return f"question {number} of the item has no text `{name}`"
     return None

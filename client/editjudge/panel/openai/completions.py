@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from ...errors import Abstained
+from ...base.errors import Abstained
 from ..pictures import Picture
 from ..prompt import Prompt, Text
 from ..transport import Finish, Usage
@@ -75,17 +75,17 @@ def joined(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
     which a template quotes data.
     """
     control_tokens = tuple(control_tokens)
-    found: list[Part] = []
+    parts: list[Part] = []
     for data, run in groupby(prompt.parts, _is_data):
-        parts = [p if isinstance(p, Picture) else p.text for p in run]
+        run_parts = [p if isinstance(p, Picture) else p.text for p in run]
         if data:
-            parts = [broken("".join(map(str, parts)), control_tokens)]
-        for part in parts:
-            if isinstance(part, str) and found and isinstance(found[-1], str):
-                found[-1] += part
+            run_parts = [broken("".join(map(str, run_parts)), control_tokens)]
+        for part in run_parts:
+            if isinstance(part, str) and parts and isinstance(parts[-1], str):
+                parts[-1] += part
             else:
-                found.append(part)
-    return found
+                parts.append(part)
+    return parts
 
 
 def candidates(text: str) -> set[str]:
@@ -121,7 +121,7 @@ def first_choice(data: Any) -> dict[str, Any]:
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
-    """What the model said.
+    """The reply's text.
 
     Raises:
         ValueError: nothing, or something that is no text.
@@ -147,7 +147,7 @@ def first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     same question would be answered otherwise from call to call.
 
     Returns:
-        None where the server tells none.
+        None where the server reports none.
 
     Raises:
         ValueError: they have another shape, or are no probabilities.
@@ -162,10 +162,10 @@ def first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     top = first.get("top_logprobs") if isinstance(first, dict) else None
     if not isinstance(top, list) or not top:
         raise ValueError("logprobs hold no list of tokens for the first position")
-    found = [_token(entry) for entry in top]
-    if (total := math.fsum(math.exp(value) for _, value in found)) > 1.01:
+    listed = [_token(entry) for entry in top]
+    if (total := math.fsum(math.exp(value) for _, value in listed)) > 1.01:
         raise ValueError(f"the probabilities of the first token sum to {total:.3f}")
-    return found
+    return listed
 
 
 def usage_of(data: Mapping[str, Any], attempts: int) -> Usage:

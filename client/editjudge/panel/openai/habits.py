@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .replies import Reply
+from .replies import HttpReply
 
 _UNSUPPORTED = re.compile(
     r"unsupported|(not|n't) (support|available|enabled|allowed|recogni[sz]ed)|unavailable|"
@@ -35,7 +35,7 @@ class Habits:
     top_logprobs: int = 20
     no_logprobs: str = ""
 
-    def learn(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
+    def learn(self, reply: HttpReply, sent: Mapping[str, Any]) -> bool:
         """Whether a request that was rejected is worth sending in another form.
 
         Args:
@@ -43,14 +43,14 @@ class Habits:
         """
         if reply.status not in {400, 403, 422}:
             return False
-        about = f"{reply.param} {reply.said}".lower()
+        about = f"{reply.param} {reply.words}".lower()
         unsupported = _UNSUPPORTED.search(f"{about} {reply.codes}") is not None
         if unsupported and "logprob_token_ids" in sent and "logprob_token_ids" in about:
             self.by_ids = False
             return True
         if "logprobs" in sent and "logprobs" in about:
             if unsupported or sent["top_logprobs"] <= _FEWER:
-                self.no_logprobs = reply.said
+                self.no_logprobs = reply.words
                 return False
             self.top_logprobs = _FEWER
             return True

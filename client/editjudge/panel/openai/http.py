@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ...config import Secret
-from ...errors import (
+from ...base.config import Secret
+from ...base.errors import (
     Abstained,
     BadReply,
     ConfigError,
@@ -31,12 +31,12 @@ from ...errors import (
     Unreachable,
 )
 from ..retry import RetryPolicy, with_retries
-from .replies import Reply, address, blocked, retry_after, short, told
+from .replies import HttpReply, address, blocked, failure_of, retry_after, short
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from ...config import GeneralistEndpoint
+    from ...base.config import GeneralistEndpoint
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 # uvicorn, which vLLM runs on, closes a connection that was idle for 5 s: one second earlier
@@ -99,7 +99,7 @@ class HttpServer:
         body: Sequence[bytes] | None = None,
         *,
         model: str = "",
-    ) -> Reply:
+    ) -> HttpReply:
         """GET, or POST a JSON body given in pieces; again where this can help.
 
         Raises:
@@ -108,7 +108,7 @@ class HttpServer:
         """
         made = 0
 
-        async def once(left: float) -> Reply:
+        async def once(left: float) -> HttpReply:
             nonlocal made
             made += 1
             reply = await self._once(url, body, left, model)
@@ -121,10 +121,10 @@ class HttpServer:
 
         return await with_retries(once, policy)
 
-    def failure(self, reply: Reply, model: str = "") -> ServiceError | Abstained:
+    def failure(self, reply: HttpReply, model: str = "") -> ServiceError | Abstained:
         """The typed error of a failure."""
         if reply.status in {400, 403, 422} and blocked(reply):
-            return Abstained("refused", f"blocked by the provider: {reply.said}")
+            return Abstained("refused", f"blocked by the provider: {reply.words}")
         kind = _ERRORS.get(reply.status, Unreachable if reply.status >= 500 else Refused)
         if reply.status == 429 and "insufficient_quota" in reply.codes:
             kind = NotAuthorised
@@ -132,7 +132,7 @@ class HttpServer:
             kind = NotServed
         return self.error(
             kind,
-            f"HTTP {reply.status}: {reply.said}",
+            f"HTTP {reply.status}: {reply.words}",
             model,
             attempts=reply.attempts,
             retry_after=reply.retry_after,
@@ -170,7 +170,7 @@ class HttpServer:
 
     async def _once(
         self, url: str, body: Sequence[bytes] | None, timeout: float, model: str
-    ) -> Reply:
+    ) -> HttpReply:
         import aiohttp
 
         if self._closed:
@@ -202,32 +202,32 @@ class HttpServer:
 
     def _reply(
         self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
-    ) -> Reply:
+    ) -> HttpReply:
         if payload is None:
             raise self.error(BadReply, f"a reply of more than {MAX_REPLY_BYTES:,} bytes", model)
         try:
             data = json.loads(payload)
         except (ValueError, RecursionError):
             data = None
-        found = data[0] if isinstance(data, list) and data else data
+        body = data[0] if isinstance(data, list) and data else data
         if 200 <= status < 300:
             if data is None:
                 raise self._no_json(headers, payload, model)
-            problem = found.get("error") if isinstance(found, dict) else None
-            if not problem or "choices" in found:
-                return Reply(status, data)
+            problem = body.get("error") if isinstance(body, dict) else None
+            if not problem or "choices" in body:
+                return HttpReply(status, data)
             # Gateways report what happened behind them in a reply of status 200.
             code = problem.get("code") if isinstance(problem, dict) else None
             status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        said, codes, param = told(found)
+        words, codes, param = failure_of(body)
         if 300 <= status < 400:
-            said = f"redirects to {address(headers.get('location', ''))}, which is not followed"
-        said = short(self.without_secrets(said or payload.decode("utf-8", "replace")))
+            words = f"redirects to {address(headers.get('location', ''))}, which is not followed"
+        words = short(self.without_secrets(words or payload.decode("utf-8", "replace")))
         if request := headers.get("x-request-id"):
-            said += f" (request {short(self.without_secrets(request))})"
+            words += f" (request {short(self.without_secrets(request))})"
         wish = headers.get("x-should-retry", "").lower()
         again = {"true": True, "false": False}.get(wish)
-        return Reply(status, data, said, codes, param, again, retry_after(headers))
+        return HttpReply(status, data, words, codes, param, again, retry_after(headers))
 
     def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
         if "text/html" in headers.get("content-type", ""):
@@ -295,10 +295,10 @@ async def _read(response: aiohttp.ClientResponse) -> bytes | None:
 
 def _secrets(endpoint: GeneralistEndpoint, values: Mapping[str, str]) -> tuple[str, ...]:
     names = {n.lower() for n, value in endpoint.headers.items() if isinstance(value, Secret)}
-    found = {v for n, v in values.items() if n.lower() in names | {"authorization"}}
+    secrets = {v for n, v in values.items() if n.lower() in names | {"authorization"}}
     # A server echoes the key alone as often as the whole header.
-    found |= {value.split(" ", 1)[1] for value in found if " " in value}
-    return tuple(sorted((secret for secret in found if secret), key=len, reverse=True))
+    secrets |= {value.split(" ", 1)[1] for value in secrets if " " in value}
+    return tuple(sorted((secret for secret in secrets if secret), key=len, reverse=True))
 
 
 def _tls(endpoint: GeneralistEndpoint) -> ssl.SSLContext | None:

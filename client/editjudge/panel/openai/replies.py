@@ -1,4 +1,4 @@
-"""What a server's replies say, failures above all: read once, in every provider's dialect."""
+"""A server's replies, failures above all: read once, in every provider's dialect."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _POLICY_CODES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """What came back: a success, or a failure that asking again does not mend.
 
     Attributes:
         data: The JSON; None for a failure without.
-        said: A failure in the server's own words, shortened, without secrets.
+        words: A failure in the server's own words, shortened, without secrets.
         codes: Its machine-readable codes, in one line.
-        param: The request's field that it complains of; empty where it does not say.
+        param: The request's field that it complains of; empty where it names none.
         again: Whether the server says that asking again can help; None where it does not.
         retry_after: Seconds that it asks to wait.
         attempts: Requests made.
@@ -34,7 +34,7 @@ class Reply:
 
     status: int
     data: Any = None
-    said: str = ""
+    words: str = ""
     codes: str = ""
     param: str = ""
     again: bool | None = None
@@ -47,8 +47,8 @@ class Reply:
         return 200 <= self.status < 300
 
 
-def told(data: Any) -> tuple[str, str, str]:
-    """What an error body says: in words, its codes, the field that it names."""
+def failure_of(data: Any) -> tuple[str, str, str]:
+    """The words of an error body, its codes, and the field that it names."""
     if not isinstance(data, dict):
         return "", "", ""
     error = data.get("error", data)
@@ -57,23 +57,23 @@ def told(data: Any) -> tuple[str, str, str]:
     inner = error.get("innererror")  # Azure's
     codes = [error.get("code"), error.get("type")]
     codes += [inner.get("code")] if isinstance(inner, dict) else []
-    said = error.get("message") or error.get("detail") or data.get("detail") or ""
+    words = error.get("message") or error.get("detail") or data.get("detail") or ""
     return (
-        said if isinstance(said, str) else json.dumps(said),
+        words if isinstance(words, str) else json.dumps(words),
         " ".join(str(code) for code in codes if code),
         str(error.get("param") or ""),
     )
 
 
-def blocked(reply: Reply) -> bool:
+def blocked(reply: HttpReply) -> bool:
     """Whether a policy of the provider stopped the call."""
     if "invalid_prompt" in reply.codes:
-        return "policy" in reply.said
+        return "policy" in reply.words
     return _POLICY_CODES.search(reply.codes) is not None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; None where the server does not say or says something else."""
+    """Seconds; None where the header is missing or unreadable."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import (
+from ...base.errors import (
     Abstained,
     BadReply,
     DeadlineExceeded,
@@ -21,15 +21,15 @@ from ..choices import ChoiceDistribution, distribution, labels
 from ..coalesce import Shared
 from ..prompt import Prompt
 from ..retry import RetryPolicy
-from ..transport import Choice, Completion, JudgeModel, Sampling, Transport
+from ..transport import Choice, Completion, GeneralistModel, Sampling, Transport
 from . import completions as chat
 from .habits import Habits
 from .http import HttpServer
-from .replies import Reply
+from .replies import HttpReply
 from .vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from ...config import GeneralistEndpoint
+    from ...base.config import GeneralistEndpoint
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ _NEUTRAL = {
 
 
 class OpenAiTransport(Transport):
-    """A judge behind an OpenAI-compatible API.
+    """A generalist behind an OpenAI-compatible API.
 
     Choices are scored by the exact probabilities of the label set where the server is vLLM
     (`logprob_token_ids`, in 0.32), otherwise by the 20 likeliest first tokens.
@@ -80,8 +80,8 @@ class OpenAiTransport(Transport):
         self._server = HttpServer(endpoint, service, concurrency)
         self._vocabulary = Vocabulary(self._server, self._base, policy)
         self._habits = Habits()
-        self._model: JudgeModel | None = None
-        self._identifying: Shared[str, JudgeModel] = Shared()
+        self._model: GeneralistModel | None = None
+        self._identifying: Shared[str, GeneralistModel] = Shared()
 
     async def close(self) -> None:
         """Close connections; calls in flight fail."""
@@ -89,7 +89,7 @@ class OpenAiTransport(Transport):
         await self._vocabulary.close()
         await self._server.close()
 
-    async def identify(self, timeout: float) -> JudgeModel:
+    async def identify(self, timeout: float) -> GeneralistModel:
         """Find the model by `GET /models`; a gateway without it is taken at the settings' word.
 
         Raises:
@@ -99,7 +99,7 @@ class OpenAiTransport(Transport):
         end = time.monotonic() + timeout
         reply = await self._server.ask(f"{self.url}/models", self._until(end), model=self._asked)
         if reply.status in {404, 405} and self._asked:
-            self._model = JudgeModel(self._asked)
+            self._model = GeneralistModel(self._asked)
             return self._model
         if not reply.ok:
             raise self._server.failure(reply, self._asked)
@@ -107,7 +107,7 @@ class OpenAiTransport(Transport):
         server = card.get("owned_by")
         vllm = server == "vllm"
         facts = {n: str(card[n]) for n in ("root", "max_model_len", "owned_by") if card.get(n)}
-        self._model = JudgeModel(
+        self._model = GeneralistModel(
             card["id"],
             f"vllm {await self._version(end)}".strip() if vllm else str(server or ""),
             True if vllm else None,
@@ -119,10 +119,10 @@ class OpenAiTransport(Transport):
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
         Raises:
-            LogprobsUnavailable: the server does not tell probabilities.
+            LogprobsUnavailable: the server reports no token probabilities.
             Abstained: `refused`, its provider blocked the call; `abstained`, no choice is
                 among the likeliest tokens.
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
         end = time.monotonic() + self._policy.deadline
         model = await self._known(end)
@@ -133,7 +133,7 @@ class OpenAiTransport(Transport):
         def fields() -> dict[str, Any]:
             if self._habits.no_logprobs:
                 raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
-            found: dict[str, Any] = {
+            sent: dict[str, Any] = {
                 "temperature": 1.0,
                 "top_p": 1.0,
                 self._habits.limit: 1,
@@ -141,12 +141,12 @@ class OpenAiTransport(Transport):
                 "top_logprobs": self._habits.top_logprobs,
             }
             if ids:
-                found["return_tokens_as_token_ids"] = True
+                sent["return_tokens_as_token_ids"] = True
             if ids and self._habits.by_ids:
                 # An older vLLM ignores the ids and lists the likeliest tokens, a newer one
                 # ignores how many of these are asked for: one call is enough for both.
-                found["logprob_token_ids"] = list(ids)
-            return found
+                sent["logprob_token_ids"] = list(ids)
+            return sent
 
         reply = await self._chat(prompt, fields, model, end)
         with self._reading():
@@ -165,23 +165,23 @@ class OpenAiTransport(Transport):
 
         Raises:
             Abstained: `refused`, its provider blocked the call or the model declined.
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
         end = time.monotonic() + self._policy.deadline
         model = await self._known(end)
 
         def fields() -> dict[str, Any]:
-            found: dict[str, Any] = {
+            sent: dict[str, Any] = {
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
                 self._habits.limit: sampling.max_tokens,
             }
             if sampling.seed is not None:
-                found["seed"] = sampling.seed
+                sent["seed"] = sampling.seed
             if schema is not None and self._habits.schemas:
-                wanted = {"name": "reply", "schema": dict(schema), "strict": True}
-                found["response_format"] = {"type": "json_schema", "json_schema": wanted}
-            return found
+                json_schema = {"name": "reply", "schema": dict(schema), "strict": True}
+                sent["response_format"] = {"type": "json_schema", "json_schema": json_schema}
+            return sent
 
         reply = await self._chat(prompt, fields, model, end)
         with self._reading():
@@ -194,9 +194,9 @@ class OpenAiTransport(Transport):
         self,
         prompt: Prompt,
         fields: Callable[[], dict[str, Any]],
-        model: JudgeModel,
+        model: GeneralistModel,
         end: float,
-    ) -> Reply:
+    ) -> HttpReply:
         """A chat completion, in another form where the server does not take the first.
 
         Args:
@@ -224,7 +224,7 @@ class OpenAiTransport(Transport):
                     raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
                 raise self._server.failure(reply, model.name)
 
-    async def _known(self, end: float) -> JudgeModel:
+    async def _known(self, end: float) -> GeneralistModel:
         if self._model is not None:
             return self._model
         seconds = self._policy.deadline
@@ -245,11 +245,11 @@ class OpenAiTransport(Transport):
         there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
         if self._asked:
             raise self._error(NotServed, f"no model {self._asked}; there is {there or 'none'}")
-        told = "name the `model` (--judge-model)"
-        raise self._error(NotServed, f"{told}; there is {there or 'none'}")
+        mend = "name the `model` (--judge-model)"
+        raise self._error(NotServed, f"{mend}; there is {there or 'none'}")
 
     async def _version(self, end: float) -> str:
-        """Version of vLLM; empty where it does not tell, which is no reason to fail."""
+        """Version of vLLM; empty where the server reports none, which is no reason to fail."""
         try:
             reply = await self._server.ask(f"{self._base}/version", self._until(end, attempts=1))
         except ServiceError:
@@ -274,7 +274,7 @@ class OpenAiTransport(Transport):
                 DeadlineExceeded, "it did not tell its model or tokens in time"
             ) from error
 
-    def _named(self, reply: Reply) -> str:
+    def _named(self, reply: HttpReply) -> str:
         name = reply.data.get("model")
         return name if isinstance(name, str) else ""
 
@@ -289,14 +289,14 @@ class OpenAiTransport(Transport):
         return self._server.error(kind, detail, self._model.name if self._model else self._asked)
 
 
-def _is_vllm(model: JudgeModel) -> bool:
+def _is_vllm(model: GeneralistModel) -> bool:
     return model.facts.get("owned_by") == "vllm"
 
 
 def _spread(
     choices: tuple[str, ...], top: list[tuple[str, float]], ids: Mapping[int, str]
 ) -> ChoiceDistribution:
-    """What the tokens say of the choices.
+    """The distribution over the choices, from the first token's list.
 
     Args:
         ids: The label set, where it is known as tokens.
@@ -306,7 +306,7 @@ def _spread(
     if not exact:
         # Their texts too, for servers that do not write tokens as ids.
         speaks |= labels(choices)
-    found = [(speaks[token], value) for token, value in top if token in speaks]
-    if not found:
+    logprobs = [(speaks[token], value) for token, value in top if token in speaks]
+    if not logprobs:
         raise Abstained("abstained", f"no choice is among the {len(top)} likeliest first tokens")
-    return distribution(choices, found, "logprobs" if exact else "top_logprobs")
+    return distribution(choices, logprobs, "logprobs" if exact else "top_logprobs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ...errors import BadReply, LogprobsUnavailable, Refused
+from ...base.errors import BadReply, LogprobsUnavailable, Refused
 from ..choices import labels
 from ..coalesce import Shared
 from ..prompt import Prompt
@@ -36,7 +36,7 @@ class Vocabulary:
         await self._tokens.close()
 
     async def tokens(self, text: str, model: str) -> tuple[int, ...] | None:
-        """The text as token ids, nothing added; None where the server does not tell.
+        """The text as token ids, nothing added; None where the server does not answer that.
 
         Raises:
             ServiceError: it cannot be asked, or answers something else.
@@ -44,7 +44,7 @@ class Vocabulary:
         return await self._tokens.get(text, lambda: self._ask(text, model))
 
     async def label_set(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
-        """The choice that each label token speaks for; None where the server does not tell.
+        """The choice that each label token stands for; None where the server does not answer that.
 
         Raises:
             LogprobsUnavailable: a choice begins with no token that is text.
@@ -56,41 +56,41 @@ class Vocabulary:
     async def control_tokens(self, prompt: Prompt, model: str) -> set[str]:
         """What in the prompt's data is, alone, a single token though it looks like markup.
 
-        All candidates where the server does not tell, or where there are so many that they
+        All candidates where the server does not answer that, or where there are so many that they
         can only be an attack.
         """
-        found = set().union(*map(chat.candidates, chat.data_runs(prompt)))
-        if len(found) > _MANY:
-            return found
+        suspects = set().union(*map(chat.candidates, chat.data_runs(prompt)))
+        if len(suspects) > _MANY:
+            return suspects
         # Sorted, so that a failure is the same at every run.
-        ids = await asyncio.gather(*(self.tokens(text, model) for text in sorted(found)))
-        return {t for t, i in zip(sorted(found), ids, strict=True) if i is None or len(i) == 1}
+        ids = await asyncio.gather(*(self.tokens(text, model) for text in sorted(suspects)))
+        return {t for t, i in zip(sorted(suspects), ids, strict=True) if i is None or len(i) == 1}
 
     async def _find_labels(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
         prefixes = labels(choices)
         asked = await asyncio.gather(*(self.tokens(prefix, model) for prefix in prefixes))
-        found: dict[int, str] = {}
+        label_set: dict[int, str] = {}
         shared = set()
         for choice, ids in zip(prefixes.values(), asked, strict=True):
             if ids is None:
                 return None
             # A tokenizer that folds case or maps the unknown to one token gives the same id
             # to prefixes of different choices: it speaks for neither.
-            if len(ids) == 1 and found.setdefault(ids[0], choice) != choice:
+            if len(ids) == 1 and label_set.setdefault(ids[0], choice) != choice:
                 shared.add(ids[0])
-        found = {token: choice for token, choice in found.items() if token not in shared}
-        if missing := [choice for choice in choices if choice not in found.values()]:
+        label_set = {token: choice for token, choice in label_set.items() if token not in shared}
+        if missing := [choice for choice in choices if choice not in label_set.values()]:
             raise self._server.error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only", model
             )
-        if len(found) > MAX_LABELS:
+        if len(label_set) > MAX_LABELS:
             raise self._server.error(
                 Refused,
-                f"{len(choices)} choices have {len(found)} label tokens, "
+                f"{len(choices)} choices have {len(label_set)} label tokens, "
                 f"the limit is {MAX_LABELS}: give fewer or shorter choices",
                 model,
             )
-        return found
+        return label_set
 
     async def _ask(self, text: str, model: str) -> tuple[int, ...] | None:
         body = chat.dumps({"model": model, "prompt": text, "add_special_tokens": False})

@@ -24,7 +24,7 @@ _READ = (*_SHAPING, "config.json", "generation_config.json")
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a server says of a model's tokenizer.
+    """The files of a model's tokenizer, as its server sends them.
 
     Attributes:
         files: Contents by name, of those that are read.
@@ -60,10 +60,10 @@ class Bundle:
             ValueError: it is not a JSON object.
         """
         text = self.text(name)
-        found = {} if text is None else json.loads(text)
-        if not isinstance(found, dict):
+        tree = {} if text is None else json.loads(text)
+        if not isinstance(tree, dict):
             raise ValueError(f"{name} is not a JSON object")  # noqa: TRY004 - of a file, not a call
-        return found
+        return tree
 
     @cached_property
     def template(self) -> str:
@@ -72,40 +72,38 @@ class Bundle:
         Raises:
             ValueError: it has none.
         """
-        found: Any = self.text("chat_template.jinja")
-        found = found or self.tree("chat_template.json").get("chat_template")
-        found = found or self.tree("tokenizer_config.json").get("chat_template")
-        if isinstance(found, list):
-            named = {one.get("name"): one.get("template") for one in found}
-            found = named.get("default")
-        if not isinstance(found, str) or not found:
+        template: Any = self.text("chat_template.jinja")
+        template = template or self.tree("chat_template.json").get("chat_template")
+        template = template or self.tree("tokenizer_config.json").get("chat_template")
+        if isinstance(template, list):
+            named = {each.get("name"): each.get("template") for each in template}
+            template = named.get("default")
+        if not isinstance(template, str) or not template:
             raise ValueError("the model has no chat template")
-        return found
+        return template
 
     @cached_property
     def special_texts(self) -> dict[str, str]:
         """`bos_token` and so on, as templates use them."""
-        found = {}
+        texts = {}
         for name, value in self.tree("tokenizer_config.json").items():
             content = value.get("content") if isinstance(value, dict) else value
             if name.endswith("_token") and isinstance(content, str):
-                found[name] = content
-        return found
+                texts[name] = content
+        return texts
 
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Tokens that end a reply by the model's generation settings."""
-        found = self.tree("generation_config.json").get("eos_token_id")
-        return tuple(
-            int(i) for i in (found if isinstance(found, list) else [found]) if i is not None
-        )
+        ids = self.tree("generation_config.json").get("eos_token_id")
+        return tuple(int(i) for i in (ids if isinstance(ids, list) else [ids]) if i is not None)
 
     @cached_property
     def image_id(self) -> int | None:
         """The token that stands for an image, where the model's configuration names it."""
         config = self.tree("config.json")
-        found = config.get("image_token_id", config.get("image_token_index"))
-        return found if isinstance(found, int) else None
+        token = config.get("image_token_id", config.get("image_token_index"))
+        return token if isinstance(token, int) else None
 
 
 def unpack(archive: bytes) -> Bundle:

@@ -84,14 +84,14 @@ class Chat:
             ValueError: the template does not take such a prompt (an image, a system turn), or a
                 text cannot be told from a control token.
         """
-        found = self.tokens.encode(self.pieces(prompt))
+        ids = self.tokens.encode(self.pieces(prompt))
         images = len(prompt.pictures)
-        if self._image_id in found and found.count(self._image_id) != images:
+        if self._image_id in ids and ids.count(self._image_id) != images:
             raise ValueError(
-                f"the chat template writes {found.count(self._image_id)} placeholders for"
+                f"the chat template writes {ids.count(self._image_id)} placeholders for"
                 f" {images} images"
             )
-        return found
+        return ids
 
     def pieces(self, prompt: Prompt) -> list[Piece]:
         """The rendered prompt, by whose text it is.
@@ -115,7 +115,7 @@ class Chat:
 
     def _render(self, system: bool, shape: _Shape) -> list[str]:
         """The template's own text, split at the marks; in between the numbers of texts."""
-        wanted = [*([0] if system else []), *(i for i, image in enumerate(shape, 1) if not image)]
+        order = [*([0] if system else []), *(i for i, image in enumerate(shape, 1) if not image)]
         reasons = []
         for messages in (self._as_parts(system, shape), self._as_text(system, shape)):
             if messages is None:
@@ -132,7 +132,7 @@ class Chat:
                 reasons.append(str(error))
                 continue
             parts = self._mark.split(text)
-            if [int(number) for number in parts[1::2]] == wanted and self._key not in "".join(
+            if [int(number) for number in parts[1::2]] == order and self._key not in "".join(
                 parts[::2]
             ):
                 return parts
@@ -208,10 +208,10 @@ class _Names(Namespace):
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         # So that a template may call an attribute `self`.
-        given = dict(*args[1:], **kwargs)
-        for name in given:
+        attributes = dict(*args[1:], **kwargs)
+        for name in attributes:
             _check_public(name)
-        Namespace.__init__(args[0], given)
+        Namespace.__init__(args[0], attributes)
 
     def __setitem__(self, name: str, value: Any) -> None:
         _check_public(name)

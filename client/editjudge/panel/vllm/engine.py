@@ -13,8 +13,8 @@ import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...config import Secret
-from ...errors import (
+from ...base.config import Secret
+from ...base.errors import (
     BadReply,
     DeadlineExceeded,
     MissingExtra,
@@ -30,7 +30,7 @@ from ..transport import Usage
 from .bundle import MAX_ARCHIVE
 
 if TYPE_CHECKING:
-    from ...config import GeneralistEndpoint
+    from ...base.config import GeneralistEndpoint
 
 SERVICE = "vllm.grpc.engine.VllmEngine"
 MEDIA_OFF = (
@@ -109,44 +109,44 @@ class Engine:
             raise self.error(Unreachable, "the engine is not ready, or shuts down")
 
     async def ask(self, method: str, end: float) -> Any:
-        """What the server says of itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
+        """The server's report on itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
         request = getattr(self.messages, f"{method}Request")()
         began = asyncio.get_running_loop().time()
         try:
             call = getattr(self._stub, method)
             return await call(request, timeout=left(end), metadata=self._metadata)
         except self._rpc_error as error:
-            found = self._protocol(error)
-            if isinstance(found, DeadlineExceeded):
+            failure = self._protocol(error)
+            if isinstance(failure, DeadlineExceeded):
                 self._channel.late(began)
-            raise found from error
+            raise failure from error
 
     async def tokenizer(self, end: float) -> bytes:
         """The zip of the tokenizer's files, compared with the digest that comes with it."""
         archive = bytearray()
-        told = ""
+        digest = ""
         call = self._stub.GetTokenizer(
             self._tokenizer_request(), timeout=left(end), metadata=self._metadata
         )
         try:
             async for chunk in call:
                 archive += chunk.data
-                told = chunk.sha256 or told
+                digest = chunk.sha256 or digest
                 if len(archive) > MAX_ARCHIVE:
                     raise self.error(BadReply, f"the tokenizer exceeds {MAX_ARCHIVE:,} bytes")
         except self._rpc_error as error:
-            found = self._protocol(error)
-            if not found.retryable and "okenizer" in found.detail:
+            failure = self._protocol(error)
+            if not failure.retryable and "okenizer" in failure.detail:
                 # The servicer looks for a folder of that name, and does not ask the hub.
-                found = self.error(
-                    type(found),
-                    f"{found.detail} (start vLLM with the model's local folder, not its hub id)",
+                failure = self.error(
+                    type(failure),
+                    f"{failure.detail} (start vLLM with the model's local folder, not its hub id)",
                 )
-            raise found from error
+            raise failure from error
         finally:
             call.cancel()
         # The digest comes with the last chunk, so its absence means a cut as well.
-        if hashlib.sha256(archive).hexdigest() != told:
+        if hashlib.sha256(archive).hexdigest() != digest:
             raise self.error(BadReply, "the tokenizer arrived damaged: its digest differs")
         return bytes(archive)
 
@@ -177,7 +177,7 @@ class Engine:
             bill: Gets what it took, also where it fails.
 
         Raises:
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
         # A repetition must not meet what the server still has of the first.
         request.request_id = f"editjudge-{uuid.uuid4().hex}"
@@ -187,10 +187,10 @@ class Engine:
         try:
             complete = await self._whole(call)
         except self._rpc_error as error:
-            found = self._translated(error)
-            if isinstance(found, DeadlineExceeded):
+            failure = self._translated(error)
+            if isinstance(failure, DeadlineExceeded):
                 self._channel.late(began)
-            raise found from error
+            raise failure from error
         except asyncio.CancelledError:
             await self._abort(request.request_id)
             raise
@@ -219,7 +219,7 @@ class Engine:
         return complete
 
     async def _abort(self, request_id: str) -> None:
-        """Tell the engine that nobody waits any more.
+        """Tell the engine that no caller waits any more.
 
         vLLM's own servicer aborts where a call is cancelled; what stands between may not
         pass that on.
@@ -231,20 +231,20 @@ class Engine:
             return
 
     def _translated(self, error: Any) -> ServiceError:
-        found = service_error(error, service=self.service, endpoint=self.url)
-        detail = found.detail
-        if isinstance(found, Refused) and "media_refs sent but" in detail:
+        failure = service_error(error, service=self.service, endpoint=self.url)
+        detail = failure.detail
+        if isinstance(failure, Refused) and "media_refs sent but" in detail:
             detail = f"the server does not take images: {MEDIA_OFF} ({detail})"
-        if isinstance(found, Unreachable) and "media_refs[" in detail:
+        if isinstance(failure, Unreachable) and "media_refs[" in detail:
             return self.error(Overloaded, detail)
-        return self.error(type(found), detail)
+        return self.error(type(failure), detail)
 
     def _protocol(self, error: Any) -> ServiceError:
         """Of a call that every such server answers."""
-        found = self._translated(error)
+        failure = self._translated(error)
         if error.code().name in {"UNIMPLEMENTED", "NOT_FOUND"}:
-            return self.error(NotServed, f"no vLLM engine is served here: {found.detail}")
-        return found
+            return self.error(NotServed, f"no vLLM engine is served here: {failure.detail}")
+        return failure
 
 
 def left(end: float) -> float:

@@ -98,8 +98,8 @@ class Tokens:
             ValueError: this tokenizer cannot write it without one.
         """
         ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids if text else []
-        if found := self._guarded_in(ids):
-            token = self._whole.id_to_token(found[0])
+        if guarded := self._guarded_in(ids):
+            token = self._whole.id_to_token(guarded[0])
             raise ValueError(f"the tokenizer makes {token!r} of a text that is none")
         return ids
 
@@ -114,14 +114,14 @@ class Tokens:
 
     def text_of(self, token: int) -> str | None:
         """What a token is called, None where there is no such."""
-        found: str | None = self._whole.id_to_token(token)
-        return found
+        name: str | None = self._whole.id_to_token(token)
+        return name
 
     def _id(self, control: _Control) -> int:
         return int(self._added[control.content]["id"])
 
     def _guarded_in(self, ids: Sequence[int]) -> list[int]:
-        return [one for one in ids if one in self._guarded]
+        return [token for token in ids if token in self._guarded]
 
     def _find(self, text: str, start: int, end: int) -> Iterator[_Control]:
         for match in self._controls.finditer(text, start, end):

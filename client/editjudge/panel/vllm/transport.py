@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import (
+from ...base.errors import (
     BadReply,
     DeadlineExceeded,
     LogprobsUnavailable,
@@ -29,11 +29,11 @@ from ...errors import (
 )
 from ..choices import distribution, labels
 from ..retry import RetryPolicy, with_retries
-from ..transport import Choice, Completion, Finish, JudgeModel, Sampling, Transport, Usage
+from ..transport import Choice, Completion, Finish, GeneralistModel, Sampling, Transport, Usage
 from .engine import MEDIA_OFF, Engine
 
 if TYPE_CHECKING:
-    from ...config import GeneralistEndpoint
+    from ...base.config import GeneralistEndpoint
     from ..prompt import Prompt
     from .chat_template import Chat
 
@@ -49,10 +49,10 @@ _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What `identify` learned."""
+class _Served:
+    """What the server serves, as `identify` learned it."""
 
-    model: JudgeModel
+    model: GeneralistModel
     info: Any
     chat: Chat
     stops: frozenset[int]
@@ -83,10 +83,10 @@ class VllmTransport(Transport):
         service: str = "generalist.judge",
     ) -> None:
         self.url = endpoint.url
-        self._wanted = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
+        self._accepted = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
         self._policy = policy
         self._engine = Engine(endpoint, service)
-        self._found: _Found | None = None
+        self._served: _Served | None = None
         self._finding = asyncio.Lock()
         self._doubtful = False
         self._processed: bool | None = None
@@ -98,7 +98,7 @@ class VllmTransport(Transport):
         """Close the connection; calls in flight are cancelled."""
         await self._engine.close()
 
-    async def identify(self, timeout: float) -> JudgeModel:
+    async def identify(self, timeout: float) -> GeneralistModel:
         """Find the model, and fetch its tokenizer.
 
         Facts: `model_type`, `max_model_len` (tokens), `tokenizer` (digest of what decides
@@ -109,10 +109,10 @@ class VllmTransport(Transport):
             ServiceError: it cannot be reached or asked.
         """
 
-        async def once(end: float) -> JudgeModel:
+        async def once(end: float) -> GeneralistModel:
             async with self._finding:
-                self._found = await self._look(end)
-            return self._found.model
+                self._served = await self._look(end)
+            return self._served.model
 
         return await self._retried(once, replace(self._policy, deadline=timeout))
 
@@ -127,25 +127,25 @@ class VllmTransport(Transport):
         are exact to 1e-5 in the server's float32, and so are the probabilities.
 
         Raises:
-            LogprobsUnavailable: the server does not tell probabilities that include the bias,
+            LogprobsUnavailable: the server reports no probabilities that include the bias,
                 not of enough tokens, or no single token speaks for a choice.
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
         bill: list[Usage] = []
 
         async def once(end: float) -> Choice:
-            found = await self._known(end)
-            ids = self._labels(found, choices)
-            await self._check_mode(found, end, bill)
-            request = self._request(found, prompt)
+            served = await self._known(end)
+            ids = self._labels(served, choices)
+            await self._check_mode(served, end, bill)
+            request = self._request(served, prompt)
             request.sampling_params.max_tokens = 1
             request.sampling_params.logit_bias.update(dict.fromkeys(ids, BIAS))
-            reply = await self._listed(request, len(ids) + 1, found, end, bill)
+            reply = await self._listed(request, len(ids) + 1, served, end, bill)
             try:
                 spread = _spread(choices, ids, _first_tokens(reply))
             except ValueError as error:
                 raise self._engine.error(BadReply, str(error)) from error
-            return Choice(spread, found.model.name)
+            return Choice(spread, served.model.name)
 
         return replace(await self._retried(once), usage=_sum(bill))
 
@@ -158,18 +158,18 @@ class VllmTransport(Transport):
         the model's thinking where the server has a reasoning parser.
 
         Raises:
-            ServiceError: see `editjudge.errors`.
+            ServiceError: see `editjudge.base.errors`.
         """
         bill: list[Usage] = []
 
         async def once(end: float) -> Completion:
-            found = await self._known(end)
-            request = self._request(found, prompt)
+            served = await self._known(end)
+            request = self._request(served, prompt)
             params = request.sampling_params
             params.temperature = sampling.temperature
             params.top_p = sampling.top_p
             params.max_tokens = sampling.max_tokens
-            params.stop_token_ids.extend(sorted(found.stops))
+            params.stop_token_ids.extend(sorted(served.stops))
             if sampling.seed is not None:
                 # 32 bits with a sign are what the protocol has.
                 params.seed = sampling.seed & 0x7FFF_FFFF
@@ -177,14 +177,14 @@ class VllmTransport(Transport):
                 params.json_schema = json.dumps(schema, ensure_ascii=False)
             reply = await self._generate(request, end, bill)
             ids = list(reply.output_ids)
-            if ids and ids[-1] in found.stops:
+            if ids and ids[-1] in served.stops:
                 ids.pop()
             try:
-                text = found.chat.tokens.decode(ids)
+                text = served.chat.tokens.decode(ids)
             except OverflowError as error:
                 raise self._engine.error(BadReply, "a token id is out of range") from error
             finish = _FINISHES.get(reply.finish_reason, "other")
-            return Completion(text, finish, found.model.name)
+            return Completion(text, finish, served.model.name)
 
         return replace(await self._retried(once), usage=_sum(bill))
 
@@ -196,36 +196,36 @@ class VllmTransport(Transport):
 
         return await with_retries(attempt, policy or self._policy)
 
-    async def _known(self, end: float) -> _Found:
+    async def _known(self, end: float) -> _Served:
         async with self._finding:
-            if self._found is None:
-                self._found = await self._look(end)
+            if self._served is None:
+                self._served = await self._look(end)
             elif self._doubtful:
                 # The server may have been started again, with another model.
                 info = await self._engine.ask("GetModelInfo", end)
-                if info != self._found.info:
+                if info != self._served.info:
                     raise self._engine.error(
                         WrongModel,
                         f"{_name(info)!r} is served now, as {_kind(info)}; it was"
-                        f" {_name(self._found.info)!r}, as {_kind(self._found.info)}",
+                        f" {_name(self._served.info)!r}, as {_kind(self._served.info)}",
                     )
                 self._doubtful = False
-            return self._found
+            return self._served
 
-    async def _look(self, end: float) -> _Found:
+    async def _look(self, end: float) -> _Served:
         engine = self._engine
         await engine.check_ready(end)
         info = await engine.ask("GetModelInfo", end)
         name = _name(info)
-        if not any(name == one or fnmatchcase(name, one) for one in self._wanted):
-            raise engine.error(NotServed, f"it serves {name!r}, not {self._wanted[0]!r}")
+        if not any(name == each or fnmatchcase(name, each) for each in self._accepted):
+            raise engine.error(NotServed, f"it serves {name!r}, not {self._accepted[0]!r}")
         if not info.is_generation:
             raise engine.error(NotServed, f"{name!r} does not generate text")
         engine.model = name
         server = await engine.ask("GetServerInfo", end)
-        if self._found is not None and self._found.info == info:
-            chat, stops = self._found.chat, self._found.stops
-            digest = self._found.model.facts["tokenizer"]
+        if self._served is not None and self._served.info == info:
+            chat, stops = self._served.chat, self._served.stops
+            digest = self._served.model.facts["tokenizer"]
         else:
             # Reading a vocabulary of 150,000 tokens takes a second.
             chat, stops, digest = await asyncio.to_thread(
@@ -242,8 +242,8 @@ class VllmTransport(Transport):
             "tokenizer": digest,
             "media": server.mm_processor if media else "off",
         }
-        model = JudgeModel(name, f"vllm {await self._version(end)}".strip(), None, facts)
-        return _Found(model, info, chat, stops, media)
+        model = GeneralistModel(name, f"vllm {await self._version(end)}".strip(), None, facts)
+        return _Served(model, info, chat, stops, media)
 
     async def _version(self, end: float) -> str:
         try:
@@ -251,11 +251,11 @@ class VllmTransport(Transport):
         except ServiceError:
             return ""  # which version it is decides nothing
 
-    def _request(self, found: _Found, prompt: Prompt) -> Any:
-        if prompt.pictures and not found.media:
+    def _request(self, served: _Served, prompt: Prompt) -> Any:
+        if prompt.pictures and not served.media:
             raise self._engine.error(Refused, f"the server does not take images: {MEDIA_OFF}")
         try:
-            ids = found.chat.ids(prompt)
+            ids = served.chat.ids(prompt)
         except ValueError as error:
             raise self._engine.error(Refused, str(error)) from error
         return self._engine.request(ids, [picture.url for picture in prompt.pictures])
@@ -268,11 +268,11 @@ class VllmTransport(Transport):
             raise
 
     async def _listed(
-        self, request: Any, least: int, found: _Found, end: float, bill: list[Usage]
+        self, request: Any, least: int, served: _Served, end: float, bill: list[Usage]
     ) -> Any:
         """Generate, and list as many tokens with it as the server allows, at least so many."""
         # Asking for more tokens than there are would stop the engine.
-        there = min(n for n in (found.info.vocab_size, found.chat.tokens.size) if n)
+        there = min(n for n in (served.info.vocab_size, served.chat.tokens.size) if n)
         least = min(least, there)
         while True:
             count = min(max(least, LISTED), there, self._allowed)
@@ -289,7 +289,7 @@ class VllmTransport(Transport):
                     raise
                 self._allowed = int(allowed[1])
 
-    async def _check_mode(self, found: _Found, end: float, bill: list[Usage]) -> None:
+    async def _check_mode(self, served: _Served, end: float, bill: list[Usage]) -> None:
         """Find out once whether probabilities include the bias.
 
         Two tokens are raised, one after the other. Each must then have all the probability,
@@ -302,12 +302,12 @@ class VllmTransport(Transport):
             if self._processed is None:
                 self._processed = True
                 try:
-                    tokens = [found.chat.tokens.plain(text)[0] for text in "ab"]
+                    tokens = [served.chat.tokens.plain(text)[0] for text in "ab"]
                     for token in tokens:
                         request = self._engine.request([tokens[0]], [])
                         request.sampling_params.max_tokens = 1
                         request.sampling_params.logit_bias[token] = BIAS
-                        reply = await self._listed(request, 1, found, end, bill)
+                        reply = await self._listed(request, 1, served, end, bill)
                         alone = _first_tokens(reply).get(token, -math.inf)
                         self._processed &= abs(alone) < 1e-2
                 except BaseException as error:  # also when cancelled: nothing was found out
@@ -321,23 +321,23 @@ class VllmTransport(Transport):
                 LogprobsUnavailable, f"its probabilities leave out the logit bias: {_MODE}"
             )
 
-    def _labels(self, found: _Found, choices: tuple[str, ...]) -> dict[int, str]:
-        """The choice that each label token speaks for."""
+    def _labels(self, served: _Served, choices: tuple[str, ...]) -> dict[int, str]:
+        """The choice that each label token stands for."""
         if choices not in self._label_sets:
             ids: dict[int, str] = {}
             shared = set()
             for text, choice in labels(choices).items():
-                token = found.chat.tokens.single(text)
+                token = served.chat.tokens.single(text)
                 # A tokenizer that folds case has one token for prefixes of two choices.
                 if token is not None and ids.setdefault(token, choice) != choice:
                     shared.add(token)
             self._label_sets[choices] = {t: c for t, c in ids.items() if t not in shared}
-        known = self._label_sets[choices]
-        if missing := [choice for choice in choices if choice not in known.values()]:
+        label_set = self._label_sets[choices]
+        if missing := [choice for choice in choices if choice not in label_set.values()]:
             raise self._engine.error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only"
             )
-        return known
+        return label_set
 
 
 def _read(archive: bytes, engine: Engine) -> tuple[Chat, frozenset[int], str]:
@@ -358,30 +358,30 @@ def _first_tokens(reply: Any) -> dict[int, float]:
     Raises:
         ValueError: saying what is wrong with the list.
     """
-    given = reply.output_logprobs
-    shape = len(reply.output_ids), len(given.token_ids), len(given.token_logprobs)
-    if shape != (1, 1, 1) or len(given.top_logprobs) != 1:
+    logprobs = reply.output_logprobs
+    shape = len(reply.output_ids), len(logprobs.token_ids), len(logprobs.token_logprobs)
+    if shape != (1, 1, 1) or len(logprobs.top_logprobs) != 1:
         raise ValueError("log-probabilities of one token were asked for, not got")
-    top = given.top_logprobs[0]
+    top = logprobs.top_logprobs[0]
     if len(top.token_ids) != len(top.values):
         raise ValueError(f"{len(top.token_ids)} tokens with {len(top.values)} log-probabilities")
     if any(math.isnan(value) for value in top.values):
         raise ValueError("a log-probability is NaN")
     # The sampled token is in its list, except where that is cut to its length.
     listed = zip(top.token_ids, top.values, strict=True)
-    return {given.token_ids[0]: given.token_logprobs[0], **dict(listed)}
+    return {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(listed)}
 
 
-def _spread(choices: tuple[str, ...], ids: Mapping[int, str], found: Mapping[int, float]) -> Any:
+def _spread(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]) -> Any:
     """The distribution, from log-probabilities that include the bias of the labels.
 
     Raises:
         ValueError: a label is missing, or a value is no log-probability.
     """
-    if missing := ids.keys() - found.keys():
+    if missing := ids.keys() - logprobs.keys():
         raise ValueError(f"{len(missing)} of {len(ids)} labels are not listed")
-    inside = math.fsum(math.exp(found[token]) for token in ids)
-    others = [value + BIAS for token, value in found.items() if token not in ids]
+    inside = math.fsum(math.exp(logprobs[token]) for token in ids)
+    others = [value + BIAS for token, value in logprobs.items() if token not in ids]
     top = max(others, default=-math.inf)
     if math.isnan(inside) or inside <= 0 or top == math.inf:
         raise ValueError("no label has any probability")
@@ -389,8 +389,8 @@ def _spread(choices: tuple[str, ...], ids: Mapping[int, str], found: Mapping[int
     scale = max(top, 0.0)
     beyond = math.fsum(math.exp(value - scale) for value in others)
     outside = beyond / (beyond + inside * math.exp(-scale))
-    told = [(choice, found[token]) for token, choice in ids.items()]
-    return distribution(choices, told, "logprobs", outside)
+    spoken = [(choice, logprobs[token]) for token, choice in ids.items()]
+    return distribution(choices, spoken, "logprobs", outside)
 
 
 def _name(info: Any) -> str:

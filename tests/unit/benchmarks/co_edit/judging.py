@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.images import load_image, load_mask
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import NotApplicable, Outcome, Scored
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
-from editjudge.dimension import Derived, Dimension
-from editjudge.images import load_image, load_mask
-from editjudge.item import Edit, Item
-from editjudge.run.judge import derive
-from editjudge.verdict import NotApplicable, Outcome, Scored
+from editjudge.benchmarks.dimension import Derived, Dimension
+from editjudge.engine.fold import derive
 
-from ...panel.scripted_transport import seen
-from ...test_generalist_scorers import Panel
+from ....fakes.transport import seen
+from ...scorers.test_generalist_scorers import Panel
 
 EDITING = (
     "editing_accuracy",
@@ -96,8 +97,10 @@ class Specialists(Panel):
             return {"EMBEDDING": np.array([1.0, 0.0])}
         return {"EMBEDDING": np.array([value, math.sqrt(1 - value**2)])}
 
-    def identities(self) -> dict[str, str]:
-        return super().identities() | {name: f"{name}/1" for name in _SERVICES}
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
+        return super().identities() | {
+            ServiceName.parsed(name): ModelIdentity(f"{name}/1") for name in _SERVICES
+        }
 
 
 def edit(of: Item) -> Edit:

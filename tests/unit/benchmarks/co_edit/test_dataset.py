@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from editjudge.base.errors import InputError
+from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
 from editjudge.benchmarks.co_edit.taxonomy import AROUND, EDIT_TYPES, LOCAL, SUBJECT_REGION
-from editjudge.errors import InputError
-from editjudge.item import Item
 
 from .made import WIDTH, line, written
 

@@ -19,7 +19,7 @@ from editjudge.benchmarks.co_edit.dimensions import (
     inverted,
     shifted,
 )
-from editjudge.dimension import Derived
+from editjudge.benchmarks.dimension import Derived
 
 from .judging import EDITING, LOOKS, MEASURED, derived_from, item, rules, values
 

@@ -13,21 +13,23 @@ import numpy as np
 import pytest
 
 from editjudge.answers import Scores
+from editjudge.app.spec import RunSpec
+from editjudge.base.errors import Abstained, ConfigError, Refused, Unreachable
+from editjudge.base.images import decode, load_image
+from editjudge.base.item import Item, Missing
+from editjudge.base.verdict import Failed, MissingOutput, NotApplicable, Outcome, Scored, Unscored
+from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS, METRICS
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, GLOBAL
+from editjudge.benchmarks.column import Row, tabulate
 from editjudge.benchmarks.registry import benchmarks, dimensions
-from editjudge.benchmarks.replicas import Replicas, replicated
-from editjudge.cli.options import rules_of
-from editjudge.column import Row, tabulate
-from editjudge.errors import Abstained, ConfigError, Refused, Unreachable
-from editjudge.images import decode, load_image
-from editjudge.item import Item
+from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
+from editjudge.cli.options import RulesOptions
+from editjudge.engine.judge import judge
 from editjudge.prompts import template
-from editjudge.run.judge import judge
-from editjudge.verdict import Failed, MissingOutput, NotApplicable, Outcome, Scored, Unscored
 
-from ...panel.scripted_transport import generalist, seen
+from ....fakes.transport import generalist, seen
 from .judging import (
     EDITING,
     LOOKS,
@@ -218,7 +220,7 @@ async def test_what_does_not_apply_is_not_missing_either() -> None:
     ):
         asked = rules(without=without).dimensions
         known = {one.id: one for one in asked}
-        lost = replace(edit(of), image=None, missing="no file")
+        lost = replace(edit(of), image=None, missing=Missing("absent", "no file"))
         done = await judge(lost, asked, known, Specialists())  # type: ignore[arg-type]
         found = {name for name, one in done.outcomes.items() if isinstance(one, MissingOutput)}
         shown = {"edit_completeness", "non_edited_preservation", "identity_preservation", "overall"}
@@ -401,6 +403,11 @@ async def test_exponential_distances() -> None:
 PLAIN, UNIFORM = "co_edit.paper.2", "co_edit.paper.2+uniform_weights"
 
 
+def asked(benchmark: str, base: str, options: RulesOptions) -> Rules:
+    """The rules for a run by the protocol `base` that options change."""
+    return options.rules(RunSpec(benchmark=benchmark, data=Path(), protocol=base))
+
+
 @pytest.mark.parametrize(
     ("weights", "base", "due"),
     [
@@ -416,7 +423,7 @@ PLAIN, UNIFORM = "co_edit.paper.2", "co_edit.paper.2+uniform_weights"
 )
 def test_weights_are_those_asked_for(weights: str | None, base: str, due: str) -> None:
     """`base` is the protocol of a run that is summed up."""
-    assert rules_of(BENCHMARK, None, (), (), weights, base).protocol == due
+    assert asked(BENCHMARK.name, base, RulesOptions(None, (), (), weights)).protocol == due
 
 
 @pytest.mark.parametrize("base", ["", PLAIN, UNIFORM])
@@ -426,12 +433,13 @@ def test_weights_and_switch_must_not_differ(base: str) -> None:
         ("uniform", (), ("uniform_weights",)),
     ):
         with pytest.raises(ConfigError, match="uniform_weights is both asked for and left out"):
-            rules_of(BENCHMARK, None, with_, without, weights, base)
+            asked(BENCHMARK.name, base, RulesOptions(None, with_, without, weights))
 
 
 def test_paper_weights_where_there_are_no_others() -> None:
     kris = benchmarks()["kris"]
-    assert rules_of(kris, None, (), (), "paper").protocol == kris.rules().protocol
+    options = RulesOptions(None, (), (), "paper")
+    assert asked("kris", "", options).protocol == kris.rules().protocol
 
 
 async def test_pooled_regions() -> None:
@@ -456,13 +464,13 @@ async def test_plain_questions() -> None:
         assert "step by step" in full.user
 
 
-SWITCHED = [one.name for one in BENCHMARK.switches]
+SWITCHED = [one.name for one in BENCHMARK.switches.declared()]
 
 
 @pytest.mark.parametrize("switch", SWITCHED)
 def test_a_switch_shows_in_signatures(switch: str) -> None:
     usual = BENCHMARK.rules()
-    given = {"without" if switch in usual.on else "with_": [switch]}
+    given = {"without" if switch in usual.switches.on else "with_": [switch]}
     changed = rules(**given)
 
     def signatures(of: Any) -> dict[str, str]:
@@ -470,7 +478,7 @@ def test_a_switch_shows_in_signatures(switch: str) -> None:
 
     plain, other = signatures(usual), signatures(changed)
     assert plain["co_edit.overall"] != other["co_edit.overall"]
-    read = [one.id for one in changed.dimensions if not one.parts]
+    read = [one.id for one in changed.dimensions if not one.operands]
     # What is read anew has another signature, and what is not keeps its verdicts.
     anew = {
         "plain_questions": {f"co_edit.{name}" for name in SCORES},
@@ -504,7 +512,7 @@ class Two(Specialists):
 
 
 async def test_every_judge_has_an_overall_of_its_own() -> None:
-    known = replicated(dimensions(), Replicas(("judge", "second"), 2))
+    known = in_rounds(dimensions(), JudgeRounds(("judge", "second"), 2))
     asked = [one for name, one in known.items() if name.startswith("co_edit.")]
     panel = Two()
     done = await judge(edit(item()), asked, known, panel)  # type: ignore[arg-type]

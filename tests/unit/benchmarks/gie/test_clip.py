@@ -13,11 +13,11 @@ from PIL import Image as Pil
 from torch.nn.functional import cosine_similarity
 from transformers import CLIPImageProcessorPil
 
+from editjudge.base.images import decode, load_image
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import Scored
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
-from editjudge.images import decode, load_image
-from editjudge.item import Edit, Item
-from editjudge.verdict import Scored
 from editjudge_services.features.clip_service import ClipVitB32
 from editjudge_services.features.recipe import RECIPES
 from editjudge_services.runtime.specialist import Request

@@ -1,4 +1,4 @@
-"""The authors' own prompts in the protocol `official`: found, asked as released, and missed."""
+"""Official prompts in the protocol `official`: found, asked as released, and missed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
+from editjudge.base.errors import ConfigError
+from editjudge.base.images import load_image
+from editjudge.base.item import Edit, Item
+from editjudge.base.official import import_official_prompts, official_prompts
+from editjudge.base.verdict import Outcome, Unscored
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.benchmarks.gie.official import PROMPTS, THEIRS
-from editjudge.errors import ConfigError
-from editjudge.images import load_image
-from editjudge.item import Edit, Item
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts import templates
-from editjudge.prompts.originals import import_originals, originals
-from editjudge.verdict import Outcome, Unscored
 
-from ...panel.scripted_transport import seen
+from ....fakes.transport import seen
 from .made import pixels, released
-from .originals import SCRIPT, TEXTS, declared, imported
+from .stand_ins import SCRIPT, TEXTS, declared, imported
 from .test_protocol import ANSWER, Panel, judged, value
 
 COMPARING = 1
@@ -135,19 +135,19 @@ def test_another_text_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         assert SCRIPT.count(old) == 1
         release.write_text(SCRIPT.replace(old, new))
         with pytest.raises(ConfigError, match=r"_prompt\.txt as the authors published"):
-            import_originals("gie", release)
+            import_official_prompts("gie", release)
     release.write_text(SCRIPT)
-    assert import_originals("gie", release) == dict.fromkeys(TEXTS, release)
+    assert import_official_prompts("gie", release) == dict.fromkeys(TEXTS, release)
     kept = tmp_path / "kept" / "gie"
     assert {name: (kept / name).read_text() for name in TEXTS} == TEXTS
 
 
 def test_the_declared_texts_are_those_that_are_asked() -> None:
     texts = {file for one in PROMPTS for file in (one.file, one.system)}
-    assert set(originals()["gie"].texts) == texts == set(TEXTS)
+    assert set(official_prompts()["gie"].texts) == texts == set(TEXTS)
     assert {one.name for one in PROMPTS} == set(THEIRS.values())
     assert set(THEIRS) == {name for name in templates() if name.startswith("gie/")}
-    assert BENCHMARK.originals == "gie"
+    assert BENCHMARK.official_prompts == "gie"
 
 
 @pytest.mark.usefixtures("authors")

@@ -16,20 +16,22 @@ from PIL import Image as Pil
 from skimage.metrics import structural_similarity
 
 from editjudge.answers import Option, Verbatim
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.images import decode, load_image
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import Outcome, Scored, Unscored
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
-from editjudge.benchmarks.gie.dimensions import CLIP, SWITCHES
-from editjudge.benchmarks.replicas import Replicas, replicated
-from editjudge.images import decode, load_image
-from editjudge.item import Edit, Item
-from editjudge.run.judge import judge
+from editjudge.benchmarks.gie.dimensions import CLIP
+from editjudge.benchmarks.gie.switches import GieSwitches
+from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
+from editjudge.engine.judge import judge
 from editjudge.scorers import pixels as module
-from editjudge.scorers.generalist import JUDGE
-from editjudge.verdict import Outcome, Scored, Unscored
+from editjudge.scorers.asking import JUDGE
 
-from ...panel.scripted_transport import ScriptedTransport, generalist, seen
+from ....fakes.transport import ScriptedTransport, generalist, seen
 from .made import odd, picture, pixels, record, released, shifted
-from .originals import imported
+from .stand_ins import imported
 
 ANSWER = "gie.functional_correctness"
 
@@ -52,8 +54,8 @@ class Panel:
     def generalist(self, service: str) -> Any:
         return self.judge
 
-    def identities(self) -> dict[str, str]:
-        return {JUDGE: self.judge.identity, CLIP: "clip/1"}
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
+        return {JUDGE: self.judge.identity, ServiceName.parsed(CLIP): ModelIdentity("clip/1")}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert service == CLIP
@@ -79,9 +81,9 @@ def value(outcomes: Mapping[str, Outcome], name: str) -> float:
     return found.value
 
 
-@pytest.fixture
-def items(tmp_path: Path) -> list[Item]:
-    data = GieData(released(tmp_path / "data"))
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> list[Item]:
+    data = GieData(released(tmp_path_factory.mktemp("data")))
     return [data.load(ref) for ref in data.items()]
 
 
@@ -480,7 +482,7 @@ def test_each_switch_changes_what_it_names(switch: str) -> None:
 
 
 def test_official_is_all_of_them() -> None:
-    assert [one.name for one in SWITCHES] == list(CHANGES)
+    assert [one.name for one in GieSwitches.declared()] == list(CHANGES)
     official = BENCHMARK.rules("official")
     assert official.protocol == "gie.official.2"
     assert official.dimensions == tuple(
@@ -499,7 +501,7 @@ def test_every_edit_type_has_a_record(tmp_path: Path) -> None:
 
 
 def test_a_second_judge_is_asked_the_same() -> None:
-    known = replicated(BENCHMARK.rules().known({}), Replicas(("judge", "second"), 2))
+    known = in_rounds(BENCHMARK.rules().known({}), JudgeRounds(("judge", "second"), 2))
     made = [name for name in known if name.startswith(f"{ANSWER}@")]
     assert made == [f"{ANSWER}@{j}.{n}" for j in ("judge", "second") for n in (1, 2)]
     assert {known[name].roles for name in made} == {(JUDGE,), ("generalist.second",)}

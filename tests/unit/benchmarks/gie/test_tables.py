@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from editjudge.base.images import load_image
+from editjudge.base.item import Item
+from editjudge.base.verdict import Failed, MissingOutput, Outcome, Scored, Unscored
+from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.column import Row, tabulate
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.columns import TABLES, columns
+from editjudge.benchmarks.gie.switches import GieSwitches
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES
-from editjudge.column import Cell, Row, tabulate
-from editjudge.images import load_image
-from editjudge.item import Item
 from editjudge.pixels import psnr_from_mse
-from editjudge.verdict import Failed, MissingOutput, Outcome, Scored, Unscored
 
 HERE = Path(__file__)
 TABLE_2 = list(csv.DictReader(HERE.with_name("table2.csv").read_text().splitlines()))
@@ -88,7 +90,7 @@ def table_3() -> dict[str, dict[str, Cell]]:
         )
         for one in TABLE_3
     ]
-    return dict(tabulate(columns(frozenset()), rows))
+    return dict(tabulate(columns(GieSwitches()), rows))
 
 
 def test_table_3_is_raw_means() -> None:
@@ -122,10 +124,10 @@ def test_the_normalised_error_is_fitted_to_entries() -> None:
         for model, values in errors.items()
         for i, value in enumerate(values)
     ]
-    cells = tabulate(columns(frozenset()), rows)
+    cells = tabulate(columns(GieSwitches()), rows)
     assert cells["a"]["gie.preservation"].value == pytest.approx(0.5)
     assert cells["b"]["gie.preservation"].value == pytest.approx(0.7)
-    alone = tabulate(columns(frozenset()), [row("a", 0, "add_object", mse=Scored(value=1.0))])
+    alone = tabulate(columns(GieSwitches()), [row("a", 0, "add_object", mse=Scored(value=1.0))])
     assert alone["a"]["gie.preservation"].value is None
     assert "pool" in alone["a"]["gie.preservation"].reason
 
@@ -142,7 +144,7 @@ def test_a_failure_is_never_a_number() -> None:
         row("m", i, "textual_edit", functional_correctness=one, mse=one)
         for i, one in enumerate(outcomes)
     ]
-    cells = tabulate(columns(frozenset()), rows)["m"]
+    cells = tabulate(columns(GieSwitches()), rows)["m"]
     for name in ("gie.overall", "gie.textual_edit"):
         assert cells[name].value == 50
         assert (cells[name].scored, cells[name].asked, cells[name].imputed) == (2, 5, 1)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from editjudge.base.errors import InputError
+from editjudge.base.item import Item
 from editjudge.benchmarks.i2i.dataset import I2iData
-from editjudge.benchmarks.i2i.dimensions import ME_ARTIFACTS, dimensions
+from editjudge.benchmarks.i2i.dimensions import dimensions
+from editjudge.benchmarks.i2i.switches import I2iSwitches
 from editjudge.benchmarks.i2i.taxonomy import DIMENSIONS
-from editjudge.errors import InputError
-from editjudge.item import Item
 
 from ..kris.made import picture
 
@@ -39,7 +40,7 @@ def items(folder: Path, *lines: dict[str, Any]) -> list[Item]:
 
 
 def asked(item: Item, *on: str) -> set[str]:
-    return {d.id for d in dimensions(frozenset(on)) if d.not_applicable(item) is None}
+    return {d.id for d in dimensions(I2iSwitches.of(on)) if d.not_applicable(item) is None}
 
 
 def named(track: str, *names: str) -> set[str]:
@@ -146,7 +147,7 @@ def test_what_only_a_switch_judges_is_noted(tmp_path: Path) -> None:
     # What the note says: without the switch nothing asks, and with it one dimension does.
     item = items(tmp_path, TWO | named)[0]
     assert asked(item) == set()
-    assert asked(item, ME_ARTIFACTS) == {"i2i.me.editing_artifacts"}
+    assert asked(item, "me_editing_artifacts") == {"i2i.me.editing_artifacts"}
 
 
 def test_a_task_is_due(tmp_path: Path) -> None:

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from editjudge.benchmarks.i2i.dimensions import ME_ARTIFACTS
+from editjudge.base.images import load_image
+from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.registry import benchmark
-from editjudge.dimension import Dimension, Reading
-from editjudge.images import load_image
 from editjudge.panel.pictures import Pictures
 from editjudge.prompts import Labelled, Template, template
-from editjudge.run.judge import signature_of
-from editjudge.scorers.generalist import Asking
+from editjudge.scorers.asking import Asking
 from editjudge.scorers.region_similarity import RegionSimilarity
+
+from ..signing import signature_of
 
 I2I = benchmark("i2i")
 USUAL: Mapping[str, Dimension] = {d.id: d for d in I2I.dimensions}
-SWITCHES = [one.name for one in I2I.switches]
+SWITCHES = [one.name for one in I2I.switches.declared()]
 CHANGED = {
     "transfer_yes_no": {"i2i.me.cross_source_transfer"},
     "consistency_levels": {"i2i.me.inter_subject_consistency"},
@@ -49,7 +49,7 @@ def templates() -> dict[str, Template]:
         for d in rules.dimensions
         for r in d.readings
         if isinstance(r.scorer, Asking)
-        for one in r.scorer.templates.values()
+        for one in r.scorer.templates
     ]
     return {one.name: one for one in found}
 
@@ -109,7 +109,7 @@ def test_a_switch_changes_what_it_names(switch: str) -> None:
             changed.add(one.id)
     assert changed == CHANGED[switch], "what is derived names its protocol"
     tables = {column.id for column in rules.columns}
-    assert ("i2i.me.editing_artifacts" in tables) == (switch == ME_ARTIFACTS)
+    assert ("i2i.me.editing_artifacts" in tables) == (switch == "me_editing_artifacts")
 
 
 def test_every_template_is_used() -> None:

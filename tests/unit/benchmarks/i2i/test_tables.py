@@ -10,8 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from editjudge.base.errors import ConfigError
+from editjudge.base.item import Item
+from editjudge.base.verdict import (
+    Failed,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Pending,
+    Scored,
+    Unscored,
+)
+from editjudge.benchmarks.column import Column, Mean, Row, tabulate
+from editjudge.benchmarks.fusion import product, styled_text
 from editjudge.benchmarks.i2i.columns import columns
-from editjudge.benchmarks.i2i.dimensions import ME_ARTIFACTS, dimensions
+from editjudge.benchmarks.i2i.dimensions import dimensions
+from editjudge.benchmarks.i2i.switches import I2iSwitches
 from editjudge.benchmarks.i2i.taxonomy import (
     ARTIFACTS,
     CATEGORIES,
@@ -21,22 +35,9 @@ from editjudge.benchmarks.i2i.taxonomy import (
     WORLD,
 )
 from editjudge.benchmarks.registry import benchmark
-from editjudge.column import Column, Mean, Row, tabulate
-from editjudge.errors import ConfigError
-from editjudge.fusion import product, styled_text
-from editjudge.item import Item
 from editjudge.scorers.specialists import text_accuracy
-from editjudge.verdict import (
-    Failed,
-    NotApplicable,
-    NotServed,
-    Outcome,
-    Pending,
-    Scored,
-    Unscored,
-)
 
-from ...scripted import PIXEL
+from ....fakes.scorers import PIXEL
 
 HERE = Path(__file__).parent
 NOT_ASKED = NotApplicable(reason="no")
@@ -60,7 +61,7 @@ PRINTED = [
 def table(track: str) -> tuple[Column, ...]:
     """The paper's table alone."""
     names = {f"i2i.{track}.{name}" for name in (*DIMENSIONS[track], "overall")}  # type: ignore[index]
-    return tuple(column for column in columns(frozenset()) if column.id in names)
+    return tuple(column for column in columns(I2iSwitches()) if column.id in names)
 
 
 def item(number: int, task: str) -> Item:
@@ -83,8 +84,8 @@ def test_tables_4_and_5_are_the_dimensions() -> None:
     named = {(of, name) for of, names in DIMENSIONS.items() for name in names}
     assert named - QUOTA.keys() == {("me", ARTIFACTS)}
     assert QUOTA.keys() <= named
-    assert len(dimensions(frozenset())) == 30
-    assert len(dimensions(frozenset({ME_ARTIFACTS}))) == 31
+    assert len(dimensions(I2iSwitches())) == 30
+    assert len(dimensions(I2iSwitches(me_editing_artifacts=True))) == 31
     assert len(PRINTED) == 13
 
 
@@ -117,10 +118,10 @@ def test_categories_and_the_comparison() -> None:
         name = f"i2i.{TRACKS[task]}.image_quality"
         outcomes: dict[str, Outcome] = {
             d.id: Scored(value=value) if d.id == name else NOT_ASKED
-            for d in dimensions(frozenset())
+            for d in dimensions(I2iSwitches())
         }
         rows.append(Row(item(number, task), "m", outcomes))
-    got = tabulate(columns(frozenset()), rows)["m"]
+    got = tabulate(columns(I2iSwitches()), rows)["m"]
     assert got["i2i.se.local_editing.image_quality"].value == pytest.approx(0.3)
     assert got["i2i.se.local_editing.overall"].value == pytest.approx(0.3)
     assert got["i2i.se.text_rendering.overall"].value == pytest.approx(0.9)
@@ -132,7 +133,7 @@ def test_categories_and_the_comparison() -> None:
 
 
 def test_columns_are_of_dimensions() -> None:
-    for on in (frozenset[str](), frozenset({ME_ARTIFACTS})):
+    for on in (I2iSwitches(), I2iSwitches(me_editing_artifacts=True)):
         known = {d.id for d in dimensions(on)}
         made = columns(on)
         assert len({column.id for column in made}) == len(made)
@@ -143,7 +144,7 @@ def test_columns_are_of_dimensions() -> None:
 
 
 def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
-    outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(frozenset())}
+    outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
     rows = [
         Row(item(1, "x"), "m", outcomes | {"i2i.se.image_quality": Scored(value=1.0)}),
         Row(
@@ -165,11 +166,11 @@ def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
 def test_there_is_no_overall_of_what_was_not_judged(absent: Outcome) -> None:
     rows = []
     for number in range(2):
-        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(frozenset())}
+        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
         outcomes["i2i.se.image_quality"] = Scored(value=1.0)
         outcomes["i2i.se.subject_identity_fidelity"] = absent
         rows.append(Row(item(number, "local_editing"), "m", outcomes))
-    got = tabulate(columns(frozenset()), rows)["m"]
+    got = tabulate(columns(I2iSwitches()), rows)["m"]
     for name in ("i2i.se", "i2i.se.local_editing"):
         overall = got[f"{name}.overall"]
         assert overall.value is None
@@ -182,13 +183,13 @@ def test_overall_is_the_mean_of_all_that_is_scored() -> None:
     """Ten prompts, and a dimension that nine of them have no number in."""
     rows = []
     for number in range(10):
-        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(frozenset())}
+        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
         outcomes["i2i.me.image_quality"] = Scored(value=0.5)
         outcomes["i2i.me.subject_consistency"] = (
             Unscored(kind="degenerate", reason="lost") if number else Scored(value=1.0)
         )
         rows.append(Row(item(number, "basic_combination"), "m", outcomes))
-    got = tabulate(columns(frozenset()), rows)["m"]
+    got = tabulate(columns(I2iSwitches()), rows)["m"]
     for name in ("i2i.me.overall", "i2i.me.basic_combination.overall"):
         assert got[name].value == pytest.approx(6 / 11, abs=1e-12), "not 0.75"
         assert (got[name].scored, got[name].asked) == (11, 20)
@@ -208,19 +209,21 @@ def test_the_comparison_is_of_what_both_tables_have() -> None:
         for track, values in given.items():
             of = values | ({ARTIFACTS: (0.4, 5)} if on and track == "me" else {})
             for number in range(5):
-                outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(frozenset(on))}
+                outcomes: dict[str, Outcome] = {
+                    d.id: NOT_ASKED for d in dimensions(I2iSwitches.of(on))
+                }
                 for name, (value, prompts) in of.items():
                     if number < prompts:
                         outcomes[f"i2i.{track}.{name}"] = Scored(value=value)
                 task = next(task for task, its in TRACKS.items() if its == track)
                 rows.append(Row(item(number, task), "m", outcomes))
-        cell = tabulate(columns(frozenset(on)), rows)["m"]["i2i.me_less_se.overall"]
+        cell = tabulate(columns(I2iSwitches.of(on)), rows)["m"]["i2i.me_less_se.overall"]
         return cell.value, cell.scored
 
     value, scored = overall()
     assert value == pytest.approx((4 * -0.1 + 5 * 0) / 9, abs=1e-12)
     assert scored == 9 + 5, "what one track alone scored stays in the coverage"
-    value, _ = overall(ME_ARTIFACTS)
+    value, _ = overall("me_editing_artifacts")
     assert value == pytest.approx((4 * -0.1 + 5 * 0 + 10 * -0.6) / 19, abs=1e-12)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from editjudge.base.errors import InputError
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.taxonomy import (
     FOLDERS,
@@ -17,7 +18,6 @@ from editjudge.benchmarks.kris.taxonomy import (
     TEMPORAL_TASKS,
     TESTS_KNOWLEDGE,
 )
-from editjudge.errors import InputError
 
 from .made import flat, picture, record, released
 
@@ -97,7 +97,7 @@ def test_odd_names_and_missing_fields(tmp_path: Path) -> None:
     assert items["color_change/1"].target is None
     source = items["color_change/1"].source
     assert source is not None
-    assert "holds PNG" in source.notes[0]
+    assert "holds PNG" in source.notes[0].text
     assert len(items["multi-element_composition/1"].sources) == 2
 
 

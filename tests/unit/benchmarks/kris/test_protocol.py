@@ -13,18 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
-from editjudge.benchmarks.kris.dataset import KrisData
-from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
-from editjudge.benchmarks.registry import benchmark, dimensions, select
-from editjudge.column import Cell, Row, tabulate
-from editjudge.dimension import Derived
-from editjudge.errors import ConfigError
-from editjudge.images import load_image
-from editjudge.item import Edit, Item
-from editjudge.run.judge import derive, judge, signature_of
-from editjudge.scorers.generalist import Rubric
-from editjudge.verdict import (
+from editjudge.base.errors import ConfigError
+from editjudge.base.images import load_image
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import (
     Failed,
     MissingOutput,
     NotApplicable,
@@ -33,9 +25,20 @@ from editjudge.verdict import (
     Scored,
     Unscored,
 )
+from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.column import Row, tabulate
+from editjudge.benchmarks.dimension import Derived
+from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
+from editjudge.benchmarks.kris.dataset import KrisData
+from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
+from editjudge.benchmarks.registry import benchmark, dimensions, select
+from editjudge.engine.fold import derive
+from editjudge.engine.judge import judge
+from editjudge.scorers.rubric import Rubric
 
-from ...panel.scripted_transport import seen
-from ...test_generalist_scorers import Panel
+from ....fakes.transport import seen
+from ...scorers.test_generalist_scorers import Panel
+from ..signing import signature_of
 from .made import released
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
@@ -135,10 +138,12 @@ PROMPTS = {
 @pytest.mark.parametrize("folder", PROMPTS)
 def test_prompts_by_task(items: Mapping[str, Item], folder: str) -> None:
     scorers = [r.scorer for d in DIMENSIONS[:3] for r in d.readings]
-    names = [s.prompt_of(items[folder]) for s in scorers if isinstance(s, Rubric)]
+    asked = [q for s in scorers if isinstance(s, Rubric) for q in s.questions(items[folder])]
     consistency, instruction = PROMPTS[folder]
-    assert names == [f"kris/{consistency}", "kris/quality", f"kris/{instruction}"]
-    assert scorers[-1].asks(items[folder]) == {f"kris/{instruction}": 1}  # type: ignore[attr-defined]
+    names = [f"kris/{consistency}", "kris/quality", f"kris/{instruction}"]
+    assert [(question.template.name, question.count) for question in asked] == [
+        (name, 1) for name in names
+    ]
 
 
 async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
@@ -197,7 +202,7 @@ def test_the_papers_protocol_is_the_usual_one() -> None:
         benchmark("core").rules("paper")
     assert [d.id for d in select([], RULES)] == [*IDS, AVERAGE]
     assert not {d.id for d in select([], benchmark("core").rules())} & set(IDS)
-    with pytest.raises(ConfigError, match=r"there is core, .*kris"):
+    with pytest.raises(ConfigError, match=r"there are core, .*kris"):
         benchmark("krs")
 
 
@@ -242,7 +247,7 @@ def average(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Of an edit's metrics, as the dimension has it."""
     (dimension,) = (d for d in DIMENSIONS if d.id == AVERAGE)
     assert isinstance(dimension.how, Derived)
-    return derive(dimension.how, {name: outcomes[name] for name in dimension.parts})
+    return derive(dimension.how, {name: outcomes[name] for name in dimension.operands})
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.benchmarks.omni_iie.dataset import MULTI, SINGLE
+from editjudge.benchmarks.omni_iie.taxonomy import MULTI, SINGLE
 
 AUTHORS = "/home/authors/iie"
 """Where the lists say that everything lies."""

@@ -17,19 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pil
 
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.images import decode, load_image, load_mask
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import Outcome, Scored, Unscored
 from editjudge.benchmarks.benchmark import Rules
+from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.column import Row, tabulate
 from editjudge.benchmarks.omni_iie.columns import METRICS, overall, overall_loss
 from editjudge.benchmarks.registry import benchmark
-from editjudge.column import Cell, Row, tabulate
-from editjudge.images import decode, load_image, load_mask
-from editjudge.item import Edit, Item
+from editjudge.engine.judge import judge
 from editjudge.panel.prompt import Prompt
-from editjudge.run.judge import judge
-from editjudge.scorers.generalist import JUDGE
+from editjudge.scorers.asking import JUDGE
 from editjudge.scorers.resized import squared
-from editjudge.verdict import Outcome, Scored, Unscored
 
-from ...panel.scripted_transport import ScriptedTransport, generalist, seen
+from ....fakes.transport import ScriptedTransport, generalist, seen
 
 OMNI = benchmark("omni_iie")
 PRINTED = list(csv.DictReader(Path(__file__).with_name("tables.csv").read_text().splitlines()))
@@ -164,8 +166,8 @@ class Panel:
     def generalist(self, service: str) -> Any:
         return self.judge
 
-    def identities(self) -> dict[str, str]:
-        return dict.fromkeys(self.served, "scripted/1")
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
+        return {ServiceName.parsed(name): ModelIdentity("scripted/1") for name in self.served}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         self.asked.append((service, inputs, parameters))
@@ -201,6 +203,11 @@ async def judged(rules: Rules, panel: Panel | None = None) -> dict[str, Cell]:
     return tabulate(rules.columns, rows)["m"]
 
 
+@pytest.fixture(scope="module")
+def paper() -> Mapping[str, Cell]:
+    return asyncio.run(judged(OMNI.rules("paper")))
+
+
 def differing(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> set[str]:
     """The metrics whose columns differ, or are in one table only; `drop` apart from the others."""
     different = {
@@ -228,19 +235,22 @@ def with_drop(*metrics: str) -> set[str]:
     ],
 )
 async def test_a_switch_changes_what_it_says_and_nothing_else(
-    switch: str, changes: set[str]
+    switch: str, changes: set[str], paper: Mapping[str, Cell]
 ) -> None:
-    paper, other = await asyncio.gather(
-        judged(OMNI.rules("paper")), judged(OMNI.rules("paper", [switch]))
-    )
+    other = await judged(OMNI.rules("paper", [switch]))
     assert differing(paper, other) == changes
-    without = await judged(OMNI.rules("official", (), [s.name for s in OMNI.switches]))
+
+
+async def test_the_official_protocol_without_its_switches_is_the_papers(
+    paper: Mapping[str, Cell],
+) -> None:
+    without = await judged(OMNI.rules("official", (), [s.name for s in OMNI.switches.declared()]))
     assert differing(paper, without) == set()
 
 
 async def test_the_official_protocol() -> None:
     rules = OMNI.rules("official")
-    assert rules.on == {s.name for s in OMNI.switches}
+    assert rules.switches.on == {s.name for s in OMNI.switches.declared()}
     panel = Panel()
     cells = await judged(rules, panel)
     value = {k.removeprefix("omni_iie."): c.value for k, c in cells.items()}

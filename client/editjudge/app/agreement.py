@@ -1,0 +1,147 @@
+"""How far judges agree, with each other and with themselves.
+
+Pure functions of numbers. Where a figure is not defined there is none, and a reason: a judge that
+says the same of everything has no rank correlation, and none is made up for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import StatisticsError, correlation
+from typing import TypeAlias
+
+Pair: TypeAlias = "tuple[float, float]"
+
+_SAME = 1e-9
+"""Values that differ by less are equal: a mean of probabilities is exact to rounding only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number, or why there is none.
+
+    Attributes:
+        value: Finite; None where it is not defined.
+        reason: Empty where there is a value.
+    """
+
+    value: float | None
+    reason: str = ""
+
+
+def between(pairs: Sequence[Pair], *, two_valued: bool) -> dict[str, Figure]:
+    """How far two judges agree on the same edits.
+
+    Args:
+        pairs: What the first said and what the second said.
+        two_valued: Whether every value is one of two, as of a question with right and wrong.
+
+    Returns:
+        `agreement` and `kappa` of values that are one of two, otherwise `spearman` and
+        `mean_absolute_difference`.
+    """
+    if two_valued:
+        return {"agreement": agreement(pairs), "kappa": kappa(pairs)}
+    return {
+        "spearman": spearman(pairs),
+        "mean_absolute_difference": mean_absolute_difference(pairs),
+    }
+
+
+def within(edits: Sequence[Sequence[float]]) -> dict[str, Figure]:
+    """How far a judge agrees with itself.
+
+    Args:
+        edits: The values of each edit, one for each of at least two rounds.
+
+    Returns:
+        `equal`, the share of edits with the same value in every round, 0..1, and
+        `standard_deviation` over rounds, its mean over edits, on the dimension's scale.
+    """
+    if not edits:
+        return {"equal": _NOTHING, "standard_deviation": _NOTHING}
+    equal = sum(max(values) - min(values) < _SAME for values in edits)
+    spread = math.fsum(standard_deviation(values) or 0.0 for values in edits)
+    return {
+        "equal": Figure(equal / len(edits)),
+        "standard_deviation": Figure(spread / len(edits)),
+    }
+
+
+def agreement(pairs: Sequence[Pair]) -> Figure:
+    """Share of pairs that are equal, 0..1; higher is better."""
+    if not pairs:
+        return _NOTHING
+    return Figure(sum(abs(a - b) < _SAME for a, b in pairs) / len(pairs))
+
+
+def kappa(pairs: Sequence[Pair]) -> Figure:
+    """Cohen's kappa: agreement beyond what the two judges' shares give by chance.
+
+    (p_o - p_e) / (1 - p_e), with p_e the sum over values of the product of both shares
+    (Cohen, 1960); at most 1, 0 by chance, negative below it. Not defined where chance alone
+    makes them agree always: both say one and the same of everything.
+
+    Args:
+        pairs: Of values from a small set, equal to the bit where they are equal.
+    """
+    if not pairs:
+        return _NOTHING
+    count = len(pairs)
+    first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    # In whole numbers, so that it is exact whether chance alone explains all.
+    chance = sum(first[value] * second[value] for value in first)
+    if chance == count * count:
+        return Figure(None, "both judges say the same of everything")
+    equal = sum(a == b for a, b in pairs)
+    return Figure((count * equal - chance) / (count * count - chance))
+
+
+def spearman(pairs: Sequence[Pair]) -> Figure:
+    """Spearman's rank correlation, -1..1: Pearson's of the ranks, tied values sharing theirs.
+
+    Not defined where a judge gives every edit the same value.
+    """
+    if len(pairs) < 2:
+        return Figure(None, "fewer than two values") if pairs else _NOTHING
+    first, second = ([side[i] for side in pairs] for i in (0, 1))
+    try:
+        rho = correlation(_ranks(first), _ranks(second))
+    except StatisticsError:
+        return Figure(None, "a judge gives every edit the same value")
+    return Figure(max(-1.0, min(1.0, rho)))
+
+
+def mean_absolute_difference(pairs: Sequence[Pair]) -> Figure:
+    """The mean distance of the two values, on the dimension's scale; lower is better."""
+    if not pairs:
+        return _NOTHING
+    return Figure(math.fsum(abs(a - b) for a, b in pairs) / len(pairs))
+
+
+def standard_deviation(values: Collection[float]) -> float | None:
+    """Of a sample (the sum of squares by n - 1); None of fewer than two values."""
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((one - mean) ** 2 for one in values) / (len(values) - 1))
+
+
+_NOTHING = Figure(None, "no edit has a value from each")
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """From 1; equal values share the mean of the ranks they take."""
+    ranks = [0.0] * len(values)
+    order = sorted(range(len(values)), key=values.__getitem__)
+    before = 0
+    for _, tied in groupby(order, key=values.__getitem__):
+        members = list(tied)
+        for index in members:
+            ranks[index] = before + (len(members) + 1) / 2
+        before += len(members)
+    return ranks

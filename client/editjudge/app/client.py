@@ -1,0 +1,224 @@
+"""The Python API: judge edits from files or in-memory images.
+
+```python
+import editjudge
+
+result = editjudge.score(source="a.png", edited="b.png", instruction="make the cup red")
+result.outcomes["core.psnr.source.whole"]
+```
+
+`Client` is the same for asynchronous programs and for many edits on one connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ..base.config import GeneralistEndpoint, Settings, load_settings
+from ..base.images import ImageLike, Mask, load_image, load_mask
+from ..base.item import Edit, Item
+from ..base.local import running_stack
+from ..base.verdict import calls_of
+from ..benchmarks.dimension import Dimension
+from ..benchmarks.registry import dimensions as all_dimensions
+from ..benchmarks.registry import select
+from ..engine.judge import Judgement, judge
+from ..panel import Panel
+from ..panel.budget import Budget
+from ..storage.ledger import Ledger
+
+__all__ = ["Client", "Judgement", "Ledger", "make_edit", "score", "with_local_stack"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def make_edit(
+    *,
+    source: ImageLike | Sequence[ImageLike],
+    edited: ImageLike,
+    instruction: str,
+    mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
+    target: ImageLike | None = None,
+    target_text: str | None = None,
+    item_id: str = "edit",
+    model: str = "",
+) -> Edit:
+    """Put an edit together from what is at hand.
+
+    Images are paths, encoded bytes, Pillow images or uint8 arrays of shape (H, W),
+    (H, W, 3) or (H, W, 4), RGB order, 0..255.
+
+    Args:
+        source: The image before the edit, or several.
+        edited: The image after it.
+        instruction: What the editing model was told.
+        mask: Where the edit may change the source: white (True in a bool array) may.
+        target: The ground-truth result.
+        target_text: Text that the result must show.
+        item_id: How results call it.
+        model: The editing model.
+
+    Raises:
+        ImageError: an image is not one still picture, or the mask fits neither the source
+            nor the target.
+        TextError: see `editjudge.base.item.Item`.
+    """
+    several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    images = list(source) if several else [source]  # type: ignore[arg-type]
+    item = Item(
+        id=item_id,
+        instruction=instruction,
+        sources=tuple(load_image(image) for image in images),  # type: ignore[arg-type]
+        mask=None if mask is None else load_mask(mask),
+        target=None if target is None else load_image(target),
+        target_text=target_text,
+    )
+    for reference in (item.source, item.target):
+        if item.mask is not None and reference is not None:
+            item.mask.fitted(reference.size)
+    return Edit(item, model, load_image(edited))
+
+
+class Client:
+    """Judges edits with the services at hand; use as an async context manager.
+
+    ```python
+    async with Client() as client:
+        result = await client.score(make_edit(source=…, edited=…, instruction=…))
+    ```
+
+    Args:
+        settings: By default read from `EDITJUDGE_*` and `editjudge.toml`; without any
+            endpoint there, a running local stack (`editjudge up`) is used.
+
+    Attributes:
+        panel: The services at hand, once entered.
+        budget: What all its calls may cost (`max_cost` of the settings), and have, in the
+            currency of the configured prices.
+
+    Raises:
+        ConfigError: on construction or entry, for settings that cannot be used.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = with_local_stack(settings or load_settings())
+        self.budget = Budget(self.settings.max_cost)
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as resources:
+            path = self.settings.ledger
+            ledger = None if path is None else resources.enter_context(Ledger(path))
+            panel = Panel(self.settings, ledger=ledger)
+            self.panel = await resources.enter_async_context(panel)
+            self._resources = resources.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._resources.aclose()
+
+    async def score(
+        self, edit: Edit, dimensions: Iterable[str | Dimension] | None = None
+    ) -> Judgement:
+        """Judge one edit.
+
+        Args:
+            dimensions: Ids, globs or declarations; all by default.
+
+        Returns:
+            An outcome for every dimension asked for: a number on the dimension's scale, or the
+            reason why there is none. A failing service gives `Failed` outcomes, never an exception.
+
+        Raises:
+            ConfigError: an id or glob matches no dimension, or prompts that are asked are not
+                imported.
+            StoreError: the ledger is damaged, or its disk is full.
+        """
+        with self.budget.pays():
+            judgement = await judge(edit, _declared(dimensions), all_dimensions(), self.panel)
+        calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
+        return replace(judgement, said=await self.panel.said(calls))
+
+
+def score(
+    *,
+    source: ImageLike | Sequence[ImageLike],
+    edited: ImageLike,
+    instruction: str,
+    mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
+    target: ImageLike | None = None,
+    target_text: str | None = None,
+    dimensions: Iterable[str | Dimension] | None = None,
+    settings: Settings | None = None,
+) -> Judgement:
+    """Judge one edit, synchronously: `make_edit` and `Client.score` in one call.
+
+    It runs an event loop of its own; where one runs already, await `Client.score` there.
+
+    Args:
+        source: As all images and the mask, see `make_edit`.
+        dimensions: Ids, globs or declarations; all by default.
+        settings: See `Client`.
+
+    Returns:
+        See `Client.score`.
+
+    Raises:
+        ConfigError: settings that cannot be used, or an id or glob that matches no dimension.
+        ImageError: an image is not one still picture, or the mask fits neither the source nor
+            the target.
+        TextError: see `editjudge.base.item.Item`.
+        StoreError: the ledger is damaged, or its disk is full.
+    """
+    edit = make_edit(
+        source=source,
+        edited=edited,
+        instruction=instruction,
+        mask=mask,
+        target=target,
+        target_text=target_text,
+    )
+
+    async def once() -> Judgement:
+        async with Client(settings) as client:
+            return await client.score(edit, dimensions)
+
+    return asyncio.run(once())
+
+
+def with_local_stack(settings: Settings) -> Settings:
+    """The settings, with what a running local stack has where nothing is configured.
+
+    Its Triton becomes the endpoint, and its vLLM the generalist `judge`.
+    """
+    missing = not settings.endpoints or not settings.generalists
+    if not missing or (stack := running_stack()) is None:
+        return settings
+    if not settings.endpoints and stack.grpc:
+        settings = settings.at(stack.grpc)
+    if not settings.generalists and (local := stack.generalist):
+        judge_ = GeneralistEndpoint(url=local.url, model=local.model)
+        settings = settings.model_copy(update={"generalists": {"judge": judge_}})
+    return settings
+
+
+def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:
+    asked = tuple(dimensions or ("*",))
+    return tuple(
+        dimension
+        for one in asked
+        for dimension in ((one,) if isinstance(one, Dimension) else select([os.fspath(one)]))
+    )

@@ -1,0 +1,260 @@
+"""What a run would take, before it is begun."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PIL import Image as Pil
+
+from ..base.config import GeneralistEndpoint, Settings
+from ..base.identity import ServiceName
+from ..base.item import Item
+from ..benchmarks.dimension import Dimension
+from ..engine.fold import fold
+from ..engine.order import Order
+from ..engine.plan import calls_of, in_order
+from ..engine.runplan import RunPlan
+from ..panel.pictures import size_within
+from ..scorers.asking import Asking, Question
+from ..scorers.scorer import Scorer
+
+_SAMPLED = 200
+_PIXELS_PER_TOKEN = 32 * 32
+_LETTERS_PER_TOKEN = 4
+# By field of a template: which images it shows.
+_PICTURES = {
+    "sources": {"sources"},
+    "edited": {"edited"},
+    "target": {"target"},
+    "frames": {"sources", "edited"},
+}
+
+
+@dataclass
+class Estimate:
+    """What is left to do of a run, in numbers.
+
+    Attributes:
+        items: With something to judge.
+        edits: With something to judge.
+        verdicts: To be judged.
+        calls: By service; at most, since what depends on an item alone is asked once. Averaged
+            replies are counted (`repeats`), second tries are not.
+        image_bytes: Of all image files that are read.
+        prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
+        cost: Of these tokens and one generated token per call, where a price is configured.
+        sampled: Edits whose images were looked at; the rest is taken to be like them.
+        notes: What else is to be known of the judges, a line each.
+    """
+
+    items: int = 0
+    edits: int = 0
+    verdicts: int = 0
+    calls: Counter[ServiceName] = field(default_factory=Counter)
+    image_bytes: int = 0
+    prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
+    cost: float | None = None
+    sampled: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def second_tries(self) -> dict[ServiceName, int]:
+        """By generalist, how many calls come on top where no reply can be read."""
+        return {name: count for name, count in self.calls.items() if name.is_generalist}
+
+
+def estimate(plan: RunPlan, settings: Settings) -> Estimate:
+    """Counts every call; image sizes are read of a sample of items, spread over all."""
+    estimated = Estimate(verdicts=plan.total("todo"))
+    unfinished = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
+    step = max(1, unfinished // _SAMPLED)
+    tokens: Counter[ServiceName] = Counter()
+    sizes = 0
+    choosing: set[str] = set()
+    folders = {
+        model: plan.order.dataset.outputs(folder) for model, folder in plan.order.outputs.items()
+    }
+    for ref, models in plan.items():
+        looked_at = estimated.items % step == 0
+        item = plan.order.dataset.outline(ref)
+        files = _sizes(plan.order.dataset.pictures(ref)) if looked_at else {}
+        if looked_at:
+            sizes += sum(size for size, _ in files.values())
+        for model, names in models.items():
+            scorers = _scorers(plan.named(names), plan.order.known, item)
+            for scorer, fields in scorers.items():
+                estimated.calls.update(_calls(scorer, item, fields, settings))
+                if any(question.is_choice for question in _questions(scorer, item)):
+                    choosing.update(name for name in scorer.roles if name.is_generalist)
+            if looked_at:
+                output = folders[model].path(ref.id)
+                own = _sizes((Path(output),) if output else ())
+                sizes += sum(size for size, _ in own.values())
+                tokens.update(_tokens(scorers, item, files, own, settings))
+                estimated.sampled += 1
+        estimated.items += 1
+        estimated.edits += len(models)
+    scale = estimated.edits / estimated.sampled if estimated.sampled else 0
+    estimated.image_bytes = round(sizes * scale)
+    estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
+    estimated.cost = _cost(estimated, settings)
+    estimated.notes = (*notes(plan.order, settings), *_uncertain(estimated, choosing, settings))
+    return estimated
+
+
+def notes(order: Order, settings: Settings) -> tuple[str, ...]:
+    """Why the rounds of a run may be pointless, a line for each judge; `run` tells it too."""
+    if order.judge_rounds.rounds == 1:
+        return ()
+    return tuple(
+        f"{service}: temperature is 0, so rounds differ by their seed alone, and a deterministic"
+        " server gives a spread of 0; set a temperature"
+        for service in sorted(order.roles(one.id for one in order.dimensions))
+        for endpoint in (_endpoint(service, settings),)
+        if endpoint is not None and not endpoint.temperature
+    )
+
+
+def _uncertain(estimated: Estimate, choosing: Collection[str], settings: Settings) -> Iterator[str]:
+    """What calls depend on that only the judge can tell.
+
+    Args:
+        choosing: The generalists that are asked for choices.
+    """
+    for service in estimated.calls:
+        endpoint = _endpoint(service, settings)
+        if endpoint is None or endpoint.logprobs == "never":
+            continue
+        yield f"{service}: 1 short call more where it is not known whether it tells probabilities"
+        if endpoint.repeats > 1 and service in choosing:
+            yield (
+                f"{service}: choices are counted {endpoint.repeats} times (repeats); they are"
+                " asked once where it tells probabilities"
+            )
+
+
+def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
+    """The estimate for people."""
+    done = plan.total("standing")
+    for_people = [
+        f"{estimated.verdicts:,} verdicts on {estimated.edits:,} edits of {estimated.items:,} items"
+        + (f"; {done:,} are there already" if done else ""),
+        f"{estimated.image_bytes / 1e6:,.1f} MB of images",
+    ]
+    for_people += call_lines(estimated)
+    for_people += [
+        f"{service}: about {n:,} prompt tokens" for service, n in estimated.prompt_tokens.items()
+    ]
+    if estimated.cost is not None:
+        for_people.append(
+            f"cost about {estimated.cost:,.4g}, without what is generated or asked again"
+        )
+    for_people += estimated.notes
+    for model, (count, reason) in plan.missing.items():
+        if count:
+            for_people.append(f"{model}: {count:,} outputs are missing (first: {reason})")
+    return for_people
+
+
+def call_lines(estimated: Estimate) -> list[str]:
+    """The calls for people, a line for each service."""
+    again = ", and as many again where no reply can be read"
+    return [
+        f"{service}: at most {count:,} calls" + (again if service in estimated.second_tries else "")
+        for service, count in estimated.calls.items()
+    ]
+
+
+def _endpoint(service: ServiceName, settings: Settings) -> GeneralistEndpoint | None:
+    return settings.generalists.get(service.variant) if service.is_generalist else None
+
+
+def _calls(
+    scorer: Scorer, item: Item, fields: frozenset[str], settings: Settings
+) -> Mapping[ServiceName, int]:
+    """Calls of one edit by service, with the replies that the judge's settings have averaged."""
+    calls = {ServiceName.parsed(name): n for name, n in scorer.calls(item, fields).items()}
+    if isinstance(scorer, Asking):
+        service = ServiceName.parsed(scorer.service)
+        endpoint = _endpoint(service, settings)
+        calls[service] = sum(question.calls(endpoint) for question in scorer.questions(item))
+    return calls
+
+
+def _questions(scorer: Scorer, item: Item) -> tuple[Question, ...]:
+    return scorer.questions(item) if isinstance(scorer, Asking) else ()
+
+
+def _scorers(
+    dimensions: tuple[Dimension, ...], known: Mapping[str, Dimension], item: Item
+) -> dict[Scorer, frozenset[str]]:
+    """The ways of judging an edit that make calls, each with its fields."""
+    ordered = in_order(dimensions, known)
+    fields_of = calls_of(ordered, fold(ordered, item))
+    return {scorer: fields for scorer, fields in fields_of.items() if _can_ask(scorer, item)}
+
+
+def _can_ask(scorer: Scorer, item: Item) -> bool:
+    """Whether the item's own questions can be asked; where not, an edit fails without a call."""
+    try:
+        _questions(scorer, item)
+    except ValueError:
+        return False
+    return True
+
+
+def _sizes(paths: tuple[Path, ...]) -> dict[Path, tuple[int, tuple[int, int]]]:
+    """Bytes and pixels of image files, from their heads; what cannot be read has none."""
+    sizes = {}
+    for path in paths:
+        try:
+            with Pil.open(path) as picture:
+                sizes[path] = path.stat().st_size, picture.size
+        except (OSError, ValueError, SyntaxError, Pil.DecompressionBombError):
+            sizes[path] = 0, (1, 1)
+    return sizes
+
+
+def _tokens(
+    scorers: Mapping[Scorer, frozenset[str]],
+    item: Item,
+    inputs: Mapping[Path, tuple[int, tuple[int, int]]],
+    own: Mapping[Path, tuple[int, tuple[int, int]]],
+    settings: Settings,
+) -> Counter[ServiceName]:
+    """Prompt tokens of one edit by generalist."""
+    total: Counter[ServiceName] = Counter()
+    texts = len(item.instruction) + len(item.hint or "") + len(item.target_text or "")
+    for scorer in scorers:
+        if not isinstance(scorer, Asking):
+            continue
+        service = ServiceName.parsed(scorer.service)
+        endpoint = _endpoint(service, settings)
+        budget = endpoint.max_pixels if endpoint else 1024 * 1024
+        for question in scorer.questions(item):
+            template = question.template
+            shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
+            count = len(item.sources)
+            sizes = [size for _, size in inputs.values()]
+            pictures = sizes[:count] if "sources" in shown else []
+            if "target" in shown and item.target is not None:
+                pictures = [*pictures, sizes[-1]]
+            if "edited" in shown:
+                pictures = [*pictures, *(size for _, size in own.values())]
+            pixels = sum(w * h for w, h in (size_within(size, budget) for size in pictures))
+            letters = len(template.system) + len(template.user) + len(template.answer) + texts
+            each = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
+            total[service] += question.calls(endpoint) * each
+    return total
+
+
+def _cost(estimated: Estimate, settings: Settings) -> float | None:
+    total = None
+    for service, tokens in estimated.prompt_tokens.items():
+        endpoint = _endpoint(service, settings)
+        if endpoint is not None and endpoint.price is not None:
+            total = (total or 0.0) + endpoint.price.of(tokens, 0, estimated.calls[service])
+    return total

@@ -1,0 +1,148 @@
+"""A run's verdicts as a table in one file, written row by row.
+
+One row for a verdict, one for each missing output (no dimension, status `missing_output`), and
+one for each dimension that waits for a service (no edit, status `not_served`), so that coverage
+can be told from the file alone.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ..base.errors import ConfigError, MissingExtra, StoreError
+from ..storage.codec import dumps
+from .view import RunView
+from .wire.verdict import Row
+
+Format: TypeAlias = Literal["parquet", "csv", "jsonl"]
+Plain: TypeAlias = dict[str, Any]
+
+FIELDS = tuple(Row.model_fields)
+"""The columns; see `Row`."""
+_ROWS_AT_ONCE = 10_000
+_REPEATING = ("model", "dimension", "status", "kind", "signature")
+
+
+def export(view: RunView, file: Path, form: Format) -> int:
+    """Write all verdicts of a run to a file, which is there whole or not at all.
+
+    Args:
+        form: `jsonl` has evidence and calls as objects; `csv` and `parquet` as JSON text, and
+            `csv` has nothing where there is no value.
+
+    Returns:
+        How many rows it has.
+
+    Raises:
+        ConfigError: the file cannot be written.
+        MissingExtra: parquet without pyarrow.
+        StoreError: the run cannot be read, or the disk is full.
+    """
+    write = _WRITERS[form]
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            count = write(partial, rows_of(view), view.header.model_dump_json())
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
+    except (
+        FileExistsError,
+        FileNotFoundError,
+        IsADirectoryError,
+        NotADirectoryError,
+        PermissionError,
+    ) as error:
+        raise ConfigError(f"{file}: {error.strerror}", "give another file with --out") from error
+    except OSError as error:
+        raise StoreError(f"{file}: {error}", "make room, or give another file") from error
+    return count
+
+
+def rows_of(view: RunView) -> Iterator[Row]:
+    """The rows, one by one: dimensions not served, missing outputs, verdicts edit by edit."""
+    for name, reason in view.waiting().items():
+        yield Row(dimension=name, status="not_served", reason=reason)
+    for edit in view.edits():
+        if edit.digest is None:
+            yield Row(
+                item=edit.item,
+                model=edit.model,
+                status="missing_output",
+                reason=str(edit.missing),
+            )
+    yield from map(Row.of, view.verdicts())
+
+
+def _write_jsonl(file: Path, rows: Iterable[Row], _: str) -> int:
+    count = 0
+    # Lone surrogates of a reply are no UTF-8: their escapes are valid JSON.
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
+        for row in rows:
+            out.write(dumps(row.model_dump(mode="json")) + "\n")
+            count += 1
+    return count
+
+
+def _write_csv(file: Path, rows: Iterable[Row], _: str) -> int:
+    count = 0
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
+        writer = csv.DictWriter(out, FIELDS)
+        writer.writeheader()
+        for row in map(_with_text, rows):
+            writer.writerow(row)
+            count += 1
+    return count
+
+
+def _write_parquet(file: Path, rows: Iterable[Row], header: str) -> int:
+    try:
+        pa: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise MissingExtra("parquet export", "report") from error
+    except ImportError as error:  # for example one that wants another NumPy
+        raise ConfigError(
+            f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
+        ) from error
+    kinds = {"value": pa.float64(), "imputed": pa.bool_()}
+    schema = pa.schema(
+        [pa.field(name, kinds.get(name, pa.string())) for name in FIELDS],
+        metadata={"editjudge.run": header},
+    )
+    count = 0
+    remaining = map(_with_text, rows)
+    with parquet.ParquetWriter(file, schema, use_dictionary=list(_REPEATING)) as writer:
+        while batch := list(islice(remaining, _ROWS_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist([_utf8(row) for row in batch], schema))
+            count += len(batch)
+    return count
+
+
+def _with_text(row: Row) -> Plain:
+    plain = row.model_dump(mode="json")
+    texts = {name: dumps(plain[name]) if plain[name] else None for name in ("evidence", "calls")}
+    return plain | texts
+
+
+def _utf8(row: Plain) -> Plain:
+    """Lone surrogates, which Arrow refuses, as their escapes."""
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode()
+        if isinstance(value, str)
+        else value
+        for name, value in row.items()
+    }
+
+
+_WRITERS: Mapping[Format, Callable[[Path, Iterable[Row], str], int]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "jsonl": _write_jsonl,
+}

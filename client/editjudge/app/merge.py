@@ -1,0 +1,193 @@
+"""Several runs of one benchmark become one: shards of it, or models judged elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ..base.errors import ConfigError
+from ..base.verdict import Failed, Scored, Verdict
+from ..benchmarks.dimension import Dimension
+from ..engine.header import RunHeader
+from ..storage.copying import copy_calls
+from ..storage.store import RunStore, StoredEdit
+from .spec import Resolved, RunSpec
+
+Prefer: TypeAlias = Literal["first", "last"]
+_Signed: TypeAlias = tuple[Verdict, str]
+"""A verdict and its signature."""
+_ALIKE = (
+    "leave {} out: only runs of one benchmark, protocol, data, judges and number of rounds can be"
+    " merged, each model's outputs from one folder"
+)
+_CONFLICT = "merge runs that agree, or say which one counts with --prefer first or last"
+
+
+@dataclass
+class Merged:
+    """What a merge did.
+
+    Attributes:
+        edits: Edits in the new run.
+        verdicts: Verdicts in it.
+        same: Verdicts that were in several runs.
+        preferred: Of these, how many differed and were decided by `prefer`.
+    """
+
+    edits: int = 0
+    verdicts: int = 0
+    same: int = 0
+    preferred: int = 0
+
+
+def known_of(header: RunHeader) -> Mapping[str, Dimension]:
+    """All dimensions by id, as a run has them."""
+    return Resolved(RunSpec.of(header)).known
+
+
+def merge(
+    folders: Sequence[Path],
+    out: Path,
+    prefer: Prefer | None = None,
+    known: Callable[[RunHeader], Mapping[str, Dimension]] = known_of,
+) -> Merged:
+    """Write a new run with the edits, verdicts and calls of several.
+
+    A verdict that is in several runs with one signature is in it once; a failed one gives way
+    to any other.
+
+    Args:
+        folders: Of the runs, in the order that `prefer` speaks of.
+        out: Folder of the new run; it is there whole or not at all.
+        prefer: Which run counts where outputs or signatures differ, or one has a number and
+            the other none; None refuses that.
+        known: Dimensions by id, for their tolerances.
+
+    Raises:
+        ConfigError: the runs are about different things; values of one signature differ
+            beyond the dimension's tolerance; something differs and nothing is preferred; the
+            new folder is there already.
+        StoreError: a run is damaged, or the disk is full.
+    """
+    if out.exists():
+        raise ConfigError(f"{out} is there already", "give another folder with --out")
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        with ExitStack() as open_runs:
+            runs = [
+                open_runs.enter_context(RunStore.open(folder, read_only=True)) for folder in folders
+            ]
+            header = _header(runs)
+            target = open_runs.enter_context(RunStore.open(partial, header))
+            merger = _Merger(target, known(header), prefer)
+            with target.database.transaction():
+                for run in runs:
+                    merger.add(run)
+        partial.replace(out)
+    except OSError as error:
+        raise ConfigError(f"{out}: {error}", "give another folder with --out") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return merger.merged
+
+
+def _header(runs: Sequence[RunStore]) -> RunHeader:
+    header = runs[0].header
+    for run in runs[1:]:
+        header = header.joined(run.header, str(runs[0].folder), _ALIKE.format(run.folder))
+    return header
+
+
+class _Merger:
+    """Adds runs to one, in order."""
+
+    def __init__(
+        self, target: RunStore, known: Mapping[str, Dimension], prefer: Prefer | None
+    ) -> None:
+        self.merged = Merged()
+        self._target = target
+        self._known = known
+        self._prefer = prefer
+
+    def add(self, run: RunStore) -> None:
+        """Add one run's calls, facts, edits and verdicts."""
+        calls = copy_calls(run.database, self._target.database)
+        for edit in run.edits():
+            if self._takes_output(run, edit):
+                number = self._target.edit_id(edit.item, edit.model, edit.digest, edit.missing)
+                for name, verdict, signature in self._chosen(run, edit):
+                    self._target.put_verdicts(number, {name: verdict}, {name: signature})
+                    rests_on = (calls[call] for call in run.calls_of(edit.id, name))
+                    self._target.rests_on(number, name, rests_on)
+
+    def _takes_output(self, run: RunStore, edit: StoredEdit) -> bool:
+        """Whether the new run has this output of an edit, and counts what that changes."""
+        earlier = self._target.edit(edit.item, edit.model)
+        if earlier is None:
+            self.merged.edits += 1
+        elif earlier.digest != edit.digest:
+            if self._prefer is None:
+                raise ConfigError(
+                    f"{run.folder} has another output of {edit.model} for {edit.item} than a run"
+                    " before it",
+                    _CONFLICT,
+                )
+            if self._prefer == "first":
+                return False
+            self.merged.verdicts -= len(_verdicts(self._target, earlier))
+        return True
+
+    def _chosen(self, run: RunStore, edit: StoredEdit) -> list[tuple[str, Verdict, str]]:
+        """Dimension, verdict and signature of an edit's verdicts that the new run takes."""
+        earlier = _verdicts(self._target, edit)
+        chosen = []
+        for name, (verdict, signature) in _verdicts(run, edit).items():
+            where = f"{name} of {edit.model} for {edit.item} in {run.folder}"
+            if name not in earlier:
+                self.merged.verdicts += 1
+            else:
+                self.merged.same += 1
+                if not self._takes((verdict, signature), earlier[name], name, where):
+                    continue
+            chosen.append((name, verdict, signature))
+        return chosen
+
+    def _takes(self, later: _Signed, earlier: _Signed, name: str, where: str) -> bool:
+        """Whether the later of two verdicts is taken.
+
+        Raises:
+            ConfigError: they differ where they must not, or nothing is preferred.
+        """
+        (verdict, signature), (before, signature_before) = later, earlier
+        if isinstance(verdict, Failed) or isinstance(before, Failed):
+            return not isinstance(verdict, Failed)
+        if signature == signature_before and verdict.status == before.status:
+            if isinstance(verdict, Scored) and isinstance(before, Scored):
+                self._check_close(verdict.value, before.value, name, where)
+            return False
+        if self._prefer is None:
+            other = signature != signature_before
+            what = "another signature" if other else f"status {verdict.status}"
+            raise ConfigError(f"{where} has {what} than in a run before it", _CONFLICT)
+        self.merged.preferred += 1
+        return self._prefer == "last"
+
+    def _check_close(self, later: float, earlier: float, name: str, where: str) -> None:
+        tolerance = self._known[name].tolerance if name in self._known else 0.0
+        if abs(later - earlier) > tolerance:
+            raise ConfigError(
+                f"{where} is {later:.9g}, and {earlier:.9g} in a run before it with the same"
+                f" signature (tolerance {tolerance:g})",
+                "find out which of the runs is wrong, and merge without it",
+            )
+
+
+def _verdicts(run: RunStore, edit: StoredEdit) -> dict[str, _Signed]:
+    """An edit's verdicts with their signatures, by dimension."""
+    rows = run.verdicts(edit.model, item=edit.item)
+    return {stored.dimension: (stored.verdict, stored.signature) for stored in rows}

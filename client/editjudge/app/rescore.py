@@ -1,0 +1,140 @@
+"""Judging a run again from its stored replies: today's code, and no call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base.verdict import Failed, Verdict
+from ..benchmarks.cell import Tally
+from ..engine.keeping import JudgedEdit
+from ..engine.order import Order
+from ..engine.progress import Progress
+from ..engine.runplan import RunPlan, observe, plan_run
+from ..engine.scheduler import Scheduler, jobs
+from ..panel import Panel
+from ..storage.store import RunStore
+from .view import RunView
+
+
+@dataclass
+class Change:
+    """What became of the verdicts of one model on one dimension.
+
+    Attributes:
+        before: All that are stored, scored or unscored.
+        after: The same, judged again; where that was not possible, as they were.
+        changed: How many have another value or status.
+        kept: How many could not be judged again.
+        why: The reason for the first of these.
+    """
+
+    before: Tally = field(default_factory=Tally)
+    after: Tally = field(default_factory=Tally)
+    changed: int = 0
+    kept: int = 0
+    why: str = ""
+
+
+Changes = dict[tuple[str, str], Change]
+
+
+class _Compared:
+    """Takes verdicts in a store's place, and compares them with those that are there."""
+
+    def __init__(self, store: RunStore, *, write: bool) -> None:
+        self._store = store
+        self._write = write
+        self._digests = {(edit.item, edit.model): edit.digest for edit in store.edits()}
+        self.changes: Changes = {}
+
+    async def keep(
+        self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+    ) -> None:
+        item, model, digest, _ = edit
+        old = {
+            stored.dimension: stored.verdict
+            for stored in self._store.verdicts(model, item=item, evidence=False)
+        }
+        fresh: dict[str, Verdict] = {}
+        for name, verdict in verdicts.items():
+            before = old.get(name)
+            if before is None or isinstance(before, Failed):
+                continue
+            change = self.changes.setdefault((model, name), Change())
+            change.before.add(before)
+            why = verdict.error if isinstance(verdict, Failed) else ""
+            if digest != self._digests.get((item, model)):
+                why = "the output is not the one that was judged"
+            if why:
+                change.after.add(before)
+                change.kept += 1
+                change.why = change.why or why
+                continue
+            change.after.add(verdict)
+            change.changed += _says(before) != _says(verdict)
+            fresh[name] = verdict
+        if self._write and fresh:
+            await self._store.keep(edit, fresh, signatures)
+
+
+def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
+    """Judge again whatever has a verdict, from the stored replies alone.
+
+    Args:
+        write: Keep the new verdicts in the place of the old ones.
+
+    Returns:
+        By model and dimension, what changed.
+    """
+    header = store.header
+    plan = plan_run(observe(order), None, header.identities, frozenset(header.identities))
+    _only_judged(plan, store)
+    compared = _Compared(store, write=write)
+
+    async def judge() -> None:
+        panel = Panel.replaying(store.ledger, header.identities)
+        progress = Progress.of(plan, {})
+        async with panel:
+            at_once = 2 * (os.cpu_count() or 1)
+            scheduler = Scheduler(order, panel, compared, progress, in_flight=at_once)
+            await scheduler.run(jobs(plan))
+
+    asyncio.run(judge())
+    return {
+        key: compared.changes[key]
+        for model in order.outputs
+        for key in ((model, d.id) for d in order.dimensions)
+        if key in compared.changes
+    }
+
+
+def rescored_run(folder: Path, *, write: bool = False) -> Changes:
+    """The same for the run in a folder, with the data and the outputs where they were.
+
+    Raises:
+        ConfigError: it has dimensions that this editjudge does not know, or its data changed.
+        InputError: its data is not there any more.
+    """
+    with RunStore.open(folder, read_only=not write) as store:
+        return rescored(RunView.of(store).by(None).order, store, write=write)
+
+
+def _only_judged(plan: RunPlan, store: RunStore) -> None:
+    """Leave to do only what has a verdict."""
+    for model, todo in plan.todo.items():
+        judged: dict[str, set[str]] = {}
+        for stored in store.verdicts(model, evidence=False):
+            if not isinstance(stored.verdict, Failed):
+                judged.setdefault(stored.item, set()).add(stored.dimension)
+        left = (names & judged.get(item, set()) for item, names in zip(plan.ids, todo, strict=True))
+        same: dict[frozenset[str], frozenset[str]] = {}
+        plan.todo[model] = [same.setdefault(names, names) for names in left]
+
+
+def _says(verdict: Verdict) -> tuple[Any, ...]:
+    return verdict.status, getattr(verdict, "value", None), getattr(verdict, "kind", None)

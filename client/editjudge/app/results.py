@@ -1,0 +1,149 @@
+"""The paper's own table from a run: every edit's outcome, then the benchmark's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from ..base.errors import ConfigError
+from ..base.identity import Identities
+from ..base.verdict import Outcome
+from ..benchmarks.benchmark import Benchmark, Rules
+from ..benchmarks.cell import Cell
+from ..benchmarks.column import Column, Row, tabulate
+from ..engine.fold import fold
+from ..engine.order import Order
+from ..engine.plan import in_order
+from ..storage.store import RunStore
+from .spec import Resolved
+from .spread import JudgeSpread, judge_spread
+from .summary import columns as means
+
+ALSO = "also judged"
+"""The group of columns that are not in the paper's table."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run's table.
+
+    Attributes:
+        items: How many the data has.
+        words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
+        identities: Of the services that the columns can rest on.
+        beside: What each judge and each round says, where there are several.
+    """
+
+    benchmark: Benchmark
+    protocol: str
+    items: int
+    words: str | None
+    identities: Identities
+    columns: tuple[Column, ...]
+    cells: Mapping[str, Mapping[str, Cell]]
+    beside: JudgeSpread
+
+
+def results(store: RunStore, resolved: Resolved, single_image: Collection[str] = ()) -> Results:
+    """Aggregate a run; nothing is called, and outputs are not looked at.
+
+    Verdicts count that were made by the services of the last session, with today's prompts and
+    code. Everything else that was asked for counts as `pending`.
+
+    Args:
+        single_image: Models under test that take one image only: what they gave no output for
+            counts as the benchmark says, marked as imputed.
+        resolved: What the run was asked for, or that by other rules: what is derived from other
+            dimensions is derived anew, and what would have to be read anew counts as `pending`.
+
+    Raises:
+        ConfigError: a model is not in the run, or the benchmark has no rule for such models.
+    """
+    header = store.header
+    rules, order = resolved.rules, resolved.order
+    if unknown := [model for model in single_image if model not in header.outputs]:
+        raise ConfigError(
+            f"the run has no model {unknown[0]!r}", f"it has {', '.join(header.outputs)}"
+        )
+    if single_image and rules.single_image is None:
+        raise ConfigError(
+            f"{rules.protocol} has no rule for models that take one image only",
+            "leave --single-image out",
+        )
+    table = _columns(rules, order)
+    rows = list(_rows(store, order, table, rules.single_image, frozenset(single_image)))
+    cells = tabulate(table, rows)
+    words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
+    of = {name for column in table for name in column.dimensions}
+    roles = order.roles(name for name in order.known if name in of)
+    asked = {d.id for d in order.dimensions}
+    return Results(
+        resolved.benchmark,
+        rules.protocol,
+        len(rows) // max(1, len(header.outputs)),
+        "+".join(sorted(words)) or None,
+        {role: identity for role, identity in header.identities.items() if role in roles},
+        table,
+        cells,
+        judge_spread(table, cells, rows, order.judge_rounds, order.known, asked),
+    )
+
+
+def rows(store: RunStore, resolved: Resolved) -> Iterator[Row]:
+    """Every edit that was asked for, with an outcome for each dimension of the table."""
+    order = resolved.order
+    return _rows(store, order, _columns(resolved.rules, order), None, frozenset())
+
+
+def _columns(rules: Rules, order: Order) -> tuple[Column, ...]:
+    """The paper's, then the means of what was judged besides."""
+    known = {name for column in rules.columns for name in column.dimensions}
+    others = means(d for d in order.dimensions if d.id not in known and not d.round_of)
+    if not rules.columns:
+        return others
+    return rules.columns + tuple(
+        Column(c.id, c.id, c.how, c.higher_is_better, c.source, ALSO) for c in others
+    )
+
+
+def _rows(
+    store: RunStore,
+    order: Order,
+    table: tuple[Column, ...],
+    imputed: float | None,
+    single_image: frozenset[str],
+) -> Iterator[Row]:
+    """Every edit that was asked for."""
+    header = store.header
+    of = {name for column in table for name in column.dimensions}
+    dimensions = in_order((order.known[name] for name in order.known if name in of), order.known)
+    signatures = order.signed.of(dimensions, header.identities)
+    today = {name: str(signature) for name, signature in signatures.items()}
+    missing = {(e.model, e.item): e.missing for e in store.edits() if e.digest is None}
+    # What is made of readings and of other dimensions is judged with all of them.
+    unserved = {
+        d.id: ", ".join(sorted(absent))
+        for d in dimensions
+        for absent in [order.roles([d.id]) & header.not_served.keys()]
+        if absent
+    }
+    judged: dict[tuple[str, str], dict[str, Outcome]] = {}
+    for stored in store.verdicts(evidence=False):
+        if today.get(stored.dimension) == stored.signature:
+            edit = judged.setdefault((stored.model, stored.item), {})
+            edit[stored.dimension] = stored.verdict
+    items = [order.dataset.outline(ref) for ref in order.dataset.items()]
+    for model in header.outputs:
+        for item in items:
+            verdicts = judged.get((model, item.id), {})
+            why = missing.get((model, item.id))
+            alone = model in single_image and len(item.sources) > 1
+            outcomes = fold(
+                dimensions,
+                item,
+                missing=why,
+                unserved=unserved,
+                verdicts=verdicts,
+                rule=imputed if alone and not (why and why.given) else None,
+            )
+            yield Row(item, model, outcomes, {name: signatures[name] for name in verdicts})

@@ -1,0 +1,401 @@
+"""Judging a whole data set: for scripts, notebooks and other engines.
+
+```python
+spec = editjudge.RunSpec(benchmark="core", data="items.jsonl", outputs={"ours": "out/ours"})
+result = editjudge.run(spec, out="runs/first")
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias, TypeVar
+
+from ..base.config import Settings, load_settings
+from ..base.errors import ConfigError, InputError
+from ..base.identity import Identities
+from ..benchmarks.dimension import Dimension
+from ..engine.header import RunHeader
+from ..engine.order import Order
+from ..engine.progress import Progress
+from ..engine.runplan import RunPlan, observe, plan_run
+from ..engine.session import Finished, HowEnded, Session, planned_as_before
+from ..panel import Panel
+from ..storage.store import RunStore
+from .client import with_local_stack
+from .estimate import Estimate, estimate, notes
+from .spec import Resolved, RunSpec
+from .summary import Cells, cells
+from .view import RunView
+from .wire import run as wire
+from .wire.results import table
+
+Tell: TypeAlias = Callable[[wire.RunEvent], None]
+Retry: TypeAlias = Literal["unscored"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What came of a session.
+
+    Attributes:
+        out: Folder of the run; `RunView(out)` reads it.
+        finished: The last event: how it ended, counts, usage, and what has no number and why.
+        dimensions: Those asked for, each after its rounds.
+        cells: By model under test and dimension, the mean over the items asked for, on the
+            dimension's scale, with its coverage and signature; without a value where nothing is
+            scored. The paper's own columns are `RunView.results`.
+        services: Identities by role, of this session's services and of earlier ones'.
+    """
+
+    out: Path
+    finished: wire.Finished
+    dimensions: tuple[Dimension, ...]
+    cells: Cells
+    services: Identities
+    _order: Order
+
+    def services_of(self, dimensions: Iterable[str]) -> Identities:
+        """Those that these dimensions call."""
+        roles = self._order.roles(dimensions)
+        return {role: identity for role, identity in self.services.items() if role in roles}
+
+    @property
+    def ended(self) -> HowEnded:
+        """`done`, or why it ended before."""
+        return self.finished.ended
+
+
+def run(
+    spec: RunSpec,
+    *,
+    out: Path | str,
+    settings: Settings | None = None,
+    progress: Tell | None = None,
+    every: float = 2.0,
+    shard: tuple[int, int] = (0, 1),
+    retry: Retry | None = None,
+    fail_on_error: float | None = None,
+    max_cost: float | None = None,
+) -> RunResult:
+    """Judge what a spec asks for, or the rest of it where the run in `out` is begun.
+
+    A service that fails costs the verdicts that need it, which are `failed` and judged again by
+    the next session; it raises nothing.
+
+    It sets no signal handler and never ends the process. Where an event loop runs already (a
+    notebook, a web server) the judging has a thread with a loop of its own; there `run_async` does
+    without. An interruption (KeyboardInterrupt) cancels the calls in flight; what was judged is
+    kept, and the same call goes on.
+
+    Args:
+        out: Folder of the run, made where there is none; one process at a time judges in it.
+        settings: By default read from `EDITJUDGE_*` and `editjudge.toml`; a running local stack
+            is used where nothing is configured there. None is started.
+        progress: Gets events (`RunEvent`), in the thread that judges; what it raises ends the
+            session.
+        every: Seconds between two events `progress`, above 0.
+        shard: `(i, n)` judges every n-th item from the i-th on, by its place in the data, counted
+            from 0: the same items on each machine. `editjudge merge` puts the n runs together.
+        retry: `unscored` asks again what has no number, instead of taking the stored replies.
+        fail_on_error: Share of failed verdicts, 0 to 1, above which it ends, once there are 20
+            verdicts; None never.
+        max_cost: Instead of that of the settings: it ends before this is spent, all sessions of
+            the run together, in the currency of the configured prices.
+
+    Returns:
+        What came of it, also where it ended early: `ended` is `done`, `cost`, `failures` or
+        `judge` (one is not the one asked for, or refuses the key).
+
+    Raises:
+        ConfigError: the spec, a setting or the folder cannot be used, or another process has it.
+        InputError: the data, or a folder of outputs, cannot be used.
+        StoreError: the disk is full, or the run is damaged.
+        KeyboardInterrupt: it was interrupted; what was judged until then is kept.
+    """
+    judging = run_async(
+        spec,
+        out=out,
+        settings=settings,
+        progress=progress,
+        every=every,
+        shard=shard,
+        retry=retry,
+        fail_on_error=fail_on_error,
+        max_cost=max_cost,
+    )
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(judging)
+    return _in_a_thread(judging)
+
+
+async def run_async(
+    spec: RunSpec,
+    *,
+    out: Path | str,
+    settings: Settings | None = None,
+    progress: Tell | None = None,
+    every: float = 2.0,
+    shard: tuple[int, int] = (0, 1),
+    retry: Retry | None = None,
+    fail_on_error: float | None = None,
+    max_cost: float | None = None,
+) -> RunResult:
+    """`run` for asynchronous programs; cancelling it cancels the calls in flight.
+
+    Arguments, result and errors are those of `run`. It judges in the loop that awaits it, and
+    `progress` is called there.
+
+    Raises:
+        asyncio.CancelledError: it was cancelled; what was judged until then is kept.
+    """
+    at_hand = with_local_stack(settings or load_settings())
+    if max_cost is not None:
+        at_hand = at_hand.model_copy(update={"max_cost": max_cost})
+    prepared = await asyncio.to_thread(
+        Running,
+        spec,
+        Path(out),
+        at_hand,
+        tell=progress,
+        every=every,
+        shard=shard,
+        retry=retry,
+        fail_on_error=fail_on_error,
+    )
+    with prepared as running:
+        result = await running.judge(at_hand) if running.left.edits else running.nothing_left()
+    if result.ended == "interrupted":
+        raise asyncio.CancelledError
+    return result
+
+
+class Running:
+    """A session of a run: the data is looked at when it is made, the run is open inside `with`.
+
+    `run` is made of it, and so is the command line, which looks for services in between.
+
+    Args:
+        settings: Decide which judge answers, and how it is asked.
+        tell: Gets the events.
+
+    Attributes:
+        resolved: What the spec means.
+        left: What is to be judged; known inside `with`.
+
+    Raises:
+        ConfigError: the spec cannot be used, or a judge is not configured.
+        InputError: the data, or a folder of outputs, cannot be used.
+    """
+
+    left: RunPlan
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        out: Path,
+        settings: Settings,
+        *,
+        tell: Tell | None = None,
+        every: float = 2.0,
+        shard: tuple[int, int] = (0, 1),
+        retry: Retry | None = None,
+        fail_on_error: float | None = None,
+    ) -> None:
+        first, step = shard
+        if not 0 <= first < step:
+            raise ConfigError(
+                f"there is no shard {first} of {step}", "give (i, n) with i from 0 to n - 1"
+            )
+        if not spec.outputs:
+            raise InputError("outputs", "no model is given", "name a model and its folder")
+        self.resolved = Resolved(spec)
+        self._observed = observe(replace(self.resolved.order, shard=shard))
+        self._out = out
+        self._settings = settings
+        self._teller = _Teller(tell or (lambda _: None), every)
+        self._retry = retry
+        self._fail_on_error = fail_on_error
+        self._before = header_of(out)
+        if self._before is None:
+            plan_run(self._observed, None, {})  # begins nothing where outputs are unusable
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        header = self.resolved.header(self._settings)
+        if self._before is not None:
+            # Until today's judges are found, those of the last session are who judged.
+            header = header.model_copy(update={"settings": self._before.settings})
+        with ExitStack() as opened:
+            self._store = opened.enter_context(RunStore.open(self._out, header))
+            if self._retry:
+                dropped = self._dropped(self._retry)
+                self.say(f"{dropped:,} {self._retry} verdicts are asked for again")
+            self._session = Session(self._observed, self._store, self._settings, self._teller)
+            self.left = self._session.left(self._before)
+            self._tell_missing()
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def say(self, line: str) -> None:
+        """Tell people something, as an event."""
+        self._teller.say(line)
+
+    async def judge(self, at_hand: Settings) -> RunResult:
+        """Judge what is left; see `Session.judge`.
+
+        Args:
+            at_hand: The settings with the services there are.
+        """
+        self._session.settings = at_hand
+        for line in notes(self._observed.order, at_hand):
+            self.say(line)
+        return self._result(await self._session.judge(self.left, self._fail_on_error))
+
+    def nothing_left(self) -> RunResult:
+        """The result where all is done: no service is asked for anything."""
+        return self._result(self._session.nothing_left(self.left))
+
+    def _result(self, finished: Finished) -> RunResult:
+        made = cells(self._store, finished.plan)
+        for model, reasons in self._unreadable(finished.plan).items():
+            self.say(f"{model}: {len(reasons):,} outputs cannot be read (first: {reasons[0]})")
+        progress = finished.progress
+        event = wire.Finished.of(
+            progress,
+            ended=finished.ended,
+            exit_code=_exit_code(finished),
+            usage=finished.usage,
+            unscored=wire.unscored_of(progress),
+            first_failure=progress.first_failure or None,
+            not_served=finished.not_served,
+            columns=table(made),
+        )
+        self._teller.tell(event)
+        identities = self._store.header.identities
+        order = self._observed.order
+        return RunResult(self._out, event, order.dimensions, made, identities, order)
+
+    def _dropped(self, status: Retry) -> int:
+        order = self._observed.order
+        return sum(
+            self._store.drop_verdicts(status, model=model, dimension=dimension.id)
+            for model in order.outputs
+            for dimension in order.dimensions
+        )
+
+    def _tell_missing(self) -> None:
+        for model, (count, reason) in self.left.missing.items():
+            if count:
+                gone = self.left.gone[model]
+                kept = f"; {gone:,} were judged before and stay judged" if gone else ""
+                self.say(f"{model}: {count:,} outputs are missing (first: {reason}){kept}")
+
+    def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
+        """By model, why outputs that are there count as missing, of the items asked for."""
+        asked = {plan.ids[index] for index in plan.asked}
+        reasons: dict[str, list[str]] = {}
+        for model in plan.todo:
+            for edit in self._store.edits(model):
+                if edit.item in asked and edit.missing and edit.missing.kind == "unreadable":
+                    reasons.setdefault(model, []).append(edit.missing.reason)
+        return reasons
+
+
+class _Teller:
+    """Makes events of what a session says."""
+
+    def __init__(self, tell: Tell, every: float) -> None:
+        self.tell = tell
+        self.every = every
+        self._progress = Progress()
+        self._panel: Panel | None = None
+
+    def started(self, progress: Progress, panel: Panel | None) -> None:
+        """Tell that judging begins."""
+        self._progress, self._panel = progress, panel
+        self.tell(wire.Started.by(progress, panel))
+
+    def tick(self) -> None:
+        """Tell how far it is."""
+        self.tell(wire.Progressed.by(self._progress, self._panel))
+
+    def say(self, line: str) -> None:
+        """Tell people something."""
+        self.tell(wire.Noted(text=line))
+
+
+def foreseen(spec: RunSpec, out: Path, settings: Settings) -> tuple[Estimate, RunPlan]:
+    """What a session would take, and what it would do; nothing is called or written.
+
+    Raises:
+        ConfigError: the spec cannot be used.
+        InputError: the data, or a folder of outputs, cannot be used.
+    """
+    observed = observe(Resolved(spec).order)
+    if not RunView.is_at(out):
+        plan = plan_run(observed, None, {})
+    else:
+        with RunStore.open(out, read_only=True) as store:
+            plan = planned_as_before(observed, store, store.header, settings)
+    return estimate(plan, with_local_stack(settings)), plan
+
+
+def header_of(out: Path) -> RunHeader | None:
+    """Of the run as the last session left it; None where there is none yet."""
+    if not RunView.is_at(out):
+        return None
+    try:
+        with RunView(out) as view:
+            return view.header
+    except ConfigError:  # of an older version, or begun and not yet written
+        return None
+
+
+def spec_of(out: Path) -> RunSpec | None:
+    """What the run in a folder was asked for; None where there is none yet."""
+    header = header_of(out)
+    return None if header is None else RunSpec.of(header)
+
+
+def _exit_code(finished: Finished) -> int:
+    waiting = 0 if finished.progress.edits else finished.plan.total("not_served")
+    nothing = waiting and not finished.plan.total("standing")
+    failed = finished.progress.verdicts["failed"]
+    return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(finished.ended, 3)
+
+
+def _in_a_thread(judging: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, by a loop in a thread of its own; an interruption cancels it."""
+    ready = threading.Event()
+    cancel: list[Callable[[], object]] = []
+
+    async def watched() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        if task is not None:
+            cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        ready.set()
+        return await judging
+
+    with ThreadPoolExecutor(1, "editjudge.run") as pool:
+        future: Future[T] = pool.submit(lambda: asyncio.run(watched()))
+        try:
+            return future.result()
+        except BaseException:  # an interruption of this thread: the other must not judge on
+            if not future.done():
+                ready.wait()
+                for interrupt in cancel:
+                    interrupt()
+            raise

@@ -1,0 +1,278 @@
+"""What a run is asked for, and what that means here: the benchmark's rules, data and dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from ..base.config import Settings
+from ..base.digest import content_digest
+from ..base.errors import ConfigError
+from ..benchmarks.benchmark import Benchmark, Rules
+from ..benchmarks.dataset import Dataset
+from ..benchmarks.dimension import Dimension
+from ..benchmarks.registry import benchmark as benchmark_of
+from ..benchmarks.registry import dimensions as all_dimensions
+from ..benchmarks.registry import select
+from ..benchmarks.rounds import USUAL, JudgeRounds, in_rounds, with_rounds
+from ..engine.header import RunHeader
+from ..engine.order import Order
+from ..engine.session import asking
+
+MAX_ROUNDS = 1000
+_PathByName: TypeAlias = Annotated[
+    Mapping[str, Path],
+    AfterValidator(MappingProxyType),
+    PlainSerializer(lambda paths: {name: str(path) for name, path in paths.items()}),
+]
+
+
+def _nothing() -> Mapping[str, Path]:
+    return MappingProxyType({})
+
+
+class RunSpec(BaseModel):
+    """What a run is asked for.
+
+    It is plain data: to and from JSON, equal where it says the same, and a key of dictionaries.
+
+    Attributes:
+        benchmark: Its name.
+        data: Where its data lies.
+        outputs: The folder of outputs by model under test.
+        protocol: By its short name, or in full (`kris.paper.1`); empty for the usual one.
+        on: Switches to turn on besides (`editjudge list switches`).
+        off: Switches to turn off.
+        roots: Where files lie that the data names by their official paths.
+        judges: Names of the generalists that judge, side by side.
+        rounds: How often each of them judges, 1 to 1,000. Every round is kept.
+        dimensions: Ids or globs; the benchmark's own without.
+        limit: How many items, from the first; None for all.
+        tasks: Globs of the tasks whose items are asked for; all without.
+
+    Raises:
+        ConfigError: a field is unknown or malformed, or the benchmark, the protocol or a switch
+            does not exist.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    benchmark: str
+    data: Path
+    outputs: _PathByName = Field(default_factory=_nothing)
+    protocol: str = ""
+    on: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    roots: _PathByName = Field(default_factory=_nothing)
+    judges: tuple[str, ...] = Field(default=(USUAL,), min_length=1)
+    rounds: int = Field(default=1, ge=1, le=MAX_ROUNDS)
+    dimensions: tuple[str, ...] = ()
+    limit: int | None = Field(default=None, ge=1)
+    tasks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, header: RunHeader) -> Self:
+        """What a stored run was asked for, over all its sessions; without limit and tasks.
+
+        Its rules need not exist any more: nothing but its form is checked.
+        """
+        judge_rounds = JudgeRounds(header.judges, header.repeats)
+        made = {
+            judge_round.of(name) for judge_round in judge_rounds.each for name in header.dimensions
+        }
+        return cls.model_construct(
+            benchmark=header.benchmark,
+            data=Path(header.data),
+            outputs=_paths(header.outputs),
+            protocol=header.protocol,
+            on=(),
+            off=(),
+            roots=_paths(header.roots),
+            judges=header.judges,
+            rounds=header.repeats,
+            dimensions=tuple(name for name in header.dimensions if name not in made),
+            limit=None,
+            tasks=(),
+        )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            spec = handler(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = " ".join(["a run's spec", *map(str, first["loc"])])
+            known = ", ".join(cls.model_fields)
+            mend = f"it has {known}" if first["type"] == "extra_forbidden" else ""
+            reason = first["msg"].removeprefix("Value error, ")
+            raise ConfigError(f"{where}: {reason}", mend) from error
+        spec.rules()
+        return spec
+
+    @field_validator("judges")
+    @classmethod
+    def _each_once(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(judges))
+
+    @field_validator("outputs")
+    @classmethod
+    def _can_be_shown(cls, outputs: Mapping[str, Path]) -> Mapping[str, Path]:
+        for model in outputs:
+            if not model or not model.isprintable():
+                raise ValueError(f"{model!r} is no name of a model")
+        return outputs
+
+    def rules(self) -> Rules:
+        """The benchmark's rules by this protocol and these switches.
+
+        Raises:
+            ConfigError: there are none such here.
+        """
+        benchmark = benchmark_of(self.benchmark)
+        if "." in self.protocol:
+            return benchmark.rules_named(self.protocol, self.on, self.off)
+        return benchmark.rules(self.protocol or None, self.on, self.off)
+
+    @property
+    def judge_rounds(self) -> JudgeRounds:
+        """Which judges, and in how many rounds each judges."""
+        return JudgeRounds(self.judges, self.rounds)
+
+    @property
+    def digest(self) -> str:
+        """`sha256:` and 64 hex digits: the same for the same run in any process."""
+        plain = self.model_copy(
+            update={name: _sorted(getattr(self, name)) for name in ("outputs", "roots")}
+        )
+        return content_digest(plain.model_dump_json().encode())
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RunSpec.model_validate, (self.model_dump(mode="json"),)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self
+
+
+class Resolved:
+    """What a spec means here; each part is made when it is first asked for.
+
+    Args:
+        rules: Others than the spec's own; what these do without is left out.
+    """
+
+    def __init__(self, spec: RunSpec, rules: Rules | None = None) -> None:
+        self.spec = spec
+        self._other = rules
+
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        """The benchmark.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        return benchmark_of(self.spec.benchmark)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The rules.
+
+        Raises:
+            ConfigError: the benchmark has no such protocol or switch.
+        """
+        return self._other or self.spec.rules()
+
+    @cached_property
+    def known(self) -> dict[str, Dimension]:
+        """All dimensions by id, judged ones as means of their rounds."""
+        return in_rounds(self.rules.known(all_dimensions()), self.spec.judge_rounds)
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The data.
+
+        Raises:
+            ConfigError: there are roots, and this data names no such files.
+            InputError: there is nothing to read.
+        """
+        path, roots = self.spec.data, self.spec.roots
+        if self.benchmark.remaps:
+            return self.benchmark.data(path, roots={old: str(new) for old, new in roots.items()})
+        if roots:
+            raise ConfigError(f"the data of {self.benchmark.name} has no roots", "leave --root out")
+        return self.benchmark.data(path)
+
+    @cached_property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Those asked for, each after its rounds.
+
+        Raises:
+            ConfigError: a pattern matches nothing, or prompts that are asked are not imported.
+        """
+        patterns = self._patterns()
+        nothing = self.spec.dimensions and not patterns
+        chosen = () if nothing else select(patterns, self.rules)
+        for dimension in chosen:
+            _ = dimension.words  # ends here where the official prompts are not imported
+        return with_rounds(chosen, self.known)
+
+    @cached_property
+    def order(self) -> Order:
+        """What the engine is given."""
+        return Order(
+            self.dataset,
+            self.spec.outputs,
+            self.dimensions,
+            self.known,
+            self.spec.limit,
+            self.spec.tasks,
+            self.spec.judge_rounds,
+        )
+
+    def header(self, settings: Settings) -> RunHeader:
+        """What is stored of it: the spec, and what is known before the first call."""
+        return RunHeader(
+            benchmark=self.benchmark.name,
+            protocol=self.rules.protocol,
+            data=str(self.dataset.path),
+            data_digest=self.dataset.digest,
+            outputs={model: str(path.resolve()) for model, path in self.spec.outputs.items()},
+            dimensions=tuple(d.id for d in self.dimensions),
+            roots={old: str(new) for old, new in self.spec.roots.items()},
+            judges=self.spec.judges,
+            repeats=self.spec.rounds,
+            settings=asking(settings),
+        )
+
+    def _patterns(self) -> Sequence[str]:
+        if self._other is None:
+            return self.spec.dimensions
+        own = {d.id for d in self.spec.rules().dimensions}
+        here = {d.id for d in self._other.dimensions}
+        return [name for name in self.spec.dimensions if name in here or name not in own]
+
+
+def _paths(texts: Mapping[str, str]) -> Mapping[str, Path]:
+    return MappingProxyType({name: Path(text) for name, text in texts.items()})
+
+
+def _sorted(paths: Mapping[str, Path]) -> Mapping[str, Path]:
+    return MappingProxyType(dict(sorted(paths.items())))

@@ -1,0 +1,223 @@
+"""Data and outputs, looked at whole before anything is called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ..base.errors import ImageError, InputError
+from ..base.images import Mask, load_image, show_path
+from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..engine.order import Order
+from ..engine.runplan import observe, plan_run
+from .estimate import Estimate, estimate
+
+Kind: TypeAlias = Literal[
+    "data", "release", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
+            notes of the data, see `Dataset.notes`), `mask` (does not fit its image, or selects
+            nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
+            images, `size` (outputs of another size than their source), `folder` (there is none).
+        where: A model under test, or `data`.
+        what: In one line or several.
+        note: It changes no number and is not the caller's to mend.
+    """
+
+    kind: Kind
+    where: str
+    what: str
+    note: bool = False
+
+
+@dataclass
+class Validation:
+    """What is there, and what is wrong with it.
+
+    Attributes:
+        items: How many can be used.
+        outputs: By model, how many there are.
+        estimate: What a run would take; None where it could not begin.
+    """
+
+    items: int = 0
+    outputs: dict[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    estimate: Estimate | None = None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether anything is to be mended."""
+        return any(not one.note for one in self.problems)
+
+    def of(self, kind: Kind) -> list[Problem]:
+        """What is wrong of one kind."""
+        return [one for one in self.problems if one.kind == kind]
+
+
+def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -> Validation:
+    """Check data and outputs, and count the calls; every image is decoded.
+
+    Args:
+        settings: For the estimate.
+        single_image: Models that need give no output to items with several sources.
+    """
+    validation = Validation()
+    dataset = order.dataset
+    refs = list(_checked(dataset, validation))
+    validation.items = len(refs)
+    validation.problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        pictures = dict.fromkeys(path for ref in refs for path in dataset.pictures(ref))
+        looked = dict(zip(pictures, pool.map(_of_data, pictures), strict=True))
+        validation.problems += [one.problem for one in looked.values() if one.problem]
+        validation.problems += _of_masks(dataset, refs, pool)
+        sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
+        for model, folder in order.outputs.items():
+            if not folder.is_dir():
+                what = f"no such folder: {show_path(folder)}"
+                validation.problems.append(Problem("folder", model, what))
+                continue
+            outputs = dataset.outputs(folder).index()
+            alone = model in single_image
+            there = dict(_there(dataset, refs, outputs, validation, model, alone=alone))
+            validation.outputs[model] = len(there)
+            decoded = pool.map(partial(_picture, where=model), there.values())
+            seen = dict(zip(there, decoded, strict=True))
+            validation.problems += [one.problem for one in seen.values() if one.problem]
+            validation.problems += _of_sizes(model, seen, sizes)
+            others = outputs.others(frozenset(ref.id for ref in refs))
+            validation.problems += _extra(model, others, all_known=not validation.of("data"))
+    if (
+        not validation.of("data")
+        and not validation.of("folder")
+        and all(validation.outputs.values())
+    ):
+        validation.estimate = estimate(plan_run(observe(order), None, {}), settings)
+    return validation
+
+
+def _checked(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
+    try:
+        yield from dataset.checked()
+    except InputError as error:
+        mend = f"\n  {error.mend}" if error.mend else ""
+        validation.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{mend}"))
+
+
+def _there(
+    dataset: Dataset,
+    refs: Iterable[ItemRef],
+    outputs: Outputs,
+    validation: Validation,
+    model: str,
+    *,
+    alone: bool,
+) -> Iterator[tuple[str, Path]]:
+    """The outputs there are, by item; what is missing goes to the problems."""
+    for ref in refs:
+        path = outputs.path(ref.id)
+        if path is not None:
+            yield ref.id, Path(path)
+            continue
+        why = outputs.why_not(ref.id)
+        if why.given or not (alone and len(dataset.outline(ref).sources) > 1):
+            validation.problems.append(Problem("missing", model, f"{ref.id}: {why}"))
+
+
+def _extra(model: str, others: Sequence[str], *, all_known: bool) -> list[Problem]:
+    """Outputs that belong to no item; where items cannot be used, they may be of these."""
+    if all_known or not others:
+        return [Problem("extra", model, f"{name}: no item") for name in others]
+    what = f"{len(others):,} outputs belong to no item that can be used (first: {others[0]})"
+    return [Problem("extra", model, what, note=True)]
+
+
+class _Looked(NamedTuple):
+    """A picture that was decoded: what is wrong with it, and its size where it can be read."""
+
+    problem: Problem | None
+    size: tuple[int, int] | None
+
+
+def _of_data(path: Path) -> _Looked:
+    return _picture(path, "data")
+
+
+def _picture(path: Path, where: str) -> _Looked:
+    try:
+        image = load_image(path)
+    except ImageError as error:
+        return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"), None)
+    for note in image.notes:
+        if note.kind == "misnamed":
+            # Images are told by their content: in released data this is as it was published.
+            what = f"{image.name}: {note}"
+            return _Looked(Problem("misnamed", where, what, note=where == "data"), image.size)
+    return _Looked(None, image.size)
+
+
+def _source_size(
+    dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]
+) -> tuple[int, int] | None:
+    """Of the source, where there is exactly one."""
+    if len(dataset.outline(ref).sources) != 1:
+        return None
+    return looked[dataset.pictures(ref)[0]].size
+
+
+def _of_sizes(
+    model: str, seen: Mapping[str, _Looked], sizes: Mapping[str, tuple[int, int] | None]
+) -> list[Problem]:
+    """Outputs of another size than their source; judging brings them to it, so it is a note."""
+    others = [
+        f"{item}: {one.size[0]}x{one.size[1]} for a source of {size[0]}x{size[1]}"
+        for item, one in seen.items()
+        for size in [sizes[item]]
+        if one.size and size and one.size != size
+    ]
+    if not others:
+        return []
+    what = f"{len(others):,} outputs have another size than their source (first: {others[0]})"
+    return [Problem("size", model, what, note=True)]
+
+
+def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
+    """Masks that do not fit their image; and noted, those that select nothing or everything."""
+    masked = [ref for ref in refs if dataset.outline(ref).mask is not None]
+    read = pool.map(partial(_share, dataset), masked)
+    shares = {ref.id: one for ref, one in zip(masked, read, strict=True)}
+    problems = [
+        Problem("mask", "data", f"{item}: {one}")
+        for item, one in shares.items()
+        if isinstance(one, str) and one
+    ]
+    for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
+        odd = [item for item, one in shares.items() if one == share]
+        if odd:
+            what = f"{len(odd):,} masks are {kind} (first: {odd[0]})"
+            problems.append(Problem("mask", "data", what, note=True))
+    return problems
+
+
+def _share(dataset: Dataset, ref: ItemRef) -> float | str:
+    """The share of an item's image that its mask selects, or why it cannot be used."""
+    try:
+        mask = dataset.load(ref).mask
+    except ImageError as error:
+        unreadable = any(_of_data(path).size is None for path in dataset.pictures(ref))
+        return "" if unreadable else f"{error.name}: {error.reason}"  # told already
+    # Where masks are no files, their reader notes what is odd about them.
+    return float(mask.selected.mean()) if type(mask) is Mask else ""

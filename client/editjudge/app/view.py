@@ -1,0 +1,216 @@
+"""A stored run, read: the only way in which commands and pages look at one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from ..base.errors import ConfigError
+from ..base.item import Item
+from ..benchmarks.benchmark import Rules
+from ..benchmarks.column import Row
+from ..benchmarks.dataset import ItemRef
+from ..engine.header import RunHeader
+from ..engine.judge import roles_of
+from ..storage.store import FILE, RunStore, StoredEdit, StoredVerdict
+from . import results as tables
+from .spec import Resolved, RunSpec
+
+__all__ = ["Pictures", "RunView", "StoredEdit", "StoredVerdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Where the pictures of an edit lie; they were not looked at.
+
+    Attributes:
+        files: Those of the item: sources, then the mask and the target where it has them.
+        outputs: By model under test; None where there is no one file.
+    """
+
+    files: tuple[Path, ...]
+    outputs: dict[str, Path | None]
+
+
+class RunView:
+    """A run as it is stored; use as a context manager.
+
+    It takes no lock and changes nothing, so it works beside the process that judges; each method
+    sees what is there when it is called. Only `resolved`, `item`, `pictures`, `rows` and `results`
+    need the data, and nothing needs a service.
+
+    Args:
+        folder: Of the run.
+
+    Raises:
+        ConfigError: the folder holds no run, or one of a newer editjudge.
+        StoreError: its file is damaged.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self._store = RunStore.open(self.folder, read_only=True)
+
+    @classmethod
+    def of(cls, store: RunStore) -> Self:
+        """The view of a run that is open already, and stays so."""
+        view = cls.__new__(cls)
+        view.folder, view._store = store.folder, store
+        return view
+
+    @staticmethod
+    def is_at(folder: Path) -> bool:
+        """Whether there is a run in a folder, or the beginning of one."""
+        return (folder / FILE).is_file()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    @property
+    def header(self) -> RunHeader:
+        """What the run is about, as its last session left it."""
+        return self._store.header
+
+    @property
+    def spec(self) -> RunSpec:
+        """What it was asked for, over all sessions; `limit` and `tasks` are not kept."""
+        return RunSpec.of(self.header)
+
+    @cached_property
+    def resolved(self) -> Resolved:
+        """What that means here: rules, dimensions and data.
+
+        Raises:
+            ConfigError: its data changed.
+            InputError: its data is not there any more.
+        """
+        resolved, header = Resolved(self.spec), self.header
+        if resolved.dataset.digest != header.data_digest:
+            raise ConfigError(f"{header.data} is not what it was when the run began", "restore it")
+        return resolved
+
+    def by(self, rules: Rules | None) -> Resolved:
+        """The same by other rules than the run's own, all of whose dimensions must be known.
+
+        Raises:
+            ConfigError: it has dimensions that this editjudge does not know, or its data changed.
+            InputError: its data is not there any more.
+        """
+        header, own = self.header, self.resolved
+        if unknown := [name for name in header.dimensions if name not in own.known]:
+            raise ConfigError(
+                f"the run has dimensions that are not known here: {', '.join(unknown)}",
+                "install the package that adds them",
+            )
+        return Resolved(self.spec, rules) if rules else own
+
+    def edits(self, model: str | None = None) -> Iterator[StoredEdit]:
+        """The edits, in the order in which they came: digest of the output, or why it is missing.
+
+        Args:
+            model: Only of this model under test.
+        """
+        return self._store.edits(model)
+
+    def verdicts(
+        self,
+        model: str | None = None,
+        dimension: str | None = None,
+        *,
+        item: str | None = None,
+        evidence: bool = True,
+    ) -> Iterator[StoredVerdict]:
+        """The verdicts, edit by edit, with evidence and the replies it rests on.
+
+        Args:
+            item: Only this item's, by its id.
+            evidence: False leaves it out: several times as fast.
+        """
+        return self._store.verdicts(model, dimension, item=item, evidence=evidence)
+
+    def item(self, name: str) -> Item | None:
+        """What the data says of an item, without its pictures; None where it has none such."""
+        ref = self._ref(name)
+        return None if ref is None else self.resolved.dataset.outline(ref)
+
+    def pictures(self, name: str) -> Pictures:
+        """Where the pictures of an item and its outputs lie.
+
+        Raises:
+            ConfigError: the data has no such item, or changed.
+        """
+        ref = self._ref(name)
+        if ref is None:
+            raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
+        dataset = self.resolved.dataset
+        paths = {
+            model: dataset.outputs(folder).path(name) for model, folder in self.spec.outputs.items()
+        }
+        outputs = {model: Path(path) if path else None for model, path in paths.items()}
+        return Pictures(dataset.pictures(ref), outputs)
+
+    def rows(self) -> Iterator[Row]:
+        """Every edit that was asked for, with an outcome for each of its dimensions.
+
+        What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`.
+
+        Raises:
+            ConfigError: it has dimensions that this editjudge does not know, or its data changed.
+            InputError: its data is not there any more.
+        """
+        return tables.rows(self._store, self.by(None))
+
+    def results(
+        self, single_image: Collection[str] = (), rules: Rules | None = None
+    ) -> tables.Results:
+        """The table of the benchmark's paper, with spread and agreement of several judges.
+
+        Args:
+            single_image: Models under test that take one image only: what they gave no output for
+                counts as the benchmark says, marked as imputed.
+            rules: Others than the run's own: what is derived from other dimensions is derived
+                anew, and what would have to be read anew counts as `pending`.
+
+        Raises:
+            ConfigError: a model is not in the run, the benchmark has no rule for such models, or
+                the data changed.
+            InputError: the data is not there any more.
+        """
+        return tables.results(self._store, self.by(rules), single_image)
+
+    def waiting(self) -> dict[str, str]:
+        """The dimensions that wait for a service no session had, each with the reason.
+
+        Nothing of a run by an older reading of its benchmark: its dimensions are not known any
+        more.
+        """
+        header = self.header
+        if not header.not_served:
+            return {}
+        try:
+            known = Resolved(self.spec).known
+        except ConfigError:
+            return {}
+        absent = {
+            name: sorted(roles_of(known[name], known) & header.not_served.keys())
+            for name in header.dimensions
+            if name in known
+        }
+        return {
+            name: "; ".join(f"{role}: {header.not_served[role]}" for role in roles)
+            for name, roles in absent.items()
+            if roles
+        }
+
+    def _ref(self, name: str) -> ItemRef | None:
+        return next((ref for ref in self.resolved.dataset.items() if ref.id == name), None)

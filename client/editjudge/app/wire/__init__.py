@@ -1,0 +1,1 @@
+"""Every JSON that is printed or stored, as models: one field in one place."""

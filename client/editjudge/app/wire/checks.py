@@ -1,0 +1,141 @@
+"""What would be judged, what is wrong with it, and what became of it when it was read again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Self
+
+from ...base.identity import ServiceName
+from ...benchmarks.cell import Tally
+from .. import estimate, rescore, validate
+from .base import Status, Wire
+
+
+class Estimate(Wire):
+    """`run --dry-run --json`: what a session would take.
+
+    Attributes:
+        calls: By service, at most.
+        second_tries: Calls that come on top where no reply can be read.
+        cost: Null where no price is configured.
+    """
+
+    items: int
+    edits: int
+    verdicts: int
+    calls: dict[str, int]
+    second_tries: dict[str, int]
+    image_bytes: int
+    prompt_tokens: dict[str, int]
+    cost: float | None
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, estimated: estimate.Estimate) -> Self:
+        """As JSON."""
+        return cls(
+            items=estimated.items,
+            edits=estimated.edits,
+            verdicts=estimated.verdicts,
+            calls=_by_name(estimated.calls),
+            second_tries=_by_name(estimated.second_tries),
+            image_bytes=estimated.image_bytes,
+            prompt_tokens=_by_name(estimated.prompt_tokens),
+            cost=estimated.cost,
+            notes=estimated.notes,
+        )
+
+
+class Problem(Wire):
+    """One thing that is wrong with data or outputs."""
+
+    kind: validate.Kind
+    where: str
+    what: str
+    note: bool
+
+
+class Validation(Wire):
+    """`validate --json`.
+
+    Attributes:
+        outputs: By model, how many there are.
+        calls: What a run would call, at most; null where it could not begin.
+        counts: Problems by kind.
+        wrong: Whether anything is to be mended.
+    """
+
+    items: int
+    outputs: dict[str, int]
+    calls: dict[str, int] | None
+    second_tries: dict[str, int] | None
+    notes: tuple[str, ...]
+    counts: dict[validate.Kind, int]
+    problems: tuple[Problem, ...]
+    wrong: bool
+
+    @classmethod
+    def of(cls, validation: validate.Validation) -> Self:
+        """As JSON."""
+        taken = validation.estimate
+        return cls(
+            items=validation.items,
+            outputs=validation.outputs,
+            calls=_by_name(taken.calls) if taken else None,
+            second_tries=_by_name(taken.second_tries) if taken else None,
+            notes=taken.notes if taken else (),
+            counts=dict(Counter(problem.kind for problem in validation.problems)),
+            problems=tuple(
+                Problem.model_validate(problem, from_attributes=True)
+                for problem in validation.problems
+            ),
+            wrong=validation.wrong,
+        )
+
+
+class Side(Wire):
+    """Verdicts before, or after."""
+
+    mean: float | None
+    counts: dict[Status, int]
+
+    @classmethod
+    def of(cls, tally: Tally) -> Self:
+        """As JSON."""
+        return cls.model_validate({"mean": tally.mean(), "counts": tally.statuses})
+
+
+class Change(Wire):
+    """An entry of `rescore --json`: one model on one dimension.
+
+    Attributes:
+        changed: How many have another value or status.
+        kept: How many could not be judged again.
+        why_kept: The first reason.
+    """
+
+    model: str
+    dimension: str
+    before: Side
+    after: Side
+    changed: int
+    kept: int
+    why_kept: str
+
+    @classmethod
+    def of(cls, model: str, dimension: str, change: rescore.Change) -> Self:
+        """As JSON."""
+        return cls(
+            model=model,
+            dimension=dimension,
+            before=Side.of(change.before),
+            after=Side.of(change.after),
+            changed=change.changed,
+            kept=change.kept,
+            why_kept=change.why,
+        )
+
+
+def _by_name(counts: Mapping[ServiceName, int]) -> dict[str, int]:
+    return {str(name): count for name, count in counts.items()}

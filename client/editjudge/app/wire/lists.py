@@ -1,0 +1,128 @@
+"""Declarations as JSON: `list` and `prompts import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from ...base.item import Need
+from ...benchmarks import dimension
+from ...benchmarks.registry import dimensions
+from ...engine.judge import roles_of
+from .base import Wire
+
+
+class Dimension(Wire):
+    """An entry of `list dimensions --json`.
+
+    Attributes:
+        range: Lowest and highest value.
+        needs: What an item must have.
+        services: That are called.
+        tolerance: Within which values of one signature agree.
+    """
+
+    id: str
+    asks: str
+    range: tuple[float, float]
+    unit: str
+    higher_is_better: bool
+    needs: tuple[Need, ...]
+    services: tuple[str, ...]
+    variant: str
+    tolerance: float
+    source: str
+
+    @classmethod
+    def of(cls, dimension: dimension.Dimension) -> Self:
+        """As JSON."""
+        return cls(
+            id=dimension.id,
+            asks=dimension.asks,
+            range=dimension.range,
+            unit=dimension.unit,
+            higher_is_better=dimension.higher_is_better,
+            needs=tuple(sorted(dimension.needs)),
+            services=tuple(sorted(roles_of(dimension, dimensions()))),
+            variant=dimension.variant,
+            tolerance=dimension.tolerance,
+            source=dimension.source,
+        )
+
+
+class Benchmark(Wire):
+    """An entry of `list benchmarks --json`."""
+
+    benchmark: str
+    title: str
+    protocols: str
+    not_official_because: str | None
+    dimensions: int
+
+
+class Switch(Wire):
+    """An entry of `list switches --json`.
+
+    Attributes:
+        on_in: Protocols that have it on.
+    """
+
+    switch: str
+    what: str
+    source: str
+    on_in: str
+
+
+class Service(Wire):
+    """An entry of `list services --json`; tensors as `NAME TYPE[shape]`."""
+
+    service: str
+    model: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Template(Wire):
+    """A prompt of ours."""
+
+    name: str
+    origin: str
+    digest: str
+    asks: str
+    source: str
+    system: str
+    user: str
+    answer: str
+
+
+class Original(Wire):
+    """Prompts of a benchmark's authors.
+
+    Attributes:
+        texts: Their digests, by name.
+    """
+
+    prompts: str
+    origin: Literal["original"] = "original"
+    imported: bool
+    source: str
+    texts: dict[str, str]
+
+
+class Prompts(Wire):
+    """`list prompts --json`."""
+
+    own: tuple[Template, ...]
+    originals: tuple[Original, ...]
+
+
+class Imported(Wire):
+    """`prompts import --json`.
+
+    Attributes:
+        found: Where each text was found.
+    """
+
+    prompts: str
+    folder: Path
+    found: dict[str, Path]

@@ -1,0 +1,179 @@
+"""Tables of a run as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from ...base.identity import printed, untrained
+from ...benchmarks import cell as of
+from .. import agreement, spread
+from ..results import Results
+from .base import Status, Wire
+
+
+class Cell(Wire):
+    """A column's number for a model, with its coverage.
+
+    Attributes:
+        value: Null where there is none; `reason` says why.
+        scored: On how many edits it rests.
+        asked: How many it asks about.
+        counts: Of these, by status; without those that it does not apply to.
+        imputed: How many of the scored a rule put in.
+        signature: What the number depends on.
+    """
+
+    value: float | None
+    scored: int
+    asked: int
+    counts: dict[Status, int]
+    imputed: int
+    reason: str
+    signature: str
+
+    @classmethod
+    def of(cls, cell: of.Cell) -> Self:
+        """As JSON."""
+        return cls.model_validate(
+            {
+                "value": cell.value,
+                "scored": cell.scored,
+                "asked": cell.asked,
+                "counts": dict(cell.counts),
+                "imputed": cell.imputed,
+                "reason": cell.reason,
+                "signature": str(cell.signature),
+            }
+        )
+
+
+def table(cells: Mapping[str, Mapping[str, of.Cell]]) -> dict[str, dict[str, Cell]]:
+    """Cells by model and column."""
+    return {
+        model: {name: Cell.of(cell) for name, cell in row.items()} for model, row in cells.items()
+    }
+
+
+class Column(Wire):
+    """A column of a table."""
+
+    id: str
+    group: str
+    title: str
+    higher_is_better: bool
+    source: str
+
+
+class Spread(Wire):
+    """A column's number by some judges, and by each round of theirs.
+
+    Attributes:
+        value: Of each edit's mean over the rounds.
+        sd: The sample standard deviation over rounds; null with one round.
+        rounds: The number of each round; empty with one.
+    """
+
+    value: float | None
+    sd: float | None
+    rounds: tuple[float | None, ...]
+    scored: int
+    asked: int
+    reason: str
+
+    @classmethod
+    def of(cls, of_column: spread.Spread) -> Self:
+        """As JSON."""
+        return cls(
+            value=of_column.cell.value,
+            sd=of_column.deviation,
+            rounds=of_column.rounds,
+            scored=of_column.cell.scored,
+            asked=of_column.cell.asked,
+            reason=of_column.cell.reason,
+        )
+
+
+class Figure(Wire):
+    """A figure of agreement, or why there is none."""
+
+    value: float | None
+    reason: str
+
+    @classmethod
+    def of(cls, figure: agreement.Figure) -> Self:
+        """As JSON."""
+        return cls(value=figure.value, reason=figure.reason)
+
+
+class Agreement(Wire):
+    """How far two judges agree, or one with itself."""
+
+    dimension: str
+    judges: tuple[str, ...]
+    edits: int
+    figures: dict[str, Figure]
+
+    @classmethod
+    def of(cls, agreed: spread.Agreement) -> Self:
+        """As JSON."""
+        figures = {name: Figure.of(figure) for name, figure in agreed.figures.items()}
+        return cls(
+            dimension=agreed.dimension, judges=agreed.judges, edits=agreed.edits, figures=figures
+        )
+
+
+class Summary(Wire):
+    """`summary --json`: a run as its benchmark's table.
+
+    Attributes:
+        prompts: Whose words the judges were asked in, `own`, `original` or both; null without.
+        services: Identities of those that the columns can rest on.
+        untrained: Those of them with random weights.
+        models: Cells by model and column.
+        rounds: How often each judge judged.
+        ensemble: By model and column; empty where one judge judged once, like the next two.
+        judges: By model, judge and column.
+        agreement: By dimension: each two judges, then each judge's rounds.
+    """
+
+    benchmark: str
+    protocol: str
+    prompts: str | None
+    items: int
+    services: dict[str, str]
+    untrained: tuple[str, ...]
+    columns: tuple[Column, ...]
+    models: dict[str, dict[str, Cell]]
+    rounds: int
+    ensemble: dict[str, dict[str, Spread]]
+    judges: dict[str, dict[str, dict[str, Spread]]]
+    agreement: tuple[Agreement, ...]
+
+    @classmethod
+    def of(cls, results: Results) -> Self:
+        """As JSON."""
+        beside = results.beside
+        return cls(
+            benchmark=results.benchmark.name,
+            protocol=results.protocol,
+            prompts=results.words,
+            items=results.items,
+            services=printed(results.identities),
+            untrained=tuple(map(str, untrained(results.identities))),
+            columns=tuple(
+                Column.model_validate(one, from_attributes=True) for one in results.columns
+            ),
+            models=table(results.cells),
+            rounds=beside.judge_rounds.rounds,
+            ensemble={model: _spreads(row) for model, row in beside.ensemble.items()},
+            judges={
+                model: {judge: _spreads(of[model]) for judge, of in beside.judges.items()}
+                for model in beside.ensemble
+            },
+            agreement=tuple(map(Agreement.of, beside.agreement)),
+        )
+
+
+def _spreads(row: Mapping[str, spread.Spread]) -> dict[str, Spread]:
+    return {name: Spread.of(one) for name, one in row.items()}

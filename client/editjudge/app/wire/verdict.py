@@ -1,0 +1,243 @@
+"""What became of an edit's dimensions as JSON: `score`, `show` and `export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from ...base import images
+from ...base.identity import printed
+from ...base.item import Edit
+from ...base.verdict import Evidence, Outcome, Scored, Unscored, UnscoredKind, calls_of
+from ...engine.judge import Judgement
+from ...panel.said import Said
+from ..view import RunView, StoredEdit, StoredVerdict
+from .base import Number, Status, Wire
+
+
+def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
+    """The fields that every model of an outcome has."""
+    return {
+        "status": outcome.status,
+        "value": outcome.value if isinstance(outcome, Scored) else None,
+        "kind": outcome.kind if isinstance(outcome, Unscored) else None,
+        "reason": None if isinstance(outcome, Scored) else outcome.reason,
+        "imputed": outcome.imputed if isinstance(outcome, Scored) else None,
+        "evidence": getattr(outcome, "evidence", {}),
+        "calls": tuple(said),
+    }
+
+
+class Outcomes(Wire):
+    """A dimension on an edit.
+
+    Attributes:
+        dimension: Its id.
+        value: A number, or null.
+        kind: Of an `unscored` one: why the judge gave no number.
+        reason: One line for people; null where there is a number.
+        imputed: Whether a rule of the benchmark put the number in; null where there is none.
+        evidence: What the number rests on.
+        calls: The replies that it rests on.
+        signature: What the number depends on.
+    """
+
+    dimension: str
+    status: Status
+    value: float | None
+    kind: UnscoredKind | None
+    reason: str | None
+    imputed: bool | None
+    evidence: Evidence
+    calls: tuple[Said, ...]
+    signature: str
+
+
+class Picture(Wire):
+    """A picture that was judged.
+
+    Attributes:
+        size: Width and height.
+        digest: Of its encoded bytes.
+        notes: What was converted on the way.
+    """
+
+    name: str
+    size: tuple[int, int]
+    digest: str
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, picture: images.Image | images.Mask) -> Self:
+        """As JSON."""
+        notes = tuple(map(str, picture.notes))
+        return cls(name=picture.name, size=picture.size, digest=picture.digest, notes=notes)
+
+
+class Sample(Wire):
+    """The edit that was judged."""
+
+    id: str
+    model: str
+    instruction: str
+    target_text: str | None
+    sources: tuple[Picture, ...]
+    edited: Picture | None
+    mask: Picture | None
+    target: Picture | None
+
+    @classmethod
+    def of(cls, edit: Edit) -> Self:
+        """As JSON."""
+        item = edit.item
+        return cls(
+            id=item.id,
+            model=edit.model,
+            instruction=item.instruction,
+            target_text=item.target_text,
+            sources=tuple(map(Picture.of, item.sources)),
+            edited=Picture.of(edit.image) if edit.image else None,
+            mask=Picture.of(item.mask) if item.mask else None,
+            target=Picture.of(item.target) if item.target else None,
+        )
+
+
+class Judged(Outcomes):
+    """A dimension on an edit that was judged just now.
+
+    Attributes:
+        range: Lowest and highest value.
+        unit: Empty for a pure number.
+        untrained: Random weights had a part in it: it is no result.
+        prompts: Whose words the judge was asked in; null without a prompt.
+    """
+
+    range: tuple[float, float]
+    higher_is_better: bool
+    unit: str
+    untrained: bool
+    prompts: str | None
+
+    @classmethod
+    def of(cls, judgement: Judgement, name: str) -> Self:
+        """As JSON."""
+        dimension, outcome = judgement.dimensions[name], judgement.outcomes[name]
+        said = [judgement.said[key] for key in calls_of(outcome) if key in judgement.said]
+        return cls(
+            dimension=name,
+            **_outcome(outcome, said),
+            signature=str(judgement.signatures[name]),
+            range=dimension.range,
+            higher_is_better=dimension.higher_is_better,
+            unit=dimension.unit,
+            untrained=name in judgement.untrained,
+            prompts=dimension.words,
+        )
+
+
+class Score(Wire):
+    """`score --json`: one judged edit.
+
+    Attributes:
+        services: Identities of those that were at hand.
+        usage: What generalists took for this edit.
+    """
+
+    sample: Sample
+    verdicts: tuple[Judged, ...]
+    services: dict[str, str]
+    usage: dict[str, Number]
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> Self:
+        """As JSON."""
+        return cls(
+            sample=Sample.of(judgement.edit),
+            verdicts=tuple(Judged.of(judgement, name) for name in judgement.outcomes),
+            services=printed(judgement.services),
+            usage=dict(judgement.usage),
+        )
+
+
+class Stored(Outcomes):
+    """A verdict of a run."""
+
+    @classmethod
+    def of(cls, stored: StoredVerdict) -> Self:
+        """As JSON."""
+        return cls(
+            dimension=stored.dimension,
+            **_outcome(stored.verdict, stored.said),
+            signature=stored.signature,
+        )
+
+
+class ShownEdit(Wire):
+    """An edit of a run.
+
+    Attributes:
+        output: Digest of the output; null where it is missing.
+        missing: Why it is; empty where it is not.
+    """
+
+    model: str
+    output: str | None
+    missing: str
+    verdicts: tuple[Stored, ...]
+
+    @classmethod
+    def of(cls, view: RunView, edit: StoredEdit) -> Self:
+        """As JSON."""
+        return cls(
+            model=edit.model,
+            output=edit.digest,
+            missing=str(edit.missing or ""),
+            verdicts=tuple(map(Stored.of, view.verdicts(edit.model, item=edit.item))),
+        )
+
+
+class Shown(Wire):
+    """`show --json`: the edits of one item.
+
+    Attributes:
+        instruction: Null where the data is not there any more, or changed.
+        files: The item's pictures, in the same case none.
+        not_served: The dimensions that wait for a service, each with the reason.
+    """
+
+    item: str
+    instruction: str | None
+    files: tuple[Path, ...]
+    edits: tuple[ShownEdit, ...]
+    not_served: dict[str, str]
+
+
+class Row(Wire):
+    """A row of `export`: fields as those of a verdict.
+
+    A dimension that was not served has neither item nor model, a missing output no dimension.
+    """
+
+    item: str | None = None
+    model: str | None = None
+    dimension: str | None = None
+    status: Status
+    value: float | None = None
+    kind: UnscoredKind | None = None
+    reason: str | None = None
+    imputed: bool | None = None
+    signature: str | None = None
+    evidence: Evidence | None = None
+    calls: tuple[Said, ...] | None = None
+
+    @classmethod
+    def of(cls, stored: StoredVerdict) -> Self:
+        """As JSON."""
+        return cls(
+            item=stored.item,
+            model=stored.model,
+            dimension=stored.dimension,
+            **_outcome(stored.verdict, stored.said),
+            signature=stored.signature,
+        )

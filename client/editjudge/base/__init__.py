@@ -1,0 +1,1 @@
+"""What every other package rests on, the services among them: images, errors, contracts."""

@@ -1,0 +1,363 @@
+"""Settings: flags, then `EDITJUDGE_*` variables, then `editjudge.toml`.
+
+A nested setting's variable joins its names with two underscores:
+`EDITJUDGE_ENDPOINTS__GPU__URL=grpc://node7:8001`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from .errors import ConfigError
+
+CONFIG_FILE = "editjudge.toml"
+
+
+class Secret(BaseModel):
+    """Where a secret is; the secret itself is read when it is used and never printed.
+
+    Attributes:
+        env: Name of an environment variable.
+        file: Path of a file; surrounding white space is dropped.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    env: str | None = None
+    file: Path | None = None
+
+    def read(self, setting: str) -> str:
+        """The secret.
+
+        Raises:
+            ConfigError: neither or both are given, or there is nothing there.
+        """
+        if (self.env is None) == (self.file is None):
+            raise ConfigError(f"{setting}: give either `env` or `file`")
+        if self.env is not None:
+            value = os.environ.get(self.env, "")
+            if not value:
+                raise ConfigError(f"{setting}: the variable {self.env} is not set")
+            return value
+        try:
+            return self.file.read_text().strip()  # type: ignore[union-attr]
+        except OSError as error:
+            raise ConfigError(f"{setting}: {self.file}: {error.strerror}") from error
+
+
+class Endpoint(BaseModel):
+    """One Triton server.
+
+    Attributes:
+        url: `grpc://host:port`, or `grpcs://host:port` for TLS.
+        services: What to ask it for, as `role.variant`; empty means whatever it serves.
+        ca_file: Certificate authorities to trust instead of the system's (PEM).
+        cert_file: Client certificate (PEM), with `key_file`.
+        key_file: Its private key (PEM).
+        headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    url: str
+    services: tuple[str, ...] = ()
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in {"grpc", "grpcs"} or not parts.netloc or parts.path.strip("/"):
+            raise ValueError("write it as grpc://host:port, or grpcs://host:port for TLS")
+        return url.rstrip("/")
+
+    @field_validator("headers")
+    @classmethod
+    def _lower_case(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        # gRPC metadata keys are lower case; anything else fails at the first call.
+        return {name.lower(): value for name, value in headers.items()}
+
+    def header_values(self) -> dict[str, str]:
+        """The headers with their secrets.
+
+        Raises:
+            ConfigError: a secret is not where its setting says.
+        """
+        return {
+            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
+            for name, value in self.headers.items()
+        }
+
+    def certificates(self) -> dict[str, bytes | None]:
+        """Arguments of `grpc.ssl_channel_credentials`.
+
+        Raises:
+            ConfigError: a file cannot be read, or one of the client's pair is missing.
+        """
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ConfigError(f"{self.url}: `cert_file` and `key_file` go together")
+        return {
+            "root_certificates": self._pem(self.ca_file),
+            "private_key": self._pem(self.key_file),
+            "certificate_chain": self._pem(self.cert_file),
+        }
+
+    def _pem(self, path: Path | None) -> bytes | None:
+        try:
+            return path.read_bytes() if path else None
+        except OSError as error:
+            raise ConfigError(f"{self.url}: {path}: {error.strerror}") from error
+
+
+class Price(BaseModel):
+    """What a judge charges, in any one currency, per million tokens.
+
+    Attributes:
+        input: Prompt tokens.
+        cached: Prompt tokens found in the provider's cache; as `input` by default.
+        output: Generated tokens.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    input: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    output: float = Field(ge=0)
+
+    def of(self, prompt: int, cached: int, completion: int) -> float:
+        """The price of so many tokens; `cached` are among `prompt`."""
+        rate = self.input if self.cached is None else self.cached
+        return ((prompt - cached) * self.input + cached * rate + completion * self.output) / 1e6
+
+
+class GeneralistEndpoint(BaseModel):
+    """One multimodal LLM as judge, bound as `generalist.<its name in the settings>`.
+
+    Attributes:
+        url: `http(s)://host:port/v1` for an OpenAI-compatible API, `grpc://host:port` for
+            vLLM's own protocol.
+        replicas: Further addresses with the same model, which share the calls.
+        model: The name to ask for; may be left out where the server has one model only.
+        accept: Names (globs) that may come back instead of it.
+        api_key: Sent as a bearer token; `{env = …}` or `{file = …}`, never the key itself.
+        headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
+        ca_file: Certificate authorities to trust instead of the system's (PEM).
+        send_images: Consent to send images to a server outside your own network.
+        max_pixels: Images of more pixels are made smaller (Lanczos) before they are sent.
+        max_tokens: Of one reply.
+        temperature: 0 is greedy.
+        seed: For servers that take one.
+        logprobs: `auto` uses probabilities where the server tells them, `never` samples.
+        repeats: Replies to average where answers are sampled.
+        max_outside: Probability outside the choices above which there is no score.
+        price: For costs in reports and `max_cost`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    url: str
+    replicas: tuple[str, ...] = ()
+    model: str = ""
+    accept: tuple[str, ...] = ()
+    api_key: Secret | None = None
+    headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
+    ca_file: Path | None = None
+    send_images: bool = False
+    max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
+    max_tokens: int = Field(default=1024, ge=1)
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    seed: int | None = 0
+    logprobs: Literal["auto", "never"] = "auto"
+    repeats: int = Field(default=1, ge=1, le=1000)
+    max_outside: float = Field(default=0.5, ge=0, le=1)
+    price: Price | None = None
+
+    @field_validator("replicas")
+    @classmethod
+    def _addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(cls._an_address(url) for url in urls)
+
+    @model_validator(mode="after")
+    def _alike(self) -> Self:
+        urls = (self.url, *self.replicas)
+        if len(set(urls)) < len(urls):
+            raise ValueError("an address is among the replicas twice")
+        if len({urlsplit(url).scheme == "grpc" for url in urls}) > 1:
+            raise ValueError("replicas are asked over the same protocol as `url`")
+        return self
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        path = parts.path.rstrip("/")
+        if parts.scheme in {"http", "https"} and parts.netloc and path:
+            return url.rstrip("/")
+        if parts.scheme == "grpc" and parts.netloc and not path:
+            return url.rstrip("/")
+        raise ValueError("write it as http(s)://host:port/v1, or grpc://host:port for vLLM's own")
+
+    def header_values(self) -> dict[str, str]:
+        """The headers with their secrets, the key among them.
+
+        Raises:
+            ConfigError: a secret is not where its setting says.
+        """
+        headers = {
+            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
+            for name, value in self.headers.items()
+        }
+        if self.api_key is not None:
+            headers["authorization"] = f"Bearer {self.api_key.read(f'{self.url}: api_key')}"
+        return headers
+
+
+class StackSettings(BaseModel):
+    """The local stack (`editjudge up`).
+
+    Attributes:
+        models: Models to load; empty means all of them.
+        grpc_port: 0 means a free port, as for the other two.
+        http_port: Health and models.
+        metrics_port: Prometheus metrics.
+        precision: Of the exported models to serve.
+        startup_timeout: Seconds until every model must be ready.
+        triton: Whether to start Triton at all; without it only the generalist runs.
+        generalist: Folder of a multimodal LLM for vLLM to serve; none by default.
+        generalist_protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
+        generalist_port: 0 means a free port.
+        generalist_args: Further arguments for vLLM, for example `--dtype=float32`.
+        generalist_timeout: Seconds until the generalist must be ready.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    models: tuple[str, ...] = ()
+    grpc_port: int = Field(default=0, ge=0, le=65535)
+    http_port: int = Field(default=0, ge=0, le=65535)
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    startup_timeout: float = Field(default=120.0, gt=0)
+    triton: bool = True
+    generalist: Path | None = None
+    generalist_protocol: Literal["http", "grpc"] = "http"
+    generalist_port: int = Field(default=0, ge=0, le=65535)
+    generalist_args: tuple[str, ...] = ()
+    generalist_timeout: float = Field(default=600.0, gt=0)
+
+
+class Settings(BaseSettings):
+    """All settings.
+
+    Attributes:
+        stack: The local stack.
+        endpoints: Triton servers by name; where several serve a model, they share its calls.
+        generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
+        vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
+        ledger: SQLite file that keeps every call and its reply, so that none is made twice. By
+            default calls to generalists are kept in memory.
+        max_cost: What a run may spend on generalists, in the currency of their prices.
+        attempts: How often a call is made at most.
+        retry_wait: Seconds before the second attempt, about; doubled each time.
+        deadline: Seconds for one call at one endpoint, retries included.
+        patience: Seconds that a run waits for an endpoint that was lost.
+        probe_timeout: Seconds to wait for a server's metadata.
+        concurrency: Calls in flight per endpoint at most; how many it gets is found out.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="EDITJUDGE_", env_nested_delimiter="__", extra="forbid", toml_file=CONFIG_FILE
+    )
+    endpoints: dict[str, Endpoint] = Field(default_factory=dict)
+    stack: StackSettings = StackSettings()
+    generalists: dict[str, GeneralistEndpoint] = Field(default_factory=dict)
+    vllm_python: Path | None = None
+    ledger: Path | None = None
+    max_cost: float | None = Field(default=None, gt=0)
+    attempts: int = Field(default=4, ge=1, le=20)
+    retry_wait: float = Field(default=0.1, ge=0)
+    deadline: float = Field(default=60.0, gt=0)
+    patience: float = Field(default=300.0, ge=0)
+    probe_timeout: float = Field(default=5.0, gt=0)
+    concurrency: int = Field(default=32, ge=1, le=1024)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then variables, then the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    def at(self, *urls: str) -> Settings:
+        """The same settings with these endpoints and no others.
+
+        Raises:
+            ConfigError: an address is malformed.
+        """
+        return self.model_copy(update={"endpoints": {url: _endpoint(url) for url in urls}})
+
+
+def _endpoint(url: str) -> Endpoint:
+    try:
+        return Endpoint(url=url)
+    except ValidationError as error:
+        raise ConfigError(f"endpoint {url}: {_first_message(error)}") from error
+
+
+def _first_message(error: ValidationError) -> str:
+    return error.errors()[0]["msg"].removeprefix("Value error, ")
+
+
+def parsed_generalist(url: str) -> GeneralistEndpoint:
+    """A generalist by its address, everything else by default.
+
+    Raises:
+        ConfigError: the address is malformed.
+    """
+    try:
+        return GeneralistEndpoint(url=url)
+    except ValidationError as error:
+        raise ConfigError(f"generalist {url}: {_first_message(error)}") from error
+
+
+def load_settings(file: Path | None = None, **flags: Any) -> Settings:
+    """Read the settings.
+
+    Args:
+        file: Instead of `editjudge.toml` in the current folder (where that may be absent).
+        flags: Given on the command line; None means not given.
+
+    Raises:
+        ConfigError: naming the setting and what is wrong with it.
+    """
+    if file is not None and not file.is_file():
+        raise ConfigError(f"{file}: no such configuration file", "check the path")
+
+    class FromFile(Settings):
+        model_config = SettingsConfigDict(**{**Settings.model_config, "toml_file": file})
+
+    set_by_flags = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return (FromFile if file else Settings)(**set_by_flags)
+    except ValidationError as error:
+        first = error.errors()[0]
+        setting = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"setting {setting}: {_first_message(error)}", "see docs/configuration.md"
+        ) from error
+    except ValueError as error:  # tomllib and pydantic-settings: syntax errors
+        raise ConfigError(f"{file or CONFIG_FILE}: {error}") from error

@@ -1,0 +1,116 @@
+"""The tensor contract of each role: what every implementation of it takes and gives.
+
+Shared by both sides: services generate their `config.pbtxt` from it, and the client
+checks every reply against it, so an implementation can be swapped without touching the
+client. Images travel encoded and are decoded where the model is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+DType: TypeAlias = Literal["BYTES", "FP32"]
+Holds: TypeAlias = Literal["array", "image", "mask", "text"]
+Tensors: TypeAlias = "dict[str, NDArray[np.float32] | bytes]"
+"""What a specialist returns: arrays as float32, everything else as bytes, by tensor name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One named tensor of a call, without the batch axis.
+
+    Attributes:
+        shape: -1 where the size varies.
+        optional: May be left out by the client (inputs only).
+        bounds: Lowest and highest value a reply may hold.
+        holds: What the bytes are, so that the server can decode them.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...] = (1,)
+    optional: bool = False
+    bounds: tuple[float, float] | None = None
+    holds: Holds = "array"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What one role takes and gives.
+
+    Attributes:
+        parameters: What varies by protocol and travels beside the tensors: allowed values
+            by name, the first being the default.
+    """
+
+    role: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+IMAGE = Tensor("IMAGE", "BYTES", holds="image")
+"""The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
+
+QUALITY = Contract(
+    "quality",
+    inputs=(IMAGE,),
+    outputs=(Tensor("SCORE", "FP32", (1,), bounds=(0.0, 1.0)),),
+)
+OCR = Contract(
+    "ocr",
+    inputs=(IMAGE,),
+    outputs=(
+        Tensor("TEXT", "BYTES", holds="text"),
+        Tensor("BOXES", "FP32", (-1, 4, 2)),
+        Tensor("CONFIDENCE", "FP32", (-1,), bounds=(0.0, 1.0)),
+    ),
+)
+AESTHETICS = Contract("aesthetics", inputs=QUALITY.inputs, outputs=QUALITY.outputs)
+MASK = Tensor("MASK", "BYTES", optional=True, holds="mask")
+"""The bytes of a black and white PNG, white being the region; left out for the whole image."""
+
+FEATURES = Contract(
+    "features",
+    inputs=(IMAGE, MASK),
+    outputs=(Tensor("EMBEDDING", "FP32", (-1,)),),
+    # `pool` averages the patch tokens of the region (`pool_any`: of every patch that it
+    # touches), `zero` blacks out the pixels outside it before the network sees them.
+    parameters={"region": ("pool", "pool_any", "zero")},
+)
+CLIP = Contract("clip", FEATURES.inputs, FEATURES.outputs, FEATURES.parameters)
+LPIPS = Contract(
+    "lpips",
+    inputs=(
+        Tensor("IMAGE_A", "BYTES", holds="image"),
+        Tensor("IMAGE_B", "BYTES", holds="image"),
+        MASK,
+    ),
+    outputs=(Tensor("DISTANCE", "FP32", (1,)),),
+    # `weight` averages the map of the whole images over the region, `zero` blacks out the
+    # pixels of both images outside it, `stretched` too, on Omni IIE Bench's input range.
+    parameters={"region": ("weight", "zero", "stretched")},
+)
+SEGMENTER = Contract(
+    "segmenter",
+    inputs=(IMAGE, Tensor("PROMPT", "BYTES", holds="text")),
+    # An empty MASK means that nothing was found.
+    outputs=(Tensor("MASK", "BYTES", holds="mask"), Tensor("SCORE", "FP32", (1,), bounds=(0, 1))),
+    parameters={"select": ("all", "best")},
+)
+CONTRACTS = {
+    contract.role: contract
+    for contract in (QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER)
+}
+
+ABSTAINED = "abstained"
+"""A server's message `abstained/<kind>: <reason>` says that there is no value for an input.
+
+It travels as INVALID_ARG: like a bad input it concerns this request alone, and asking
+again cannot help.
+"""

@@ -1,0 +1,219 @@
+"""Everything editjudge raises.
+
+::
+
+    EditjudgeError                 one line for people: what is wrong, and the mend
+    ├── InputError                 something the caller gave (exit 2)
+    │   ├── ImageError             a file, bytes or array that is not one still picture
+    │   └── TextError              an instruction or target text
+    ├── ConfigError                editjudge.toml, EDITJUDGE_* or a flag (exit 2)
+    ├── MissingExtra               an optional dependency is not installed (exit 2)
+    ├── StackError                 the local stack does not start, or runs already (exit 1)
+    ├── StoreError                 a run's file is damaged, or its disk is full (exit 1)
+    └── ServiceError               a judge service did not answer as its contract says
+        ├── Unreachable            no connection, or it was lost             retry can help
+        ├── Overloaded             the server's queue is full                retry can help
+        ├── DeadlineExceeded       no answer in time
+        ├── Refused                the server rejects this very input
+        ├── NotServed              the endpoint has no such model
+        ├── NotAuthorised          the key or token is missing, wrong or without rights
+        ├── WrongModel             another model answered than the one asked for
+        ├── LogprobsUnavailable    the server reports no probabilities
+        ├── CostLimit              the next call would pass the run's `max_cost`
+        └── BadReply               the reply breaks the role's contract
+
+A `ServiceError` never becomes a number: scorers let it pass, and it is stored as
+`Failed`. `Abstained` is no error: a service's typed "there is no value for this input".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class EditjudgeError(Exception):
+    """Base of all errors.
+
+    Attributes:
+        message: What is wrong, naming the input or service.
+        mend: What to do about it; empty when the message says it.
+        exit_code: What the command line exits with.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.mend}" if self.mend else self.message
+
+
+class InputError(EditjudgeError):
+    """Something the caller gave cannot be judged.
+
+    Attributes:
+        name: The input as the caller named it (a path, `--instruction`, …).
+        reason: What is wrong with it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, name: str, reason: str, mend: str = "") -> None:
+        super().__init__(f"{name}: {reason}", mend)
+        self.name = name
+        self.reason = reason
+
+
+class ImageError(InputError):
+    """Not one still picture within the limits of `editjudge.base.images`."""
+
+
+class TextError(InputError):
+    """An instruction or target text that no judge could read as meant."""
+
+
+class ConfigError(EditjudgeError):
+    """A setting that is missing, malformed or contradicts another."""
+
+    exit_code = 2
+
+
+class MissingExtra(EditjudgeError):
+    """A feature whose optional dependencies are not installed."""
+
+    exit_code = 2
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs packages that are not installed",
+            f'run: pip install "editjudge[{extra}]"',
+        )
+        self.extra = extra
+
+
+class StackError(EditjudgeError):
+    """The local stack could not be started or stopped."""
+
+
+class StoreError(EditjudgeError):
+    """A ledger or run cannot be read or written any more: disk full, file damaged."""
+
+
+class ServiceError(EditjudgeError):
+    """A judge service did not answer as its contract says.
+
+    Attributes:
+        service: The role and variant that was asked, for example `ocr.ppocr`.
+        endpoint: Where it was asked, for example `grpc://127.0.0.1:8001`.
+        model: The name of the model there.
+        attempts: How often it was asked before giving up.
+        retry_after: Seconds that the server asks to wait; None where it does not say.
+        since: When the first attempt failed, by the event loop's clock; None until it gave up.
+        retryable: Whether asking again later can help.
+    """
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        service: str,
+        endpoint: str = "",
+        model: str = "",
+        attempts: int = 1,
+        retry_after: float | None = None,
+    ) -> None:
+        self.detail = detail
+        self.service = service
+        self.endpoint = endpoint
+        self.model = model
+        self.attempts = attempts
+        self.retry_after = retry_after
+        self.since: float | None = None
+        super().__init__(self._whole())
+
+    def gave_up(self, attempts: int, since: float) -> None:
+        """Note that the call was made so often in vain, and when the first attempt failed."""
+        if attempts > 1:
+            self.attempts = attempts
+        self.since = since
+        self.message = self._whole()
+        self.args = (self.message,)
+
+    def _whole(self) -> str:
+        where = f" at {self.endpoint}" if self.endpoint else ""
+        tries = f" after {self.attempts} attempts" if self.attempts > 1 else ""
+        return f"{self.service}{where}: {self.detail}{tries}"
+
+
+class Unreachable(ServiceError):
+    """No connection, or the connection was lost before the reply."""
+
+    retryable = True
+
+
+class Overloaded(ServiceError):
+    """The server rejected the call because its queue is full."""
+
+    retryable = True
+
+
+class DeadlineExceeded(ServiceError):
+    """No reply within the deadline, retries included."""
+
+
+class Refused(ServiceError):
+    """The server rejects this very input; asking again cannot help."""
+
+
+class NotServed(ServiceError):
+    """The endpoint does not serve the model."""
+
+
+class NotAuthorised(ServiceError):
+    """The key or token is missing, wrong or without rights."""
+
+
+class WrongModel(ServiceError):
+    """Another model answered than the one asked for: its scores are not the judge's."""
+
+
+class LogprobsUnavailable(ServiceError):
+    """The server reports no token probabilities, so an answer can only be sampled."""
+
+
+class CostLimit(ServiceError):
+    """The next call would pass the run's `max_cost`."""
+
+
+class BadReply(ServiceError):
+    """The reply breaks the contract of the role (name, type, shape, range)."""
+
+
+class Abstained(Exception):
+    """A judge's answer that there is no value for this input.
+
+    Attributes:
+        kind: One of `editjudge.base.verdict.UnscoredKind`.
+        reason: One line for people.
+        evidence: What else there is to say, as JSON.
+        calls: Keys of the calls that it rests on, in the order in which they were made.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        reason: str,
+        evidence: Mapping[str, object] | None = None,
+        calls: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.evidence = dict(evidence or {})
+        self.calls = calls

@@ -1,0 +1,142 @@
+"""Names of services, and which model stands behind a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from pydantic_core import core_schema
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+FINGERPRINT = "fingerprint"
+"""The fact that tells what a service says to its probe; no signature depends on it."""
+_GENERALIST = "generalist"
+_V2_FACTS = re.compile(r"\((?=\w+=)")
+_V2_COMMA = re.compile(r",(?=\w+=)")
+
+
+class ServiceName(str):
+    """The name of a service, `role.variant`: a text that knows its parts.
+
+    Args:
+        role: What the service does; it has one contract. `generalist` for multimodal LLMs.
+        variant: Which of the role's services; the configured name of a multimodal LLM.
+
+    Attributes:
+        role: As given.
+        variant: As given.
+
+    Raises:
+        ValueError: the role or the variant is empty, or the role holds a dot.
+    """
+
+    __slots__ = ("role", "variant")
+    role: str
+    variant: str
+
+    def __new__(cls, role: str, variant: str) -> Self:
+        """A text, as every string is made; see the class."""
+        if not role or not variant or "." in role:
+            raise ValueError(f"{role!r} and {variant!r} make no service name: role.variant")
+        name = super().__new__(cls, f"{role}.{variant}")
+        name.role, name.variant = role, variant
+        return name
+
+    @classmethod
+    def parsed(cls, text: str) -> ServiceName:
+        """The name that a text holds.
+
+        Raises:
+            ValueError: the text is not `role.variant`.
+        """
+        if isinstance(text, ServiceName):
+            return text
+        role, dot, variant = text.partition(".")
+        if not (role and dot and variant):
+            raise ValueError(f"{text!r} is no service name: role.variant, as features.dinov3")
+        return cls(role, variant)
+
+    @classmethod
+    def generalist(cls, name: str) -> ServiceName:
+        """The name of the multimodal LLM that is configured as `name`."""
+        return cls(_GENERALIST, name)
+
+    @property
+    def is_generalist(self) -> bool:
+        """Whether the service is a multimodal LLM."""
+        return self.role == _GENERALIST
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(cls.parsed, core_schema.str_schema())
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return self.role, self.variant
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which model answers: what a signature says of a service.
+
+    Its text is part of signatures and ledger keys, so that it never changes for the same facts.
+
+    Attributes:
+        name: Of the model; with a specialist's version, as `features_dinov3/1`.
+        facts: What else tells the model from others, by name: implementation, weights, precision,
+            and of a multimodal LLM how it is asked. `fingerprint` is compared, but not printed.
+    """
+
+    name: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        shown = sorted((k, v) for k, v in self.facts.items() if k != FINGERPRINT)
+        facts = ",".join(f"{key}={value}" for key, value in shown)
+        return f"{self.name}({facts})" if facts else self.name
+
+    @property
+    def untrained(self) -> bool:
+        """Whether the weights are random: what the model says is no result."""
+        return self.facts.get("untrained") == "yes"
+
+    @property
+    def signed(self) -> ModelIdentity:
+        """The identity as far as signatures tell it: equal where the texts are."""
+        return self.without(FINGERPRINT)
+
+    def without(self, *facts: str) -> ModelIdentity:
+        """The identity without some of its facts."""
+        return ModelIdentity(
+            self.name, {key: value for key, value in self.facts.items() if key not in facts}
+        )
+
+    @classmethod
+    def parsed_from_v2(cls, text: str) -> ModelIdentity:
+        """The identity that a file of version 2 holds as printed; for its migration only.
+
+        The result prints the same text. A text that cannot be taken apart so is all name.
+        """
+        begin = _V2_FACTS.search(text)
+        if begin is None or not text.endswith(")"):
+            return cls(text)
+        pairs = (pair.partition("=") for pair in _V2_COMMA.split(text[begin.end() : -1]))
+        parsed = cls(text[: begin.start()], {key: value for key, _, value in pairs})
+        return parsed if str(parsed) == text else cls(text)
+
+
+Identities: TypeAlias = Mapping[ServiceName, ModelIdentity]
+"""Of services, by their names."""
+
+
+def untrained(identities: Identities) -> tuple[ServiceName, ...]:
+    """The services whose weights are random."""
+    return tuple(name for name, identity in identities.items() if identity.untrained)
+
+
+def printed(identities: Identities) -> dict[str, str]:
+    """Identities as people and JSON see them."""
+    return {str(name): str(identity) for name, identity in identities.items()}

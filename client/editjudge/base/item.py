@@ -1,0 +1,148 @@
+"""What is judged: items of a benchmark, and their edits by a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from .errors import TextError
+from .images import Image, Mask
+
+MAX_TEXT_CHARACTERS = 16_384
+# Control characters (but newline, return and tab), and the lone surrogates of broken UTF-8.
+_UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+Need: TypeAlias = Literal["source", "mask", "target", "target_text", "hint", "questions"]
+"""What a dimension may ask of an item, each the name of a field (`source`: exactly one)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One task of a benchmark, the same for every model under test.
+
+    Attributes:
+        id: Unique within the benchmark.
+        instruction: What the editing model was told; at most 16,384 characters.
+        sources: One or more source images.
+        mask: Where the edit may change the source; white may change.
+        target: The ground-truth result.
+        target_text: Text that the result must show.
+        hint: World knowledge for the judge.
+        questions: Questions that came with the item.
+        task: The benchmark's own task type; chooses prompts and dimensions.
+        extra: What only this benchmark needs.
+
+    Raises:
+        TextError: `instruction` or `target_text` is too long, or holds control characters.
+        ValueError: no source, or an empty id.
+    """
+
+    id: str
+    instruction: str
+    sources: tuple[Image, ...]
+    mask: Mask | None = None
+    target: Image | None = None
+    target_text: str | None = None
+    hint: str | None = None
+    questions: tuple[Mapping[str, Any], ...] = ()
+    task: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.id or not self.sources:
+            raise ValueError("an item needs an id and at least one source image")
+        check_text("instruction", self.instruction)
+        if self.target_text is not None:
+            check_text("target text", self.target_text)
+
+    @property
+    def source(self) -> Image | None:
+        """The source, where there is exactly one: what "preserved" is measured against."""
+        return self.sources[0] if len(self.sources) == 1 else None
+
+
+MissingKind: TypeAlias = Literal["absent", "several", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why there is no output; `str` is what people read.
+
+    Attributes:
+        kind: `absent` (no file), `several` (more than one), `unreadable` (no picture in it).
+        reason: In one line.
+    """
+
+    kind: MissingKind
+    reason: str
+
+    def __str__(self) -> str:
+        return _MISSING[self.kind] + self.reason
+
+    @property
+    def given(self) -> bool:
+        """Whether the model gave something that cannot be used."""
+        return self.kind != "absent"
+
+    @classmethod
+    def parsed_from_v2(cls, text: str) -> Missing:
+        """What a run of version 2 keeps as text; for its migration only.
+
+        An empty text is an output of which nobody knows why it is absent.
+        """
+        for kind, prefix in _MISSING.items():
+            if prefix and text.startswith(prefix):
+                return cls(kind, text.removeprefix(prefix))
+        return cls("absent", text)
+
+
+_MISSING: Mapping[MissingKind, str] = {
+    "absent": "",
+    "several": "several outputs: ",
+    "unreadable": "unreadable: ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An item as one model edited it.
+
+    Attributes:
+        model: The editing model (the one under test, not the judge).
+        image: Its output; None when there is none.
+        missing: Why there is no output; None also where nobody knows why.
+    """
+
+    item: Item
+    model: str
+    image: Image | None
+    missing: Missing | None = None
+
+    @property
+    def output(self) -> Image:
+        """The image of an edit that is known to have one (the planner sees to it)."""
+        if self.image is None:
+            raise ValueError(f"{self.item.id}: no output of {self.model}: {self.missing or ''}")
+        return self.image
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse text that no judge could read as meant.
+
+    Raises:
+        TextError: longer than 16,384 characters, control characters other than newline
+            and tab, or bytes that are not UTF-8 (seen as lone surrogates).
+    """
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise TextError(
+            name, f"{len(text):,} characters", f"shorten it to {MAX_TEXT_CHARACTERS:,} at most"
+        )
+    if unreadable := _UNREADABLE.search(text):
+        position, character = unreadable.start(), unreadable.group()
+        if "\ud800" <= character <= "\udfff":
+            raise TextError(name, f"not UTF-8 at character {position}", "encode it as UTF-8")
+        raise TextError(
+            name, f"control character U+{ord(character):04X} at {position}", "remove it"
+        )

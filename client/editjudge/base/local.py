@@ -1,0 +1,94 @@
+"""The local stack as the thin client sees it: is one running, and where?
+
+The supervisor holds a lock beside the state file for as long as it lives, so a state
+left behind by a crash is told from a running stack without trusting process ids.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_state_path
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class LocalGeneralist(BaseModel):
+    """The vLLM of a local stack.
+
+    Attributes:
+        pid: Of its process and process group.
+        url: `http://127.0.0.1:port/v1`, or `grpc://127.0.0.1:port`.
+        model: The name it serves the model under.
+        log: Its log file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    pid: int
+    url: str
+    model: str
+    log: Path
+
+
+class StackState(BaseModel):
+    """What the supervisor of a local stack writes down.
+
+    Attributes:
+        pid: Of the supervisor.
+        grpc: Address for the client, `grpc://127.0.0.1:port`; "" without Triton, like the
+            other two.
+        http: Triton's HTTP address: health and models.
+        metrics: Prometheus metrics of Triton.
+        log: Triton's log file, or the supervisor's own.
+        started: Seconds since the epoch.
+        generalist: Of `editjudge up --generalist`; None without it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    pid: int
+    grpc: str
+    http: str
+    metrics: str
+    log: Path
+    started: float
+    generalist: LocalGeneralist | None = None
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Addresses for clients: Triton's, then vLLM's."""
+        vllm = self.generalist.url if self.generalist else ""
+        return tuple(filter(None, (self.grpc, vllm)))
+
+
+def state_dir() -> Path:
+    """Where the local stack keeps its state: `EDITJUDGE_STATE_DIR`, or the user's."""
+    folder = os.environ.get("EDITJUDGE_STATE_DIR")
+    return Path(folder) if folder else user_state_path("editjudge")
+
+
+def state_file() -> Path:
+    """The state of the local stack; valid only while `stack_lock` is held by another."""
+    return state_dir() / "stack.json"
+
+
+def stack_lock() -> FileLock:
+    """Held by the supervisor of the local stack while it lives."""
+    return FileLock(state_dir() / "stack.lock")
+
+
+def running_stack() -> StackState | None:
+    """The running local stack, or None."""
+    if not state_file().is_file():
+        return None
+    try:
+        with stack_lock().acquire(timeout=0):
+            return None
+    except Timeout:
+        pass
+    except OSError:
+        return None
+    try:
+        return StackState.model_validate_json(state_file().read_bytes())
+    except (OSError, ValidationError):
+        return None

@@ -1,0 +1,206 @@
+"""The official prompts: found by digest in what their authors released, kept by the user.
+
+They are not ours to ship. Whoever has a copy of the release imports them from it; a text that
+differs in one byte is another prompt, and not taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import tomllib
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+
+from .errors import ConfigError
+
+_SUFFIXES = frozenset({".py", ".json", ".jsonl", ".txt", ".md", ".toml", ".yaml", ".yml", ""})
+_LARGEST = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialPrompts:
+    """The prompts of one release.
+
+    Attributes:
+        name: What `prompts import` calls them.
+        source: Where the authors published them, and under what licence.
+        texts: sha256 by file name.
+    """
+
+    name: str
+    source: str
+    texts: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """Where they are kept once imported."""
+        return prompts_dir() / self.name
+
+    @property
+    def imported(self) -> bool:
+        """Whether all of them are there, byte for byte."""
+        return all(
+            (path := self.folder / name).is_file() and _digest(path.read_bytes()) == digest
+            for name, digest in self.texts.items()
+        )
+
+    def text(self, name: str) -> str:
+        """One of them.
+
+        Args:
+            name: Of its file.
+
+        Raises:
+            ConfigError: it was not imported, or is not as it was published.
+        """
+        text = _kept(self.folder / name, self.texts[name])
+        if text is None:
+            raise ConfigError(
+                f"the official prompts of {self.name} are not imported",
+                f"editjudge prompts import {self.name} --from PATH, with a copy of {self.source}",
+            )
+        return text
+
+
+def prompts_dir() -> Path:
+    """Where imported prompts lie: `EDITJUDGE_PROMPTS_DIR`, or the user's data folder."""
+    folder = os.environ.get("EDITJUDGE_PROMPTS_DIR")
+    return Path(folder) if folder else user_data_path("editjudge") / "prompts"
+
+
+@cache
+def official_prompts() -> Mapping[str, OfficialPrompts]:
+    """All releases whose prompts can be imported, by name."""
+    declared = tomllib.loads((files(__package__ or "") / "official.toml").read_text("utf-8"))
+    return {
+        name: OfficialPrompts(name, one["source"], one["texts"]) for name, one in declared.items()
+    }
+
+
+def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
+    """Find the prompts of a release in a file or folder, and keep them.
+
+    Args:
+        source: A copy of the release, or any file or folder that holds the texts.
+
+    Returns:
+        By text, the file that holds it. All are kept, or none.
+
+    Raises:
+        ConfigError: the name is not known, there is nothing at `source`, or a text is not in it.
+    """
+    if name not in official_prompts():
+        raise ConfigError(
+            f"no prompts are called {name!r}", f"known: {', '.join(official_prompts())}"
+        )
+    if not source.exists():
+        raise ConfigError(f"{source}: no such file or folder", "check the path")
+    release = official_prompts()[name]
+    texts: dict[str, tuple[Path, bytes]] = {}
+    for path, text in _texts(source):
+        for file, digest in release.texts.items():
+            if file not in texts and _digest(text) == digest:
+                texts[file] = (path, text)
+    if missing := [file for file in release.texts if file not in texts]:
+        raise ConfigError(
+            f"{source} does not hold {', '.join(missing)} as the authors published them",
+            f"give their release: {release.source}",
+        )
+    try:
+        release.folder.mkdir(parents=True, exist_ok=True)
+        for file, (_, text) in texts.items():
+            (release.folder / file).write_bytes(text)
+    except OSError as error:
+        raise ConfigError(
+            f"{release.folder} cannot be written: {error.strerror}", "set EDITJUDGE_PROMPTS_DIR"
+        ) from error
+    return {file: path for file, (path, _) in texts.items()}
+
+
+def escaped(text: str) -> str:
+    """A text in which `str.format` finds no field."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _kept(path: Path, digest: str) -> str | None:
+    """An imported text; None where it is not there, or not as it was published."""
+    return _text(path, path.stat().st_mtime_ns, digest) if path.is_file() else None
+
+
+@lru_cache(256)
+def _text(path: Path, changed: int, digest: str) -> str | None:
+    """A text of this digest; scorers ask for it at every edit, so an unchanged file is read once.
+
+    Args:
+        changed: When the file was changed last.
+    """
+    data = path.read_bytes()
+    return data.decode("utf-8") if _digest(data) == digest else None
+
+
+def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every text that may be a prompt, in the order of the files' names."""
+    paths = sorted(source.rglob("*")) if source.is_dir() else [source]
+    for path in paths:
+        if not path.is_file() or path.suffix.lower() not in _SUFFIXES:
+            continue
+        if path.stat().st_size > _LARGEST:
+            continue
+        data = path.read_bytes()
+        yield path, data
+        yield path, data.rstrip(b"\r\n")
+        for text in _strings(path.suffix.lower(), data):
+            yield path, text.encode("utf-8", "surrogatepass")
+
+
+def _strings(suffix: str, data: bytes) -> Iterator[str]:
+    """The strings in a Python or JSON file, f-strings as templates; nothing is run."""
+    try:
+        if suffix == ".py":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the file's own escapes
+                tree = ast.parse(data)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+                elif isinstance(node, ast.JoinedStr):
+                    yield _as_template(node)
+        elif suffix == ".json":
+            yield from _json_strings(json.loads(data))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+
+
+def _as_template(node: ast.JoinedStr) -> str:
+    """An f-string in the form of `str.format`, its expressions in the braces of fields."""
+    return "".join(
+        f"{{{ast.unparse(part.value)}}}"
+        if isinstance(part, ast.FormattedValue)
+        else escaped(ast.literal_eval(part))
+        for part in node.values
+    )
+
+
+def _json_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for element in value.values():
+            yield from _json_strings(element)
+    elif isinstance(value, list):
+        for element in value:
+            yield from _json_strings(element)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

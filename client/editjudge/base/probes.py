@@ -1,0 +1,107 @@
+"""Known answers: one generated request per role, and what a sound service says to it.
+
+Services declare in their identity what they say to it: their fingerprint. That of exported weights
+is taken when they are exported. Of readers of text everyone knows the answer.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from PIL import Image as Pil
+from PIL import ImageDraw, ImageFont
+
+from .contracts import Tensors
+from .identity import FINGERPRINT, ServiceName
+from .images import RGB, load_image
+
+PROBE_TEXT = "JUDGE 2047"
+TOLERANCE = 1e-3
+_MOST = 8
+
+
+def text_image() -> RGB:
+    """Black letters on white, 128x384, uint8 RGB."""
+    picture = Pil.new("RGB", (384, 128), "white")
+    font = ImageFont.load_default(size=48)
+    ImageDraw.Draw(picture).text((24, 34), PROBE_TEXT, fill="black", font=font)
+    return np.asarray(picture)
+
+
+def texture_image() -> RGB:
+    """A smooth gradient with seeded noise, 128x128, uint8 RGB: integer arithmetic only."""
+    rows, columns = np.mgrid[0:128, 0:128]
+    noise = np.random.default_rng(0).integers(-24, 25, size=(128, 128))
+    grey = np.clip(rows + columns // 2 + 32 + noise, 0, 255).astype(np.uint8)
+    return np.stack([grey] * 3, axis=-1)
+
+
+def probe_inputs(role: str) -> dict[str, bytes]:
+    """The request that every service of a role is probed with."""
+    text, texture = (load_image(make()).encoded for make in (text_image, texture_image))
+    match role:
+        case "lpips":
+            turned = load_image(np.ascontiguousarray(texture_image()[::-1])).encoded
+            return {"IMAGE_A": texture, "IMAGE_B": turned}
+        case "segmenter":
+            return {"IMAGE": text, "PROMPT": b"the text."}
+        case "ocr":
+            return {"IMAGE": text}
+    return {"IMAGE": texture}
+
+
+def fingerprint(role: str, reply: Tensors) -> list[float]:
+    """What a service says to the probe, in at most eight numbers rounded to four decimals."""
+    match role:
+        case "ocr":
+            values = [float(ord(letter)) for letter in bytes(reply["TEXT"]).decode("utf-8")]
+        case "segmenter":
+            mask = bytes(reply["MASK"])
+            values = [_share(mask) if mask else -1.0, *np.asarray(reply["SCORE"]).tolist()]
+        case "features" | "clip":
+            values = np.asarray(reply["EMBEDDING"]).tolist()
+        case "lpips":
+            values = np.asarray(reply["DISTANCE"]).tolist()
+        case _:
+            values = np.asarray(reply["SCORE"]).tolist()
+    return [round(value, 4) for value in values[:_MOST]]
+
+
+def wrong_answer(service: str, reply: Tensors, declared: Mapping[str, str]) -> str | None:
+    """What is wrong with a service's reply to its probe; None where nothing is known to be.
+
+    Args:
+        declared: The facts of its identity.
+    """
+    if service in _KNOWN:
+        return _KNOWN[service](reply)
+    if FINGERPRINT not in declared:
+        return None
+    expected = [float(value) for value in declared[FINGERPRINT].split(",") if value]
+    got = fingerprint(ServiceName.parsed(service).role, reply)
+    if len(got) == len(expected) and np.allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE):
+        return None
+    return f"says {got} to the probe, and declares that it says {expected}"
+
+
+def has_known_answer(service: str, declared: Mapping[str, str]) -> bool:
+    """Whether `wrong_answer` has something to compare with."""
+    return service in _KNOWN or FINGERPRINT in declared
+
+
+def _share(mask: bytes) -> float:
+    with Pil.open(io.BytesIO(mask)) as picture:
+        return float(np.asarray(picture.convert("L")).astype(bool).mean())
+
+
+def _reads_the_text(reply: Tensors) -> str | None:
+    read = bytes(reply["TEXT"]).decode("utf-8", "replace")
+    same = "".join(read.split()).upper() == PROBE_TEXT.replace(" ", "")
+    return None if same else f"read {read!r}, the image says {PROBE_TEXT!r}"
+
+
+_KNOWN: Mapping[str, Callable[[Tensors], str | None]] = {
+    "ocr.ppocr": _reads_the_text,
+}

@@ -1,0 +1,135 @@
+"""What became of judging one edit on one dimension.
+
+Four verdicts are stored: `Scored`, `Unscored`, `Failed`, and `NotApplicable` where a judge found
+it out. Three more outcomes are reported but never stored, because a later run can change them:
+`NotServed`, `MissingOutput`, `Pending`. So is a `NotApplicable` that the item shows by itself.
+Only `Scored` carries a number, so nothing else can enter a mean by accident.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
+
+from .errors import Abstained, EditjudgeError
+
+UnscoredKind: TypeAlias = Literal["abstained", "unparsable", "refused", "degenerate"]
+Evidence: TypeAlias = dict[str, JsonValue]
+
+
+class _Outcome(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Scored(_Outcome):
+    """A number within the dimension's range.
+
+    Attributes:
+        value: Finite; its unit and direction are the dimension's.
+        evidence: What the number rests on beside the replies to `calls`: what they were read
+            as, what was measured.
+        calls: Keys of the calls whose replies it rests on, in order.
+        imputed: True when a rule of the benchmark put the number in, not a judge.
+    """
+
+    status: Literal["scored"] = "scored"
+    value: FiniteFloat
+    evidence: Evidence = {}
+    calls: tuple[str, ...] = ()
+    imputed: bool = False
+
+
+class Unscored(_Outcome):
+    """Judged, without a number.
+
+    Attributes:
+        kind: `abstained` (the judge declined), `unparsable` (its reply holds no valid
+            answer), `refused` (its provider blocked the call), `degenerate` (the metric
+            is not defined here: empty mask, failed alignment).
+        evidence: As of `Scored`.
+        calls: As of `Scored`.
+    """
+
+    status: Literal["unscored"] = "unscored"
+    kind: UnscoredKind
+    reason: str
+    evidence: Evidence = {}
+    calls: tuple[str, ...] = ()
+
+
+class Failed(_Outcome):
+    """Not judged, because a service failed. Planned again by the next run.
+
+    Attributes:
+        error: Names the service, the endpoint and the attempts.
+        retryable: Whether asking again later can help.
+    """
+
+    status: Literal["failed"] = "failed"
+    error: str
+    retryable: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The error, under the name the other outcomes use."""
+        return self.error
+
+
+class NotApplicable(_Outcome):
+    """The dimension does not ask anything about this edit; composites renormalise.
+
+    Most often the item alone shows it, before any call. A scorer may return it too, where its
+    judge finds nothing to ask about (I2I-Bench: no subject is to be preserved); it then has
+    evidence and calls. Either way it is left out of means and out of their coverage.
+    """
+
+    status: Literal["not_applicable"] = "not_applicable"
+    reason: str
+    evidence: Evidence = {}
+    calls: tuple[str, ...] = ()
+
+
+class NotServed(_Outcome):
+    """No service at hand can judge this dimension."""
+
+    status: Literal["not_served"] = "not_served"
+    reason: str
+
+
+class MissingOutput(_Outcome):
+    """The model under test produced no image for this item; counted in coverage."""
+
+    status: Literal["missing_output"] = "missing_output"
+    reason: str
+
+
+class Pending(_Outcome):
+    """Not judged yet; counted in the coverage of a run that is not done."""
+
+    status: Literal["pending"] = "pending"
+    reason: str = "not judged yet"
+
+
+Verdict: TypeAlias = Annotated[
+    Scored | Unscored | Failed | NotApplicable, Field(discriminator="status")
+]
+Outcome: TypeAlias = (
+    Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput | Pending
+)
+
+
+def unscored(abstained: Abstained) -> Unscored:
+    """Turn a judge's abstention into a verdict."""
+    told = {"kind": abstained.kind, "reason": abstained.reason, "evidence": abstained.evidence}
+    return Unscored.model_validate({**told, "calls": abstained.calls})
+
+
+def calls_of(outcome: Outcome) -> tuple[str, ...]:
+    """Keys of the calls that an outcome rests on; none where nobody was asked."""
+    return outcome.calls if isinstance(outcome, Scored | Unscored | NotApplicable) else ()
+
+
+def failed(error: EditjudgeError) -> Failed:
+    """Turn an error met while judging into a verdict."""
+    return Failed(error=str(error), retryable=bool(getattr(error, "retryable", False)))

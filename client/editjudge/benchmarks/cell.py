@@ -1,0 +1,126 @@
+"""One model's number in one column, and the tally that every mean is taken from."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..base.signature import Signature
+from ..base.verdict import NotApplicable, Outcome, Scored
+
+_AWAITED = frozenset({"not_served", "failed", "pending"})
+"""Statuses of edits that were not judged, and may be by a later run."""
+AS_JUDGED = (1.0, 0.0)
+"""The affine map that leaves values on the scale on which they were judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model's number in one column.
+
+    Attributes:
+        value: None where there is none; `reason` says why.
+        counts: How many of the edits that the column asks about had each status.
+        imputed: How many of the scored values a rule put in.
+        awaits: Where there is no value, the statuses that may become one: what was not judged.
+            Empty where all was judged, and nothing came of it.
+    """
+
+    value: float | None
+    counts: Mapping[str, int]
+    imputed: int = 0
+    reason: str = ""
+    signature: Signature = field(default_factory=lambda: Signature(()))
+    awaits: frozenset[str] = frozenset()
+
+    @property
+    def scored(self) -> int:
+        """How many values the number rests on."""
+        return self.counts.get("scored", 0)
+
+    @property
+    def asked(self) -> int:
+        """How many edits the column asks about (those that do not apply are not counted)."""
+        return sum(self.counts.values())
+
+    @property
+    def coverage(self) -> float:
+        """Share of the edits asked about that have a number, 0..1; 0 when none is asked."""
+        return self.scored / self.asked if self.asked else 0.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """Outcomes, counted and averaged as they come; a value takes eight bytes.
+
+    Attributes:
+        counts: How many outcomes had each status, without those that do not apply.
+        inapplicable: How many do not apply.
+        imputed: How many of the scored values a rule put in.
+        values: Of the scored ones, in the order in which they came.
+        weights: Of the same, where they have any.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    inapplicable: int = 0
+    imputed: int = 0
+    values: array[float] = field(default_factory=lambda: array("d"))
+    weights: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, outcome: Outcome, weight: Outcome | None = None) -> None:
+        """Add an outcome.
+
+        Args:
+            weight: What its value weighs; a value counts as the weight's outcome where that is
+                not scored. Each weighs the same without. Either all outcomes have one or none.
+        """
+        if isinstance(outcome, NotApplicable):
+            self.inapplicable += 1
+            return
+        if isinstance(outcome, Scored) and weight is not None and not isinstance(weight, Scored):
+            outcome = weight
+        self.counts[outcome.status] += 1
+        if isinstance(outcome, Scored):
+            self.values.append(outcome.value)
+            self.imputed += outcome.imputed
+            if isinstance(weight, Scored):
+                self.weights.append(weight.value)
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many outcomes had each status, those that do not apply included."""
+        inapplicable = {"not_applicable": self.inapplicable} if self.inapplicable else {}
+        return {**self.counts, **inapplicable}
+
+    def mean(self, affine: tuple[float, float] = AS_JUDGED) -> float | None:
+        """The weighted mean of the values; None where there is none, or all weigh nothing.
+
+        Args:
+            affine: `(a, b)`: a mean of x is given as a*x + b.
+        """
+        total = math.fsum(self.weights) if self.weights else float(len(self.values))
+        if not total:
+            return None
+        weighted = (v * w for v, w in zip(self.values, self.weights, strict=True))
+        scale, offset = affine
+        return scale * math.fsum(weighted if self.weights else self.values) / total + offset
+
+    def cell(
+        self, reason: str, signature: Signature, affine: tuple[float, float] = AS_JUDGED
+    ) -> Cell:
+        """What was added, as one cell.
+
+        Args:
+            reason: Why there is no mean, for where there is none.
+        """
+        value = self.mean(affine)
+        why, awaits = (reason, awaited(self.counts)) if value is None else ("", frozenset[str]())
+        return Cell(value, dict(self.counts), self.imputed, why, signature, awaits)
+
+
+def awaited(counts: Mapping[str, int]) -> frozenset[str]:
+    """The statuses among these that may become a value."""
+    return _AWAITED & counts.keys()

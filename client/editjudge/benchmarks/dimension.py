@@ -1,0 +1,160 @@
+"""Dimensions: the columns of a paper's table, for one edit, declared as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..base.identity import Identities, ServiceName
+from ..base.item import Item, Need
+from ..base.signature import Signature, flat, package_version
+from ..scorers.scorer import Scorer
+
+When: TypeAlias = Callable[[Item], str | None]
+"""Why a dimension does not apply to an item, or None where it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One named field of what a scorer returns."""
+
+    scorer: Scorer
+    field: str
+
+
+Operand: TypeAlias = "str | Reading"
+"""What a derived dimension is made of: another dimension's id, or a reading of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A pure function of other dimensions or readings of the same edit.
+
+    Operands that do not apply are left out of `values` (composites renormalise), unless
+    `complete`; an operand that is unscored or failed leaves the whole without a number.
+
+    Two are equal where they make the same value of the same operands: `fn` is a function of a
+    module, or a value itself (a frozen dataclass), never made anew each time.
+
+    Attributes:
+        fn: From `{name: value}` of the operands that apply to the value.
+        of: The operands by name.
+        complete: Not applicable as soon as one operand is not.
+        names_protocol: The signature names the protocol in full, by the usual rules too; without,
+            only where the dimension is derived otherwise than by those.
+    """
+
+    fn: Callable[[Mapping[str, float]], float]
+    of: Mapping[str, Operand]
+    complete: bool = False
+    names_protocol: bool = False
+
+
+def _always(_: Item) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One column of a paper's table, for one edit.
+
+    Attributes:
+        id: `<benchmark>.<name>`.
+        asks: The question it answers, in one line.
+        range: Lowest and highest value, inclusive.
+        higher_is_better: Direction.
+        source: Paper and section, or the reference that defines it.
+        protocol: Benchmark and version, as `kris.1`; of a derived one that the rules make other
+            than the usual ones do the protocol in full, as `kris.official.1`. Its benchmark
+            fills it in.
+        how: Where the value comes from.
+        needs: Inputs without which it does not apply.
+        when: A further condition on the item.
+        variant: The exact variant of the metric, for example `ssim.rgb.win7`.
+        unit: Of the value; empty for a pure number.
+        tolerance: Largest difference between two runs of the same signature.
+        round_of: Of the judgement by one judge in one round the id of the dimension that is
+            judged; see `rounds`.
+    """
+
+    id: str
+    asks: str
+    range: tuple[float, float]
+    higher_is_better: bool
+    source: str
+    how: Reading | Derived
+    protocol: str = "unversioned"
+    needs: frozenset[Need] = field(default_factory=frozenset)
+    when: When = _always
+    variant: str = ""
+    unit: str = ""
+    tolerance: float = 0.0
+    round_of: str = ""
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The readings it makes itself (those of its operands' dimensions are theirs)."""
+        if isinstance(self.how, Reading):
+            return (self.how,)
+        return tuple(op for op in self.how.of.values() if isinstance(op, Reading))
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Ids of the dimensions it derives from."""
+        if isinstance(self.how, Reading):
+            return ()
+        return tuple(op for op in self.how.of.values() if isinstance(op, str))
+
+    @property
+    def roles(self) -> tuple[ServiceName, ...]:
+        """The services its own readings call."""
+        return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
+
+    @property
+    def words(self) -> str | None:
+        """Whose words its prompts are in: `own`, `original`, both joined by `+`, or None."""
+        words = set().union(*(reading.scorer.words for reading in self.readings))
+        return "+".join(sorted(words)) or None
+
+    def not_applicable(self, item: Item) -> str | None:
+        """Why it does not apply to an item, or None."""
+        for need in sorted(self.needs):
+            if not getattr(item, need):
+                if need == "source" and item.sources:
+                    return "needs exactly one source image"
+                words = need.replace("_", " ")
+                return f"needs {words}" if need == "questions" else f"needs a {words}"
+        return self.when(item)
+
+    def signature(self, services: Identities) -> Signature:
+        """What a value of this dimension depends on.
+
+        Args:
+            services: Identity of each role, as the panel found it.
+        """
+        scorers = dict.fromkeys(reading.scorer for reading in self.readings)
+        packages = dict.fromkeys(p for s in scorers for p in ("pillow", *s.packages))
+        fields: dict[str, object] = {
+            "dimension": self.id,
+            "protocol": self.protocol,
+            "variant": self.variant,
+            **{s.name: flat(s.spec()) for s in scorers},
+            "of": "+".join(self.operands),
+            **{role: services.get(role, "unknown") for role in self.roles},
+            **{name: package_version(name) for name in packages},
+            "editjudge": package_version("editjudge"),
+        }
+        return Signature.of(fields)
+
+
+def derived(
+    fn: Callable[[Mapping[str, float]], float],
+    *operands: str,
+    of: Mapping[str, Operand] | None = None,
+    complete: bool = False,
+    names_protocol: bool = False,
+) -> Derived:
+    """A `Derived`, shorter: positional operands are dimension ids, named by themselves."""
+    by_name = {**{name: name for name in operands}, **(of or {})}
+    return Derived(fn, by_name, complete, names_protocol)

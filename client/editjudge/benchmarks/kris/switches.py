@@ -1,0 +1,49 @@
+"""What the official scripts of KRIS-Bench do otherwise than the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..switches import Switches, switch
+
+
+@dataclass(frozen=True, slots=True)
+class KrisSwitches(Switches):
+    """All are on in the protocol `official`."""
+
+    original_prompts: bool = switch(
+        "The authors' own prompts, imported; labels and order of the images are theirs too",
+        "utils/prompts.py and evaluate_with_gpt of every script",
+    )
+    empty_instruction: bool = switch(
+        "The judge is told neither instruction nor explanation: the scripts read fields"
+        " (instruction, explain) that the data does not have (ins_en, explain_en)",
+        "evaluate_images of every script; not so in BAGEL's",
+    )
+    first_digit: bool = switch(
+        "Replies are read by the released fallbacks, down to the first digit from 1 to 5 anywhere;"
+        " none is asked for again",
+        "metrics_common.py, extract_score_and_reason; metrics_knowledge.py, extract_*",
+    )
+    anomaly_by_common_prompt: bool = switch(
+        "Anomaly correction is judged by the common prompt, without the explanation: its own is"
+        " chosen by a name that no folder has",
+        'metrics_common.py, "abnormality_correction" in category',
+    )
+    knowledge_ungated: bool = switch(
+        "Knowledge plausibility stays as judged where the instruction got 2 or less",
+        "metrics_knowledge.py, extract_dual_scores",
+    )
+    temporal_jpeg: bool = switch(
+        "Frames of temporal prediction are encoded anew, as JPEG of quality 85",
+        "metrics_temporal_prediction.py, encode_image_to_base64",
+    )
+    missing_skipped: bool = switch(
+        "What has no score, a missing output among it, leaves the weights of averages too, and a"
+        " reasoning dimension without any leaves the average; --single-image has no rule",
+        "evaluate_images of every script; summarize.py of BAGEL",
+    )
+    pooled_metrics: bool = switch(
+        "Averages weigh every metric's values alike, so that items with four metrics weigh more",
+        "summarize.py of BAGEL, type_all_values_flat",
+    )

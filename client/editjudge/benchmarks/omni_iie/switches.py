@@ -1,0 +1,34 @@
+"""How the official code of Omni IIE Bench differs from the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..switches import Switches, switch
+
+_CODE = "Young-2000/OmniIIEBench, evaluate.py"
+
+
+@dataclass(frozen=True, slots=True)
+class OmniSwitches(Switches):
+    """All are on in the protocol `official`."""
+
+    stretched_lpips: bool = switch(
+        "LPIPS of a region is fed pixels in [-3, 1]: pixels in [-1, 1] are normalised once more",
+        _CODE,
+    )
+    whole_background_clip: bool = switch(
+        "CLIP of the background is that of the whole picture: the mask is lost in an alpha channel",
+        _CODE,
+    )
+    area_weighted: bool = switch(
+        "means of LPIPS of foreground and background and of CLIP of the background are weighted by "
+        "the region's share of the picture",
+        _CODE,
+    )
+    empty_counts: bool = switch(
+        "an empty region has a number: 0, and 1 for CLIP of the foreground; such are marked as"
+        " imputed and in no drop",
+        _CODE,
+    )
+    no_qa: bool = switch("no question is asked, so there is no QA and no Overall", _CODE)

@@ -1,0 +1,17 @@
+"""Lists of the data, semantic scales, rounds of dialogues and regions (sections 3 and 4)."""
+
+from __future__ import annotations
+
+SINGLE, MULTI = "final_dataset.json", "final_multi_dataset_cleaned.json"
+LISTS = {SINGLE: 1725, MULTI: 1131}
+"""Entries of each list (section 3.3.1)."""
+MOST_PAIRS = 3
+"""Of question and answer to an edit (section 5.1)."""
+
+SCALES = ("low", "high")
+ROUNDS = 16
+"""The longest dialogue has as many (section 1)."""
+TURNS = {"low_to_high": "low to high", "high_to_low": "high to low", "same_scale": "same scale"}
+"""From the scale of one round to that of the next, with their titles (section 3.3.2)."""
+
+REGIONS = ("foreground", "background", "whole")

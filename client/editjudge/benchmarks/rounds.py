@@ -1,0 +1,108 @@
+"""One judgement made several times: by several judges, or in several rounds of one.
+
+What a generalist has a part in is judged once in each round of each judge; under the dimension's
+own id stands their mean. Everything else is judged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ..base.identity import ServiceName
+from ..scorers.asking import JUDGE
+from .dimension import Derived, Dimension, Operand, Reading, derived
+from .fusion import mean
+
+USUAL = JUDGE.variant
+
+
+class JudgeRound(NamedTuple):
+    """One judge, once.
+
+    Attributes:
+        judge: Name of the generalist, as in `generalist.<name>`.
+        round: From 1.
+    """
+
+    judge: str
+    round: int
+
+    def of(self, dimension: str) -> str:
+        """The id of a dimension as it is judged in this round."""
+        return f"{dimension}@{self.judge}.{self.round}"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRounds:
+    """Which judges, and in how many rounds each judges.
+
+    Attributes:
+        judges: Names of generalists, at least one.
+        rounds: At least 1.
+    """
+
+    judges: tuple[str, ...] = (USUAL,)
+    rounds: int = 1
+
+    @property
+    def each(self) -> tuple[JudgeRound, ...]:
+        """All of them; none where the usual judge judges once."""
+        if self == JudgeRounds():
+            return ()
+        return tuple(JudgeRound(j, 1 + i) for j in self.judges for i in range(self.rounds))
+
+
+def in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> dict[str, Dimension]:
+    """All dimensions by id: the judged ones as means of their rounds, which stand before them."""
+    each = judge_rounds.each
+    judged = {name for name in known if each and _asks_a_judge(name, known)}
+    by_id: dict[str, Dimension] = {}
+    for name, dimension in known.items():
+        if name not in judged:
+            by_id[name] = dimension
+            continue
+        for judge_round in each:
+            how = _how(dimension.how, judge_round, judged)
+            of_round = replace(dimension, id=judge_round.of(name), how=how, round_of=name)
+            by_id[of_round.id] = of_round
+        operands = [judge_round.of(name) for judge_round in each]
+        variant = f"{dimension.variant}.mean"
+        by_id[name] = replace(dimension, how=derived(mean, *operands), variant=variant)
+    return by_id
+
+
+def with_rounds(
+    chosen: Iterable[Dimension], known: Mapping[str, Dimension]
+) -> tuple[Dimension, ...]:
+    """The chosen dimensions as `known` has them, each after its rounds."""
+    names = [dimension.id for dimension in chosen]
+    rounds: dict[str, list[Dimension]] = {}
+    for dimension in known.values():
+        if dimension.round_of:
+            rounds.setdefault(dimension.round_of, []).append(dimension)
+    return tuple(one for name in names for one in (*rounds.get(name, ()), known[name]))
+
+
+def _asks_a_judge(name: str, known: Mapping[str, Dimension]) -> bool:
+    dimension = known[name]
+    asks = (_asks_a_judge(operand, known) for operand in dimension.operands)
+    return JUDGE in dimension.roles or any(asks)
+
+
+def _how(how: Reading | Derived, judge_round: JudgeRound, judged: set[str]) -> Reading | Derived:
+    if isinstance(how, Reading):
+        return _reading(how, judge_round)
+
+    def of_round(operand: Operand) -> Operand:
+        if isinstance(operand, Reading):
+            return _reading(operand, judge_round)
+        return judge_round.of(operand) if operand in judged else operand
+
+    return replace(how, of={name: of_round(operand) for name, operand in how.of.items()})
+
+
+def _reading(reading: Reading, judge_round: JudgeRound) -> Reading:
+    judge = ServiceName.generalist(judge_round.judge)
+    return replace(reading, scorer=reading.scorer.asked(judge, judge_round.round - 1))

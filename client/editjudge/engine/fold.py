@@ -1,0 +1,161 @@
+"""What becomes of each dimension on an edit: one rule, before its calls and after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..base.item import Item, Missing
+from ..base.verdict import (
+    Failed,
+    MissingOutput,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Pending,
+    Scored,
+    Unscored,
+    Verdict,
+)
+from ..benchmarks.dimension import Derived, Dimension, Reading
+from ..scorers.scorer import Scorer
+
+Readings: TypeAlias = Mapping[Scorer, Mapping[str, Verdict]]
+"""What scorers said of an edit, by field."""
+_PENDING = Pending()
+
+
+def fold(
+    dimensions: Iterable[Dimension],
+    item: Item,
+    *,
+    missing: Missing | None = None,
+    unserved: Mapping[str, str] | None = None,
+    verdicts: Mapping[str, Outcome] | None = None,
+    rule: float | None = None,
+    readings: Readings | None = None,
+) -> dict[str, Outcome]:
+    """The outcome of each dimension on one edit; `Pending` is to be judged.
+
+    Of these the first that holds decides:
+
+    1. a verdict stands;
+    2. the item shows that the dimension does not apply, or its parts do (see `derive`);
+    3. the output is missing, and no verdict on the parts says otherwise: `MissingOutput`, or
+       what `rule` says;
+    4. no service at hand makes its own readings;
+    5. it is what its readings say, or what its parts make of it.
+
+    Args:
+        dimensions: Parts before what derives from them.
+        item: May be an outline.
+        missing: Why there is no output, possibly without a reason; None where there is one.
+        unserved: By dimension id, why its own readings cannot be made now.
+        verdicts: By dimension id, those that stand.
+        rule: What a reading of a missing output counts as, marked as imputed.
+        readings: What scorers said just now; None before any is asked. A value made of them
+            that is outside its dimension's range is `Failed`.
+    """
+    edit = _Edit(item, missing, unserved or {}, rule, readings)
+    outcomes: dict[str, Outcome] = {}
+    for dimension in dimensions:
+        standing = verdicts.get(dimension.id) if verdicts else None
+        outcomes[dimension.id] = standing or edit.outcome(dimension, outcomes)
+    return outcomes
+
+
+def derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:
+    """The first part without a number decides; those that do not apply drop out.
+
+    Args:
+        parts: Outcomes by name.
+    """
+    applying = {n: p for n, p in parts.items() if not isinstance(p, NotApplicable)}
+    absent = [name for name in parts if name not in applying]
+    if not applying or (how.complete and absent):
+        return NotApplicable(reason=f"{', '.join(absent)} not applicable")
+    for kind in (NotServed, Failed, Unscored, MissingOutput, Pending):
+        for name, part in applying.items():
+            if isinstance(part, kind):
+                return _because(name, part)
+    values = {n: p.value for n, p in applying.items() if isinstance(p, Scored)}
+    imputed = any(p.imputed for p in applying.values() if isinstance(p, Scored))
+    return Scored(value=how.fn(values), evidence={"parts": dict(values)}, imputed=imputed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """What is known of an edit on which no verdict stands; the fields are `fold`'s."""
+
+    item: Item
+    missing: Missing | None
+    unserved: Mapping[str, str]
+    rule: float | None
+    readings: Readings | None
+
+    def outcome(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
+        """Of a dimension, given those of its parts."""
+        reason = dimension.not_applicable(self.item)
+        if reason is not None:
+            return NotApplicable(reason=reason)
+        reads = dimension.readings
+        whole = self._whole(dimension, outcomes)
+        if self._asks_for_nothing(dimension, whole):
+            return whole
+        if self.missing is not None and (reads or isinstance(whole, MissingOutput)):
+            return self._without_output(self.missing)
+        if reads and dimension.id in self.unserved:
+            return NotServed(reason=self.unserved[dimension.id])
+        if self.readings is not None:
+            return _within(dimension, whole)
+        # That it has no number is known then; of which kind, only its own readings tell.
+        return _PENDING if reads and isinstance(whole, Failed | Unscored) else whole
+
+    def _asks_for_nothing(self, dimension: Dimension, whole: Outcome) -> bool:
+        """Whether its parts show that it does not apply."""
+        return isinstance(dimension.how, Derived) and isinstance(whole, NotApplicable)
+
+    def _whole(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
+        if isinstance(dimension.how, Reading):
+            return self._read(dimension.how)
+        parts = {
+            name: self._read(part) if isinstance(part, Reading) else outcomes[part]
+            for name, part in dimension.how.of.items()
+        }
+        own = [name for name, part in dimension.how.of.items() if isinstance(part, Reading)]
+        return _with_readings(derive(dimension.how, parts), {name: parts[name] for name in own})
+
+    def _read(self, reading: Reading) -> Outcome:
+        if self.readings is None:
+            return _PENDING
+        return self.readings.get(reading.scorer, {}).get(reading.field, _PENDING)
+
+    def _without_output(self, why: Missing) -> Outcome:
+        if self.rule is not None:
+            return Scored(value=self.rule, imputed=True)
+        return MissingOutput(reason=str(why) or "the model gave no image")
+
+
+def _because(name: str, part: Outcome) -> Outcome:
+    field_name = "error" if isinstance(part, Failed) else "reason"
+    return part.model_copy(update={field_name: f"{name}: {getattr(part, field_name)}"})
+
+
+def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:
+    """With what its own readings rest on, which no other verdict keeps."""
+    if not isinstance(outcome, Scored):
+        return outcome
+    scored = {name: said for name, said in readings.items() if isinstance(said, Scored)}
+    seen = {name: said.evidence for name, said in scored.items() if said.evidence}
+    calls = dict.fromkeys(key for said in scored.values() for key in said.calls)
+    evidence = {**outcome.evidence, "readings": seen} if seen else outcome.evidence
+    return outcome.model_copy(update={"evidence": evidence, "calls": tuple(calls)})
+
+
+def _within(dimension: Dimension, outcome: Outcome) -> Outcome:
+    """A value outside the declared range is a defect of ours, never a score."""
+    low, high = dimension.range
+    if isinstance(outcome, Scored) and not low <= outcome.value <= high:
+        return Failed(error=f"{dimension.id}: {outcome.value} is outside {low:g}..{high:g}")
+    return outcome

@@ -1,0 +1,92 @@
+"""What a run is about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from ..base.errors import ConfigError
+from ..base.identity import ModelIdentity, ServiceName
+from ..base.signature import package_version
+
+_IN_WORDS = {"data_digest": "data digest", "repeats": "rounds"}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class RunHeader(BaseModel):
+    """What a run is about.
+
+    Attributes:
+        benchmark: Its name.
+        protocol: In full, for example `kris.paper.1`.
+        roots: Where files lie that the data names by their official paths.
+        judges: Names of the generalists that judge.
+        repeats: In how many rounds each does.
+        data: Where the benchmark's data lies.
+        data_digest: Of what was read there.
+        outputs: Folder of outputs by model under test.
+        dimensions: Ids.
+        created: ISO 8601, UTC; for people, nothing is ordered by it.
+        editjudge: Version that wrote it last.
+        settings: Without secrets.
+        identities: Of the services, by role; those of the last session.
+        not_served: Why there was none, by role, for those that no session had.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    benchmark: str
+    protocol: str
+    data: str
+    data_digest: str
+    outputs: dict[str, str]
+    dimensions: tuple[str, ...]
+    created: str = Field(default_factory=_now)
+    roots: dict[str, str] = {}
+    judges: tuple[str, ...] = ("judge",)
+    repeats: int = 1
+    editjudge: str = Field(default_factory=lambda: package_version("editjudge"))
+    settings: dict[str, JsonValue] = {}
+    identities: dict[ServiceName, ModelIdentity] = {}
+    not_served: dict[ServiceName, str] = {}
+
+    def joined(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
+        """The header of a run that goes on with another header's outputs and dimensions.
+
+        Args:
+            where: The run that this is the header of.
+            mend: What to do where the other is about something else; by default another folder.
+
+        Raises:
+            ConfigError: the other is about something else; names what.
+        """
+        for name in ("benchmark", "protocol", "data_digest", "judges", "repeats"):
+            mine, other = getattr(self, name), getattr(later, name)
+            if isinstance(mine, tuple):
+                mine, other = ", ".join(mine), ", ".join(other)
+            if mine != other:
+                raise ConfigError(
+                    f"{where} has {_IN_WORDS.get(name, name)} {mine}, not {other}",
+                    mend or "give another folder for this run",
+                )
+        for model, folder in later.outputs.items():
+            if self.outputs.get(model, folder) != folder:
+                raise ConfigError(
+                    f"{where} has the outputs of {model} from {self.outputs[model]}, not {folder}",
+                    mend
+                    or "give these outputs another model's name, or another folder for this run",
+                )
+        identities = {**self.identities, **later.identities}
+        absent = {**self.not_served, **later.not_served}
+        return later.model_copy(
+            update={
+                "created": self.created,
+                "outputs": {**self.outputs, **later.outputs},
+                "dimensions": tuple(dict.fromkeys((*self.dimensions, *later.dimensions))),
+                "identities": identities,
+                "not_served": {r: why for r, why in absent.items() if r not in identities},
+            }
+        )

@@ -1,0 +1,186 @@
+"""Judging one edit: the planned calls, side by side, then what is derived from them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
+from ..base.identity import Identities, ServiceName, untrained
+from ..base.item import Edit
+from ..base.signature import Signature
+from ..base.verdict import Failed, Outcome, Verdict, failed, unscored
+from ..benchmarks.dimension import Dimension
+from ..panel import Panel
+from ..panel.said import Said
+from ..panel.usage import counting
+from ..scorers.scorer import Scorer
+from .fold import fold
+from .plan import edit_plan, in_order, missing_of
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One edit, judged.
+
+    Attributes:
+        outcomes: By dimension id, in the order asked for.
+        signatures: Of each outcome, by dimension id.
+        services: Identity of the services that were at hand.
+        untrained: Dimensions judged with random weights: their values are no results.
+        usage: What generalists took for this edit: calls made now, tokens, cost; see
+            `panel.usage.counting`.
+        errors: What stands behind the failed ones, by dimension id.
+        said: What came back from the calls that outcomes rest on, by key, where that was looked
+            up (`Client.score`); a run keeps it beside the verdicts.
+    """
+
+    edit: Edit
+    dimensions: Mapping[str, Dimension]
+    outcomes: Mapping[str, Outcome]
+    signatures: Mapping[str, Signature]
+    services: Identities = field(default_factory=dict)
+    untrained: frozenset[str] = frozenset()
+    usage: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, ServiceError] = field(default_factory=dict)
+    said: Mapping[str, Said] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a service failed on any dimension."""
+        return any(isinstance(outcome, Failed) for outcome in self.outcomes.values())
+
+
+async def judge(
+    edit: Edit,
+    dimensions: Iterable[Dimension],
+    known: Mapping[str, Dimension],
+    panel: Panel,
+    signatures: Signatures | None = None,
+) -> Judgement:
+    """Judge one edit on the given dimensions.
+
+    A failing service costs the dimensions that read it, never the others; so does a scorer that
+    trips over an edit.
+
+    Args:
+        known: All dimensions by id, for what the given ones derive from.
+        signatures: Of these dimensions, made before; without, they are made anew.
+    """
+    asked = tuple(dimensions)
+    known = {**known, **{d.id: d for d in asked}}
+    signatures = signatures or Signatures(known)
+    ordered = in_order(asked, known)
+    unserved = _unserved(ordered, panel)
+    plan = edit_plan(edit, ordered, unserved)
+    scorers = list(plan.calls)
+    errors: dict[Scorer, ServiceError] = {}
+    with counting() as usage:
+        results = await asyncio.gather(
+            *(_call(scorer, edit, panel, plan.calls[scorer], errors) for scorer in scorers)
+        )
+    readings = dict(zip(scorers, results, strict=True))
+    outcomes = fold(
+        ordered, edit.item, missing=missing_of(edit), unserved=unserved, readings=readings
+    )
+    identities = panel.identities()
+    random = set(untrained(identities))
+    return Judgement(
+        edit=edit,
+        dimensions={d.id: d for d in asked},
+        outcomes={d.id: outcomes[d.id] for d in asked},
+        signatures=signatures.of(asked, identities),
+        services=identities,
+        untrained=frozenset(d.id for d in asked if roles_of(d, known) & random),
+        usage=usage,
+        errors={
+            d.id: error
+            for d in asked
+            if isinstance(outcomes[d.id], Failed)
+            for error in [_error(d, known, errors)]
+            if error is not None
+        },
+    )
+
+
+class Signatures:
+    """Signatures of dimensions, with those of what they derive from.
+
+    Each is made once while the services stay what they are: it takes a millisecond, and a run asks
+    for it with every edit.
+
+    Args:
+        known: All dimensions by id.
+    """
+
+    def __init__(self, known: Mapping[str, Dimension]) -> None:
+        self._known = known
+        self._identities: Identities = {}
+        self._made: dict[str, Signature] = {}
+
+    def of(self, dimensions: Iterable[Dimension], identities: Identities) -> dict[str, Signature]:
+        """By dimension id, with these services."""
+        if identities != self._identities:
+            self._identities, self._made = dict(identities), {}
+        return {dimension.id: self._signature(dimension) for dimension in dimensions}
+
+    def _signature(self, dimension: Dimension) -> Signature:
+        if dimension.id not in self._made:
+            operands = [self._signature(self._known[name]).digest for name in dimension.operands]
+            own = dimension.signature(self._identities)
+            self._made[dimension.id] = own | {"parts": "+".join(operands)}
+        return self._made[dimension.id]
+
+
+def _error(
+    dimension: Dimension, known: Mapping[str, Dimension], errors: Mapping[Scorer, ServiceError]
+) -> ServiceError | None:
+    """The first error among what a dimension reads, itself or through what it derives from."""
+    for reading in dimension.readings:
+        if reading.scorer in errors:
+            return errors[reading.scorer]
+    of_parts = (_error(known[part], known, errors) for part in dimension.operands)
+    return next((error for error in of_parts if error is not None), None)
+
+
+def roles_of(dimension: Dimension, known: Mapping[str, Dimension]) -> set[ServiceName]:
+    """The services that a dimension calls, itself or through what it derives from."""
+    return set(dimension.roles).union(
+        *(roles_of(known[part], known) for part in dimension.operands)
+    )
+
+
+async def _call(
+    scorer: Scorer,
+    edit: Edit,
+    panel: Panel,
+    fields: frozenset[str],
+    errors: dict[Scorer, ServiceError],
+) -> Mapping[str, Verdict]:
+    try:
+        verdicts = await scorer.score(edit, panel, fields)
+        return {name: verdicts[name] for name in fields}
+    except Abstained as abstained:
+        return dict.fromkeys(fields, unscored(abstained))
+    except ServiceError as error:
+        errors[scorer] = error
+        return dict.fromkeys(fields, failed(error))
+    except (ConfigError, StoreError):
+        raise
+    except EditjudgeError as error:  # what it reads of this edit cannot be used
+        return dict.fromkeys(fields, failed(error))
+    except Exception as error:  # noqa: BLE001 - a defect of one scorer
+        trouble = f"{scorer.name}: {type(error).__name__}: {error}"
+        return dict.fromkeys(fields, Failed(error=trouble))
+
+
+def _unserved(dimensions: Iterable[Dimension], panel: Panel) -> dict[str, str]:
+    """By dimension, why its own readings cannot be made."""
+    served = panel.served
+    absent = {d.id: [role for role in d.roles if role not in served] for d in dimensions}
+    return {
+        name: "; ".join(f"{role}: {panel.why_not(role)}" for role in roles)
+        for name, roles in absent.items()
+        if roles
+    }

@@ -1,0 +1,53 @@
+"""What a run is asked for, as the engine takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ..base.identity import Identities, ServiceName
+from ..benchmarks.dataset import Dataset
+from ..benchmarks.dimension import Dimension
+from ..benchmarks.rounds import JudgeRounds
+from .judge import Signatures, roles_of
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run is asked for; `app.spec.Resolved` makes it of a `RunSpec`.
+
+    Attributes:
+        outputs: Folder of outputs by model under test.
+        dimensions: Those asked for.
+        known: All dimensions by id, for what the asked ones derive from.
+        limit: How many items, from the first; None for all.
+        tasks: Globs of the tasks whose items are asked for; all without.
+        judge_rounds: Which judges, and in how many rounds each judges.
+        shard: Only every n-th item, from the i-th on, as (i, n) with i from 0.
+    """
+
+    dataset: Dataset
+    outputs: Mapping[str, Path]
+    dimensions: tuple[Dimension, ...]
+    known: Mapping[str, Dimension]
+    limit: int | None = None
+    tasks: tuple[str, ...] = ()
+    judge_rounds: JudgeRounds = field(default_factory=JudgeRounds)
+    shard: tuple[int, int] = (0, 1)
+
+    @cached_property
+    def signed(self) -> Signatures:
+        """Signatures of these dimensions."""
+        return Signatures(self.known)
+
+    def signatures(self, identities: Identities) -> dict[str, str]:
+        """Of a value of today, by dimension."""
+        signatures = self.signed.of(self.dimensions, identities)
+        return {name: str(signature) for name, signature in signatures.items()}
+
+    def roles(self, dimensions: Iterable[str]) -> frozenset[ServiceName]:
+        """The services that these dimensions call."""
+        named = (self.known[name] for name in dimensions)
+        return frozenset().union(*(roles_of(dimension, self.known) for dimension in named))

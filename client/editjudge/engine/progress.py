@@ -1,0 +1,155 @@
+"""How far a run is: numbers that its scheduler keeps and its displays read."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..base.verdict import Failed, Outcome, Scored, Unscored
+from ..panel.budget import Budget
+from .runplan import RunPlan
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+_WINDOW = 60.0
+
+
+@dataclass
+class Line:
+    """One dimension of a run.
+
+    Attributes:
+        total: Verdicts there will be when all is done.
+        scored: With a number, those of earlier sessions that stand included.
+        unscored: Without a number.
+        failed: Of this session; done again by the next.
+    """
+
+    total: int = 0
+    scored: int = 0
+    unscored: int = 0
+    failed: int = 0
+
+    @property
+    def done(self) -> int:
+        """Verdicts that are there."""
+        return self.scored + self.unscored + self.failed
+
+
+@dataclass
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        lines: By dimension.
+        edits: To be judged in this session.
+        judged: Of these.
+        missing: Outputs that are not there.
+        verdicts: Verdicts of this session by status.
+        first_failure: What the first failed verdict says.
+        unscored: Verdicts of this session without a number, by kind; `why_unscored` has the first
+            reason of each.
+        budget: What this session may spend, and has.
+    """
+
+    lines: dict[str, Line] = field(default_factory=dict)
+    edits: int = 0
+    judged: int = 0
+    missing: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    first_failure: str = ""
+    unscored: Counter[str] = field(default_factory=Counter)
+    why_unscored: dict[str, str] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    started: float = field(default_factory=time.monotonic)
+    _recent: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @classmethod
+    def of(
+        cls,
+        plan: RunPlan,
+        standing: Mapping[str, Mapping[str, int]],
+        budget: Budget | None = None,
+    ) -> Progress:
+        """At the start of a session.
+
+        Args:
+            standing: By dimension, how many verdicts of each status stand.
+            budget: What the session may spend; without, all it likes.
+        """
+        lines = {d.id: Line() for d in plan.order.dimensions}
+        for row in plan.counts.values():
+            for name, count in row.items():
+                lines[name].total += count["todo"] + count["standing"]
+        for name, counts in standing.items():
+            lines[name].scored += counts.get("scored", 0)
+            lines[name].unscored += counts.get("unscored", 0)
+            lines[name].total -= counts.get("not_applicable", 0)
+        missing = sum(number for number, _ in plan.missing.values())
+        served = {name: line for name, line in lines.items() if line.total}
+        return cls(served, edits=plan.edits, missing=missing, budget=budget or Budget())
+
+    def judged_one(self, outcomes: Mapping[str, Outcome], expected: Iterable[str]) -> None:
+        """Count an edit's verdicts; what was expected and has no verdict is no longer."""
+        for name in expected:
+            outcome, line = outcomes.get(name), self.lines[name]
+            match outcome:
+                case Scored():
+                    line.scored += 1
+                case Unscored():
+                    line.unscored += 1
+                    self.unscored[outcome.kind] += 1
+                    self.why_unscored.setdefault(outcome.kind, f"{name}: {outcome.reason}")
+                case Failed():
+                    line.failed += 1
+                    self.first_failure = self.first_failure or f"{name}: {outcome.error}"
+                case _:
+                    line.total -= 1
+                    continue
+            self.verdicts[outcome.status] += 1
+        self.judged += 1
+        now = time.monotonic()
+        self._recent.append((now, self.judged))
+        while now - self._recent[0][0] > _WINDOW:
+            self._recent.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Edits per second, over the last minute."""
+        if not self._recent:
+            return 0.0
+        start, before = self._recent[0]
+        if start - self.started < _WINDOW or len(self._recent) == 1:
+            start, before = self.started, 0
+        seconds = time.monotonic() - start
+        return (self.judged - before) / seconds if seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At this rate; None before there is one."""
+        rate = self.rate
+        return (self.edits - self.judged) / rate if rate else None
+
+    @property
+    def share_failed(self) -> float:
+        """Of this session's verdicts."""
+        return self.verdicts["failed"] / self.verdicts.total() if self.verdicts else 0.0
+
+
+def took(panel: Panel | None, progress: Progress) -> dict[str, float]:
+    """What generalists took in this session: calls, tokens, cost."""
+    if panel is None or not panel.generalists:
+        return {}
+    budget = progress.budget
+    total: dict[str, float] = {
+        "calls": budget.calls,
+        "prompt_tokens": budget.usage.prompt_tokens,
+        "cached_tokens": budget.usage.cached_tokens,
+        "completion_tokens": budget.usage.completion_tokens,
+    }
+    priced = any(generalist.endpoint.price for generalist in panel.generalists.values())
+    return total | ({"cost": budget.spent - budget.spent_before} if priced else {})

@@ -1,0 +1,411 @@
+"""What is left to do of a run: what is asked for, compared with what stands, and counted.
+
+Nothing here calls a service or decodes an image. Items that are alike share the outline that
+stands for them, and edits of which the same is left share one set of dimensions. So a hundred
+thousand edits take a few megabytes, and looking at all of them about a second.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import NamedTuple, Protocol
+
+from ..base.digest import file_digest
+from ..base.errors import InputError
+from ..base.identity import Identities, ServiceName
+from ..base.images import show_path
+from ..base.item import Item, Missing
+from ..benchmarks.dataset import ItemRef
+from ..benchmarks.dimension import Dimension
+from .fold import fold
+from .order import Order
+from .plan import in_order
+
+_NOT_ASKED = -1
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Standing(NamedTuple):
+    """What is known of an edit.
+
+    Attributes:
+        digest: Of its output; None where it was missing.
+        missing: Why it was; None where it was not.
+        dimensions: Those on which a verdict stands.
+    """
+
+    item: str
+    digest: str | None
+    missing: Missing | None
+    dimensions: Collection[str]
+
+    @property
+    def there_was_none(self) -> bool:
+        """No file at all, or several."""
+        return self.missing is not None and self.missing.kind != "unreadable"
+
+    def reads_otherwise(self, why: Missing) -> bool:
+        """Whether the output was missing for another reason."""
+        return self.missing is not None and self.missing != why
+
+
+class Known(Protocol):
+    """Where verdicts are kept, as far as planning asks."""
+
+    def standing(self, model: str, signatures: Mapping[str, str]) -> Iterable[Standing]:
+        """Every edit of a model, with its verdicts that are scored or unscored and of today."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The items of an order, looked at once.
+
+    Attributes:
+        ids: Of the items.
+        kinds: For each item the position in `outlines` of the one that it is like; negative
+            where it is not asked for.
+        outlines: One of each kind: the same dimensions apply to all items of a kind.
+        dimensions: Those asked for and what they derive from, parts first.
+    """
+
+    order: Order
+    ids: Sequence[str]
+    kinds: Sequence[int]
+    outlines: Sequence[Item]
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def asked(self) -> frozenset[int]:
+        """The positions of the items that are asked for."""
+        return frozenset(i for i, kind in enumerate(self.kinds) if kind != _NOT_ASKED)
+
+
+@dataclass
+class RunPlan:
+    """What is left to do of a run.
+
+    Attributes:
+        ids: Of the items.
+        asked: The positions of those that are asked for.
+        signatures: Of today's verdicts, by dimension.
+        todo: By model, for each item the dimensions to judge.
+        counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`
+            and `missing_output`; where a dimension does not apply, nothing is counted.
+        missing: By model, how many outputs are missing, and the first reason.
+        gone: By model, how many of these were judged before they went, and stay judged.
+        changed: Item, model and digest of outputs that are not what was judged before.
+        absent: Item, model and reason of outputs that are missing, or for another reason now.
+    """
+
+    order: Order
+    ids: Sequence[str] = ()
+    asked: Collection[int] = ()
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    todo: dict[str, list[frozenset[str]]] = field(default_factory=dict)
+    counts: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
+    missing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    gone: Counter[str] = field(default_factory=Counter)
+    changed: list[tuple[str, str, str]] = field(default_factory=list)
+    absent: list[tuple[str, str, Missing]] = field(default_factory=list)
+
+    @property
+    def edits(self) -> int:
+        """Edits with something to judge."""
+        return sum(1 for todo in self.todo.values() for names in todo if names)
+
+    def total(self, status: str) -> int:
+        """Verdicts of a status in `counts`, over all models and dimensions."""
+        return sum(count[status] for row in self.counts.values() for count in row.values())
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The dimensions with something to judge."""
+        return self.named(_NOTHING.union(*(set().union(*set(t)) for t in self.todo.values())))
+
+    @property
+    def roles(self) -> frozenset[ServiceName]:
+        """The services that are needed."""
+        return self.order.roles(d.id for d in self.dimensions)
+
+    def named(self, names: Collection[str]) -> tuple[Dimension, ...]:
+        """The asked dimensions of these names, in the order in which they were asked for."""
+        return tuple(d for d in self.order.dimensions if d.id in names)
+
+    def items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
+        """Items with something to judge, each with what is to be judged of its models."""
+        unfinished = {
+            index for todo in self.todo.values() for index, names in enumerate(todo) if names
+        }
+        for ref in self.order.dataset.items(unfinished):
+            yield ref, {model: t[ref.index] for model, t in self.todo.items() if t[ref.index]}
+
+
+def observe(order: Order) -> Observed:
+    """Look at all items of an order.
+
+    Raises:
+        InputError: the data, or a folder of outputs, cannot be used.
+    """
+    dimensions = in_order(order.dimensions, order.known)
+    kinds = _Kinds(order, dimensions)
+    ids: list[str] = []
+    of: list[int] = []
+    for ref in order.dataset.checked():
+        if order.limit is not None and ref.index >= order.limit:
+            continue
+        ids.append(ref.id)
+        of.append(kinds.of(ref) if _is_asked(order, ref) else _NOT_ASKED)
+    if ids and not kinds.outlines and order.shard == (0, 1):
+        raise _no_such_task(order)
+    for model, folder in order.outputs.items():
+        if not folder.is_dir():
+            raise InputError(show_path(folder), f"no such folder (outputs of {model})")
+    return Observed(order, ids, of, kinds.outlines, dimensions)
+
+
+def plan_run(
+    observed: Observed,
+    known: Known | None,
+    identities: Identities,
+    served: Collection[str] | None = None,
+    checked: Mapping[str, float] | None = None,
+) -> RunPlan:
+    """What is left to do of what was observed.
+
+    Args:
+        known: The verdicts there are; None for none.
+        identities: Of the services, for signatures.
+        served: The services at hand; None takes all to be.
+        checked: By model, when its outputs were last known to be what was judged, in
+            seconds since the epoch.
+
+    Raises:
+        InputError: a model has no output at all.
+    """
+    order = observed.order
+    plan = RunPlan(order, observed.ids, observed.asked, order.signatures(identities))
+    states = _States(observed, served)
+    for model in order.outputs:
+        edits = compare(plan, observed, model, known, (checked or {}).get(model, 0.0))
+        plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
+        plan.counts[model] = count(order.dimensions, states, edits)
+    return plan
+
+
+class _Kinds:
+    """Sorts items by which dimensions apply; items of one likeness are looked at once."""
+
+    def __init__(self, order: Order, dimensions: Iterable[Dimension]) -> None:
+        self.outlines: list[Item] = []
+        self._dataset = order.dataset
+        # The default condition is one function for all; only others look at the item itself.
+        usual = Dimension.__dataclass_fields__["when"].default
+        self._particular = [d for d in dimensions if d.when is not usual]
+        self._by_likeness: dict[Hashable, int] = {}
+
+    def of(self, ref: ItemRef) -> int:
+        """The position in `outlines` of the item that stands for this one."""
+        likeness: Hashable = self._dataset.likeness(ref)
+        if self._particular:
+            outline = self._dataset.outline(ref)
+            applies = (d.not_applicable(outline) is None for d in self._particular)
+            likeness = likeness, tuple(applies)
+        kind = self._by_likeness.get(likeness)
+        if kind is None:
+            kind = self._by_likeness[likeness] = len(self.outlines)
+            self.outlines.append(self._dataset.outline(ref))
+        return kind
+
+
+class _Alike(NamedTuple):
+    """All that decides what is left to do of an edit.
+
+    Attributes:
+        kind: Of its item.
+        standing: The dimensions on which a verdict stands.
+        absent: Whether there is no output that could be judged.
+    """
+
+    kind: int
+    standing: frozenset[str]
+    absent: bool
+
+
+def compare(
+    plan: RunPlan, observed: Observed, model: str, known: Known | None, since: float
+) -> list[_Alike | None]:
+    """Look at a model's outputs, and compare them with what stands.
+
+    Args:
+        plan: Outputs that are missing or others than before are noted in it.
+        since: A file that was not touched since then need not be read.
+
+    Returns:
+        For each item how its edit is; None where it is not asked for.
+
+    Raises:
+        InputError: a model has no output at all.
+    """
+    folder = plan.order.outputs[model]
+    outputs = plan.order.dataset.outputs(folder).index()
+    standing = {s.item: s for s in known.standing(model, plan.signatures)} if known else {}
+    never_judged = not standing
+    plan.missing[model] = 0, ""
+    edits: list[_Alike | None] = []
+    same: dict[_Alike, _Alike] = {}
+    for item, kind in zip(observed.ids, observed.kinds, strict=True):
+        stands = standing.pop(item, None)
+        if kind == _NOT_ASKED:
+            edits.append(None)
+            continue
+        path = outputs.path(item)
+        if path is None:
+            why = outputs.why_not(item)
+            _note_missing(plan, (item, model, why), stands, begun=known is not None)
+        elif stands is not None:
+            stands = _of_this_file(plan, (item, model, path), stands, since)
+        absent = path is None or (stands is not None and stands.digest is None)
+        edit = _Alike(kind, frozenset(stands.dimensions) if stands else _NOTHING, absent)
+        edits.append(same.setdefault(edit, edit))
+    missing, reason = plan.missing[model]
+    nothing = missing == len(plan.asked) and never_judged
+    # Of a shard all may be missing; of the whole that is another folder than was meant.
+    if plan.asked and nothing and not any(map(outputs.path, observed.ids)):
+        raise InputError(show_path(folder), f"holds no output of {model}: {reason}")
+    return edits
+
+
+def count(
+    dimensions: Iterable[Dimension], states: _States, edits: Iterable[_Alike | None]
+) -> dict[str, Counter[str]]:
+    """How many edits are in each state, by dimension."""
+    counts: dict[str, Counter[str]] = {d.id: Counter() for d in dimensions}
+    alike = Counter(edit for edit in edits if edit is not None)
+    for edit, number in alike.items():
+        for name, state in states.of(edit).items():
+            counts[name][state] += number
+    return counts
+
+
+class _States:
+    """What is to be done of edits that are alike, by the fold; each kind is looked at once."""
+
+    def __init__(self, observed: Observed, served: Collection[str] | None) -> None:
+        self._observed = observed
+        self._unserved = {} if served is None else _unserved(observed.dimensions, served)
+        self._folded: dict[tuple[int, bool], dict[str, str]] = {}
+        self._todo: dict[_Alike, frozenset[str]] = {}
+
+    def of(self, edit: _Alike) -> dict[str, str]:
+        """The state of each asked dimension that applies, as `RunPlan.counts` names it.
+
+        What stands does so without the service that it came from, too.
+        """
+        planned = self._planned(edit.kind, absent=edit.absent)
+        return {
+            name: "standing" if name in edit.standing else state for name, state in planned.items()
+        }
+
+    def todo(self, edit: _Alike) -> frozenset[str]:
+        """The dimensions to judge."""
+        if edit not in self._todo:
+            states = self.of(edit)
+            self._todo[edit] = frozenset(name for name, state in states.items() if state == "todo")
+        return self._todo[edit]
+
+    def _planned(self, kind: int, *, absent: bool) -> dict[str, str]:
+        """The states where nothing stands."""
+        if (kind, absent) not in self._folded:
+            outcomes = fold(
+                self._observed.dimensions,
+                self._observed.outlines[kind],
+                missing=Missing("absent", "") if absent else None,
+                unserved=self._unserved,
+            )
+            self._folded[kind, absent] = {
+                d.id: "todo" if status == "pending" else status
+                for d in self._observed.order.dimensions
+                for status in [outcomes[d.id].status]
+                if status != "not_applicable"
+            }
+        return self._folded[kind, absent]
+
+
+def _unserved(dimensions: Iterable[Dimension], served: Collection[str]) -> dict[str, str]:
+    return {d.id: "not served" for d in dimensions if not set(d.roles) <= set(served)}
+
+
+def _is_asked(order: Order, ref: ItemRef) -> bool:
+    first, step = order.shard
+    if ref.index % step != first:
+        return False
+    return not order.tasks or _matches(order.dataset.outline(ref).task, order.tasks)
+
+
+def _matches(task: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(task, pattern) for pattern in patterns)
+
+
+def _no_such_task(order: Order) -> InputError:
+    tasks = {order.dataset.outline(ref).task for ref in order.dataset.items()}
+    return InputError(
+        "--task",
+        f"no item has a task like {', '.join(order.tasks)}",
+        f"there is {', '.join(sorted(filter(None, tasks))) or 'none'}",
+    )
+
+
+def _note_missing(
+    plan: RunPlan, absent: tuple[str, str, Missing], stands: Standing | None, *, begun: bool
+) -> None:
+    """Note an output that is not there.
+
+    Args:
+        absent: Item, model and why.
+        begun: Whether there is a run, which is to know of it.
+    """
+    _, model, why = absent
+    number, first = plan.missing[model]
+    plan.missing[model] = number + 1, first or str(why)
+    if begun and (stands is None or stands.reads_otherwise(why)):
+        plan.absent.append(absent)
+    plan.gone[model] += stands is not None and bool(stands.dimensions)
+
+
+def _of_this_file(
+    plan: RunPlan, output: tuple[str, str, str], stands: Standing, since: float
+) -> Standing | None:
+    """What stands of an output that is there; None, and a note, where it is another one now.
+
+    Args:
+        output: Item, model and path.
+    """
+    item, model, path = output
+    # A file that was not touched since it was last known need not be read.
+    if not stands.there_was_none and _older(path, since):
+        return stands
+    digest = _digest(path)
+    if digest == stands.digest:
+        return stands
+    plan.changed.append((item, model, digest))
+    return None
+
+
+def _older(path: str, since: float) -> bool:
+    """Whether a file was surely not touched since; a copy keeps its date, but not this one."""
+    try:
+        return os.stat(path).st_ctime < since  # noqa: PTH116 - a hundred thousand times
+    except OSError:
+        return True
+
+
+def _digest(path: str) -> str:
+    """Of a file's bytes, as an image's; empty where it cannot be read."""
+    try:
+        return file_digest(path)
+    except OSError:
+        return ""

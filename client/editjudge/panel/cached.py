@@ -1,0 +1,57 @@
+"""Specialists' calls with a ledger: none is made twice, whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..base.contracts import Tensors
+from ..base.digest import content_digest
+from ..base.errors import Abstained
+from .calls import CallStore, SpecialistCall
+from .coalesce import Coalesced
+from .services import Service
+
+
+class CachedSpecialists:
+    """Asks the ledger first, and keeps what services answer.
+
+    Outputs are returned as they come back from the ledger, so that a run that was resumed and
+    one that was not give the same numbers. Abstentions are kept too, failures never.
+    """
+
+    def __init__(self, ledger: CallStore) -> None:
+        self._ledger = ledger
+        self._running: Coalesced[Tensors] = Coalesced()
+
+    async def __call__(
+        self, service: Service, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None
+    ) -> Tensors:
+        """The outputs of a call, made now or before.
+
+        Raises:
+            Abstained: the service has no value for this input.
+            ServiceError: see `editjudge.base.errors`.
+        """
+        digests = {name: content_digest(data) for name, data in inputs.items()}
+        call = SpecialistCall(service.name, str(service.identity), digests, parameters or {})
+        return dict(
+            await self._running(
+                call.key, lambda: self._known_or_made(call, service, inputs, parameters)
+            )
+        )
+
+    async def _known_or_made(
+        self,
+        call: SpecialistCall,
+        service: Service,
+        inputs: Mapping[str, bytes],
+        parameters: Mapping[str, str] | None,
+    ) -> Tensors:
+        if (known := await self._ledger.outputs(call)) is not None:
+            return known
+        try:
+            outputs, seconds = await service.timed(inputs, parameters)
+        except Abstained as abstained:
+            kept = await self._ledger.keep_abstention(call, abstained.kind, abstained.reason)
+            raise kept from None
+        return dict(await self._ledger.keep_outputs(call, outputs, seconds))

@@ -1,0 +1,188 @@
+"""Calls to a service that one or several servers serve: which one gets them, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NoReturn, TypeVar
+
+from ..base.errors import CostLimit, DeadlineExceeded, ServiceError, Unreachable, WrongModel
+from .clock import LOOP_CLOCK, Clock
+from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, first_free
+
+E = TypeVar("E")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Losses(Generic[E]):
+    """What one call has met since it began, or since a server that it met was lost.
+
+    Attributes:
+        tried: Servers that it did not reach.
+        since: When that began to show; None before.
+        late: Whether its time was up once.
+    """
+
+    tried: set[Replica[E]] = field(default_factory=set)
+    since: float | None = None
+    late: bool = False
+
+
+class EndpointPool(Generic[E]):
+    """The replicas of one service.
+
+    A call goes to the replica with the smallest share of its limit in use, equals in turn. A
+    call that did not reach its replica is made again:
+
+    - at another one that serves and was not tried, except where the call's time was up: then
+      only if it was the call that should find out whether the first one is back;
+    - with patience, once its replica is back, if that is lost by now: calls wait until
+      `patience` seconds after the loss;
+    - with patience, once more if its time was up: what it waited for may have been lost with
+      its connection;
+    - with patience, as often as it is not to blame: its replica answered no call that began
+      after the loss showed.
+
+    Otherwise it fails.
+
+    Args:
+        replicas: Not empty; a replica may belong to several pools.
+    """
+
+    def __init__(
+        self,
+        replicas: Sequence[Replica[E]],
+        policy: PoolPolicy = DEFAULT_POLICY,
+        clock: Clock = LOOP_CLOCK,
+    ) -> None:
+        self.replicas = tuple(replicas)
+        self._policy = policy
+        self._clock = clock
+        self._turn = 0
+
+    @classmethod
+    def of(cls, target: E, most: int) -> EndpointPool[E]:
+        """A pool of one server, whose client exists already and observes no attempts."""
+        return cls([Replica(str(getattr(target, "url", "")), lambda _: target, most)])
+
+    def only(self, replicas: Sequence[Replica[E]]) -> EndpointPool[E]:
+        """A pool of fewer replicas, with the same policy."""
+        return EndpointPool(replicas, self._policy, self._clock)
+
+    async def run(self, call: Callable[[E], Awaitable[T]], prefer: str = "") -> T:
+        """Make a call at one of the replicas.
+
+        Args:
+            call: Takes the replica's target.
+            prefer: Calls with the same text go to the same replica, while it is reachable and
+                not much busier than the others.
+
+        Raises:
+            ServiceError: of the call; of the latest one that reached no replica.
+        """
+        losses: _Losses[E] = _Losses()
+        while True:
+            place = await self._place(prefer, losses.tried)
+            replica = place.replica
+            try:
+                result = await call(replica.target)
+            except (Unreachable, DeadlineExceeded) as error:
+                if not self._is_made_again(place, error, losses):
+                    raise
+            except (asyncio.CancelledError, CostLimit, WrongModel):
+                # None of them needs to have asked the server.
+                replica.unasked(place)
+                raise
+            except BaseException as error:  # whatever it is, the place is given back
+                replica.answered(place, error if isinstance(error, ServiceError) else None)
+                raise
+            else:
+                replica.answered(place)
+                return result
+
+    def _is_made_again(
+        self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]
+    ) -> bool:
+        """Give the place back, note the loss and decide; the class says by which rules."""
+        replica = place.replica
+        out_of_time = isinstance(error, DeadlineExceeded)
+        if losses.since is None:
+            losses.since = self._lost_since(error, place)
+        blamed = replica.lost(place, error, losses.since)
+        hopeless = losses.late if out_of_time else not blamed
+        losses.tried.add(replica)
+        losses.late |= out_of_time
+        if replica.state.is_lost:
+            losses.since, losses.late = None, False
+        if replica.state is State.CLOSED:
+            return False
+        if self._has_another(losses.tried) and (place.probe or not out_of_time):
+            return True
+        return self._policy.patience > 0 and (replica.state.is_lost or not hopeless)
+
+    def _has_another(self, tried: set[Replica[E]]) -> bool:
+        serving = (replica for replica in self.replicas if not replica.state.is_lost)
+        return any(replica not in tried for replica in serving)
+
+    def _lost_since(self, error: ServiceError, place: Place[E]) -> float:
+        """When it began to show that a call does not reach its server."""
+        if isinstance(error, DeadlineExceeded):
+            return place.began
+        return self._clock.now() if error.since is None else error.since
+
+    async def _place(self, prefer: str, tried: set[Replica[E]]) -> Place[E]:
+        while True:
+            if any(replica.state is State.CLOSED for replica in self.replicas):
+                raise Unreachable("the panel is closed", service="")
+            serving = [each for each in self.replicas if each.state is State.SERVING]
+            due = [r for r in self.replicas if r.state is State.DUE and r not in tried]
+            seconds = None
+            if serving:
+                untried = [replica for replica in serving if replica not in tried]
+                candidates = due + self._ordered(untried or serving, prefer)
+            else:
+                seconds = self._patience_left()
+                if seconds <= 0 and not due:
+                    self._give_up()
+                tried.clear()
+                candidates = list(self.replicas)
+            place = await first_free(candidates, seconds, self._clock)
+            if place is not None:
+                return place
+
+    def _ordered(self, replicas: list[Replica[E]], prefer: str) -> list[Replica[E]]:
+        """The preferred replica alone, or all of them, the least busy first."""
+        if len(replicas) == 1:
+            return replicas
+        if prefer:
+            preferred = max(replicas, key=lambda replica: _affinity(replica.url, prefer))
+            least = min(replica.share for replica in replicas)
+            if preferred.share <= least + self._policy.preference:
+                return [preferred]
+        self._turn += 1
+        turned = [replicas[(i + self._turn) % len(replicas)] for i in range(len(replicas))]
+        return sorted(turned, key=lambda replica: replica.share)
+
+    def _patience_left(self) -> float:
+        """Seconds that calls may still wait for the replicas, which are all lost."""
+        latest = max(replica.lost_at for replica in self.replicas)
+        return latest + self._policy.patience - self._clock.now()
+
+    def _give_up(self) -> NoReturn:
+        latest = max(self.replicas, key=lambda replica: replica.lost_at)
+        last = latest.last_error
+        gone = self._clock.now() - latest.lost_at
+        raise Unreachable(
+            f"{last.detail if last else 'unreachable'} (lost {gone:.0f} s ago, not back since)",
+            service=last.service if last else "",
+            endpoint=latest.url,
+            model=last.model if last else "",
+        ) from last
+
+
+def _affinity(url: str, prefix: str) -> bytes:
+    """Rendezvous hashing: when a replica is gone, only its own prefixes move."""
+    return hashlib.blake2b(f"{url}\n{prefix}".encode(), digest_size=8).digest()

@@ -1,0 +1,52 @@
+"""Generalists' replies in memory, where there is no ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .calls import Call, Reply
+from .said import Said
+
+
+class RememberedReplies:
+    """A `ReplyStore` that is gone with its panel."""
+
+    def __init__(self) -> None:
+        # Of a call no more is kept than is shown of it: a prompt holds its pictures.
+        self._made: dict[str, tuple[Reply, Said]] = {}
+        self._facts: dict[str, str] = {}
+
+    async def get(self, call: Call) -> Reply | None:
+        """The reply to a call that was made before, or None."""
+        made = self._made.get(call.key)
+        return made[0] if made else None
+
+    async def put(self, call: Call, reply: Reply) -> None:
+        """Keep a reply; the first one for a call stays."""
+        self._made.setdefault(call.key, (reply, _said(call, reply)))
+
+    async def said(self, keys: Iterable[str]) -> dict[str, Said]:
+        """What came back from calls, by key; those that are not known are left out."""
+        return {key: self._made[key][1] for key in keys if key in self._made}
+
+    async def fact(self, name: str) -> str | None:
+        """Something found out about a service before, or None."""
+        return self._facts.get(name)
+
+    async def keep_fact(self, name: str, value: str) -> None:
+        """Keep what was found out; the last stays."""
+        self._facts[name] = value
+
+
+def _said(call: Call, reply: Reply) -> Said:
+    return Said(
+        call=call.key,
+        judge=call.judge,
+        model=reply.model,
+        prompt=call.prompt.digest,
+        reply=dict(reply.content),
+        prompt_tokens=reply.prompt_tokens,
+        cached_tokens=reply.cached_tokens,
+        completion_tokens=reply.completion_tokens,
+        cost=reply.cost,
+    )

@@ -1,0 +1,325 @@
+"""One server with what regulates the calls to it: its state, its limit and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from ..base.errors import DeadlineExceeded, Overloaded, ServiceError, Unreachable
+from .clock import LOOP_CLOCK, Clock, Timer
+from .limit import AdaptiveLimit
+
+E = TypeVar("E")
+
+Observe = Callable[[ServiceError, float], None]
+"""Takes the error of a failed attempt, and when its call began; see `RetryPolicy.observe`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPolicy:
+    """The numbers by which a pool regulates its calls.
+
+    Attributes:
+        patience: Seconds that calls wait for servers that are all lost; 0 fails at once.
+        start: Calls that a server gets at once at first.
+        lost_after: Calls in a row that do not reach a server before it counts as lost.
+        first_pause: Seconds before the first call to a lost server; doubled after each.
+        longest_pause: Seconds.
+        preference: Share of its limit by which a preferred server may be busier than others.
+    """
+
+    patience: float = 0.0
+    start: int = 4
+    lost_after: int = 5
+    first_pause: float = 1.0
+    longest_pause: float = 15.0
+    preference: float = 0.5
+
+
+DEFAULT_POLICY = PoolPolicy()
+
+
+class State(Enum):
+    """Whether a server gets calls.
+
+    ======== ============================================ =========================
+    state    event                                        next state
+    ======== ============================================ =========================
+    SERVING  `lost_after` calls in a row did not reach it LOST; those waiting leave
+    LOST     the pause is over                            DUE
+    DUE      a call takes the place                       PROBING
+    PROBING  that call does not reach it                  LOST; the pause doubles
+    PROBING  that call was cancelled, or asked nothing    DUE
+    LOST     a call that began earlier is answered        SERVING
+    DUE      a call that began earlier is answered        SERVING
+    PROBING  any call is answered                         SERVING
+    any      `close`                                      CLOSED; those waiting leave
+    ======== ============================================ =========================
+
+    Attributes:
+        SERVING: It gets as many calls as its limit allows.
+        LOST: It could not be reached, and gets no calls for a while.
+        DUE: It could not be reached; the next call shall find out whether it is back.
+        PROBING: That call is in flight, and no other one may begin.
+        CLOSED: Its connection is closed for good.
+    """
+
+    SERVING = "serving"
+    LOST = "lost"
+    DUE = "due"
+    PROBING = "probing"
+    CLOSED = "closed"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server could not be reached and has not answered since."""
+        return self in {State.LOST, State.DUE, State.PROBING}
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A server's load at one moment.
+
+    Attributes:
+        limit: Calls that it gets at once.
+        in_flight: Calls that it has.
+        waiting: Calls that wait for a place; one that several servers can take counts at each.
+        busy_seconds: Of all calls together; by the time gone it is the mean number in flight.
+        open: Whether its breaker is open: it could not be reached, and gets no calls.
+    """
+
+    limit: int
+    in_flight: int
+    waiting: int
+    busy_seconds: float
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Generic[E]):
+    """A call's place at a server, until the call has ended.
+
+    Attributes:
+        replica: The server.
+        began: When it was taken.
+        probe: Whether its call shall find out if the server is back.
+    """
+
+    replica: Replica[E]
+    began: float
+    probe: bool
+
+
+class Replica(Generic[E]):
+    """One server, which may serve several services.
+
+    Every `take` is followed by exactly one of `answered`, `lost` and `unasked`. Whoever waits
+    longest for a place is next.
+
+    Args:
+        url: Its address.
+        connect: Makes the client that calls go through. It gets `observe`, for the client's
+            `RetryPolicy`.
+        most: Calls that it gets at once at most.
+
+    Attributes:
+        target: The client.
+        state: See `State`.
+        lost_at: When it was lost the latest time.
+        last_error: What the latest call that did not reach it ended with.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[Observe], E],
+        most: int,
+        policy: PoolPolicy = DEFAULT_POLICY,
+        clock: Clock = LOOP_CLOCK,
+    ) -> None:
+        self.url = url
+        self.target = connect(self.observe)
+        self.state = State.SERVING
+        self.lost_at = 0.0
+        self.last_error: ServiceError | None = None
+        self._policy = policy
+        self._clock = clock
+        self._limit = AdaptiveLimit(most, policy.start)
+        self._queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
+        self._answered_until = float("-inf")
+        self._lost_in_a_row = 0
+        self._pause = policy.first_pause
+        self._timer: Timer | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a place."""
+        return len(self._queue)
+
+    @property
+    def share(self) -> float:
+        """Share of the limit that is in use or asked for; above 1 calls wait."""
+        return (self._limit.in_flight + self.waiting) / self._limit.size
+
+    @property
+    def free(self) -> bool:
+        """Whether a call may begin now."""
+        return self.state is State.DUE or (self.state is State.SERVING and self._limit.free)
+
+    def gauge(self) -> Gauge:
+        """The load now."""
+        busy = self._limit.busy_seconds(self._clock.now())
+        limit, in_flight = self._limit.size, self._limit.in_flight
+        return Gauge(limit, in_flight, self.waiting, busy, self.state.is_lost)
+
+    def take(self) -> Place[E]:
+        """Take a place where `free` says that there is one."""
+        now = self._clock.now()
+        probe = self.state is State.DUE
+        if probe:
+            self._enter(State.PROBING)
+        self._limit.begin(now)
+        return Place(self, now, probe)
+
+    def answered(self, place: Place[E], error: ServiceError | None = None) -> None:
+        """Give a place back after an answer.
+
+        Args:
+            error: What the server answered, where that was a failure.
+        """
+        self._answered_until = max(self._answered_until, place.began)
+        self._lost_in_a_row = 0
+        if self.state.is_lost:
+            self._enter(State.SERVING)
+        if error is None:
+            self._limit.answered(place.began)
+        else:
+            self.observe(error, place.began)
+        self._give_back()
+
+    def lost(self, place: Place[E], error: ServiceError, since: float) -> bool:
+        """Give a place back after a call that did not reach the server.
+
+        Args:
+            since: When that began to show.
+
+        Returns:
+            Whether the server is to blame. It is not where it has answered a call that began
+            later than `since`.
+        """
+        self.last_error = error
+        blamed = self.state.is_lost or since >= self._answered_until
+        if self.state is State.PROBING and place.probe:
+            self._pause = min(2 * self._pause, self._policy.longest_pause)
+            self._enter(State.LOST)
+        elif self.state is State.SERVING and blamed:
+            self._lost_in_a_row += 1
+            if self._lost_in_a_row >= self._policy.lost_after:
+                self.lost_at = self._clock.now()
+                self._enter(State.LOST)
+        self.observe(error, place.began)
+        self._give_back()
+        return blamed
+
+    def unasked(self, place: Place[E]) -> None:
+        """Give a place back after a call that says nothing of the server."""
+        self._give_back()
+        if self.state is State.PROBING and place.probe:
+            self._enter(State.DUE)
+
+    def observe(self, error: ServiceError, began: float) -> None:
+        """Take note of a failed attempt; a server that is lost is not overloaded.
+
+        Args:
+            began: When its call began.
+        """
+        heavy = isinstance(error, Overloaded | DeadlineExceeded | Unreachable)
+        if heavy and not self.state.is_lost:
+            self._limit.overloaded(began, self._clock.now())
+
+    def enqueue(self, future: asyncio.Future[Place[E] | None]) -> None:
+        """Promise the next free place; None means: look elsewhere."""
+        self._queue[future] = None
+        self._hand_out()
+
+    def leave(self, future: asyncio.Future[Place[E] | None]) -> None:
+        """Wait no more."""
+        self._queue.pop(future, None)
+
+    def close(self) -> None:
+        """Let no further call begin."""
+        self._enter(State.CLOSED)
+
+    def _enter(self, state: State) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        before, self.state = self.state, state
+        if state is State.LOST:
+            self._timer = self._clock.call_later(self._pause, lambda: self._enter(State.DUE))
+        elif state is State.SERVING:
+            self._pause = self._policy.first_pause
+        if before is State.SERVING or state is State.CLOSED:
+            self._send_away()
+        self._hand_out()
+
+    def _give_back(self) -> None:
+        self._limit.end(self._clock.now())
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._queue and self.free:
+            future, _ = self._queue.popitem(last=False)
+            if not future.done():
+                future.set_result(self.take())
+
+    def _send_away(self) -> None:
+        for future in self._queue:
+            _settle(future)
+        self._queue.clear()
+
+
+async def first_free(
+    replicas: Sequence[Replica[E]], seconds: float | None = None, clock: Clock = LOOP_CLOCK
+) -> Place[E] | None:
+    """Take a place at the first of several servers that has one.
+
+    Args:
+        replicas: Of those that are free now, the first is taken.
+        seconds: The longest wait.
+
+    Returns:
+        None where one of the servers was lost or closed meanwhile, or the time is up.
+    """
+    for replica in replicas:
+        if replica.free and not replica.waiting:
+            return replica.take()
+    future: asyncio.Future[Place[E] | None] = asyncio.get_running_loop().create_future()
+    for replica in replicas:
+        replica.enqueue(future)
+        if future.done():
+            break
+    timer = None if seconds is None else clock.call_later(seconds, lambda: _settle(future))
+    try:
+        return await future
+    except asyncio.CancelledError:
+        place = future.result() if future.done() and not future.cancelled() else None
+        if place is not None:
+            place.replica.unasked(place)
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()
+        for replica in replicas:
+            replica.leave(future)
+        future.cancel()
+
+
+def _settle(future: asyncio.Future[Place[E] | None]) -> None:
+    """Give nothing to whoever waits still."""
+    if not future.done():
+        future.set_result(None)

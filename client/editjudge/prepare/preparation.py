@@ -1,0 +1,282 @@
+"""A preparation: what the ledger has is taken from it, for the rest services are asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from ..app.client import Ledger
+from ..app.wire.prepared import Prepared
+from ..base.config import Settings
+from ..base.digest import content_digest
+from ..base.errors import (
+    Abstained,
+    ConfigError,
+    CostLimit,
+    EditjudgeError,
+    NotAuthorised,
+    NotServed,
+    StoreError,
+    WrongModel,
+)
+from ..base.identity import Identities, ModelIdentity, ServiceName, printed
+from ..benchmarks.dataset import ItemRef
+from ..benchmarks.items import ItemsFile
+from ..engine.progress import Progress, took
+from ..engine.session import asking
+from ..panel import Panel, PoolPolicy
+from ..panel.budget import Budget
+from .draft import DraftData
+from .entry import JUDGE, STATUSES, Entry, Maker
+from .folder import CALLS, REVIEW, Folder, Record
+from .live import Live
+from .sheet import write_sheet
+
+_FATAL = (CostLimit, NotAuthorised, WrongModel)
+"""Errors that every later call would have too."""
+_IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
+_WHOEVER_IS_ASKED = {"had", "unsuited", "left"}
+"""Statuses that do not depend on the services."""
+_WITH_REASONS = ("not_found", "unsuited", "failed")
+
+
+@contextmanager
+def preparing(
+    data: Path, out: Path, maker: Maker, settings: Settings, limit: int | None = None
+) -> Iterator[Preparation]:
+    """Begin or resume a preparation; when the block ends what was made is written.
+
+    Calls are kept in the folder, or where the settings have a ledger.
+
+    Args:
+        out: The folder of the preparation.
+        limit: Only this many of the items; None for all.
+
+    Raises:
+        InputError: the data cannot be used.
+        ConfigError: the folder is in use, or that of another preparation.
+        StoreError: the folder or the ledger cannot be written.
+    """
+    items = DraftData(data)
+    for _ in items.checked():
+        pass
+    folder = Folder(out)
+    with folder.held():
+        record = folder.begin(items, maker.what)
+        with Ledger(settings.ledger or folder.path / CALLS) as ledger:
+            preparation = Preparation(items, maker, folder, ledger, settings, Live(), limit)
+            preparation.recall()
+            yield preparation
+            preparation.write(record)
+
+
+@dataclass
+class Preparation:
+    """Fills one field of the items of a data set.
+
+    Attributes:
+        ledger: Of the calls.
+        settings: Before services were added; the ledger knows what was made by them.
+        limit: Only this many of the items; None for all.
+        entries: What became of the items, by id.
+        identities: Of the services.
+        usage: What generalists took.
+    """
+
+    data: ItemsFile
+    maker: Maker
+    folder: Folder
+    ledger: Ledger
+    settings: Settings
+    live: Live
+    limit: int | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
+    identities: dict[ServiceName, ModelIdentity] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+    _why_over: str = ""
+
+    @property
+    def left(self) -> int:
+        """How many items services must be asked about."""
+        return sum(ref.id not in self.entries for ref in self.data.items())
+
+    def recall(self) -> None:
+        """Do what needs no service: all that such services answered before."""
+        for ref in self.data.items():
+            if (entry := self.maker.needless(ref.data)) is not None:
+                self.entries[ref.id] = entry
+            elif self.limit is not None and ref.index >= self.limit:
+                self.entries[ref.id] = Entry("left")
+        asyncio.run(self._recall())
+
+    async def _recall(self) -> None:
+        known = await self.ledger.fact(self._fact())
+        if known is None:
+            return
+        self.identities = _IDENTITIES.validate_json(known)
+        panel = Panel.replaying(self.ledger, self.identities, self.settings)
+
+        async def recalled(ref: ItemRef) -> Entry | None:
+            try:
+                return await self._made(ref, panel)
+            except (NotServed, *_FATAL):  # the ledger does not have all the replies
+                return None
+
+        await self._fill(recalled, workers=_decoders())
+
+    def make(self, settings: Settings) -> None:
+        """Ask for what is left.
+
+        Args:
+            settings: With the services at hand.
+
+        Raises:
+            ServiceError: a service is not there.
+            ConfigError: no generalist is configured, or one cannot be used as it is.
+            StoreError: nothing can be written any more.
+        """
+        if JUDGE.variant not in settings.generalists:
+            raise ConfigError(
+                "no generalist is configured", "give --generalist URL, or see docs/configuration.md"
+            )
+        asyncio.run(self._make(settings))
+
+    async def _make(self, settings: Settings) -> None:
+        policy = PoolPolicy(patience=settings.patience)
+        panel = Panel(settings, ledger=self.ledger, policy=policy)
+        budget = Budget(settings.max_cost)
+        if self.settings.ledger is None:
+            # In the folder's own ledger every earlier call was for this preparation.
+            budget.goes_on(*self.ledger.costs)
+        async with panel:
+            for role in self.maker.roles:
+                if role not in panel.served:
+                    raise NotServed(panel.why_not(role), service=role)
+            self._meet(panel.identities())
+            identities = _IDENTITIES.dump_json(self.identities).decode()
+            await self.ledger.keep_fact(self._fact(), identities)
+            progress = Progress(edits=self.left, budget=budget)
+
+            async def asked(ref: ItemRef) -> Entry:
+                entry = await self._asked(ref, panel)
+                self.live.done(failed=entry.status == "failed")
+                return entry
+
+            with self.live.showing(progress, panel), budget.pays():
+                # Enough that no endpoint waits for images to be decoded.
+                await self._fill(asked, workers=_decoders() + settings.concurrency)
+            self.usage = took(panel, progress)
+
+    def _meet(self, identities: Identities) -> None:
+        """Note the services; entries that other services made are dropped."""
+        served = {role: identities[role] for role in self.maker.roles}
+        for role, identity in served.items():
+            if self.identities.get(role, identity) != identity:
+                self.live.say(f"{role} is another one than before: all is made anew")
+                self.entries = {
+                    name: entry
+                    for name, entry in self.entries.items()
+                    if entry.status in _WHOEVER_IS_ASKED
+                }
+        self.identities = served
+
+    async def _fill(
+        self, entry_of: Callable[[ItemRef], Awaitable[Entry | None]], *, workers: int
+    ) -> None:
+        """Find the entries of all items that have none, several side by side."""
+        refs = (ref for ref in self.data.items() if ref.id not in self.entries)
+
+        async def work() -> None:
+            for ref in refs:
+                if (entry := await entry_of(ref)) is not None:
+                    self.entries[ref.id] = entry
+
+        await asyncio.gather(*(work() for _ in range(workers)))
+
+    async def _asked(self, ref: ItemRef, panel: Panel) -> Entry:
+        """Make an entry; after an error that every call would have nothing more is asked."""
+        if self._why_over:
+            return Entry("failed", f"not asked any more: {self._why_over}")
+        try:
+            return await self._made(ref, panel)
+        except _FATAL as error:
+            self._why_over = str(error)
+            self.live.say(self._why_over)
+            return Entry("failed", str(error))
+        except NotServed as error:
+            return Entry("failed", str(error))
+
+    async def _made(self, ref: ItemRef, panel: Panel) -> Entry:
+        """Make an entry, and keep its mask.
+
+        Raises:
+            ServiceError: a service is not there, or every later call would fail too.
+            StoreError: nothing can be written any more.
+        """
+        try:
+            item = await asyncio.to_thread(self.data.load, ref)
+            entry = await self.maker.make(item, panel)
+        except Abstained as abstained:
+            await self.ledger.drop(abstained.calls)
+            return Entry("failed", f"{abstained.kind}: {abstained.reason}")
+        except (NotServed, StoreError, *_FATAL):
+            raise
+        except EditjudgeError as error:  # of a service, or a picture that cannot be read
+            return Entry("failed", str(error))
+        if entry.mask is not None:
+            await asyncio.to_thread(self.folder.keep_mask, ref.id, entry.mask)
+        return entry
+
+    def _fact(self) -> str:
+        """The name under which the ledger knows the services of these settings."""
+        asked = {"settings": asking(self.settings), "roles": self.maker.roles}
+        digest = content_digest(json.dumps(asked, sort_keys=True).encode())
+        return f"services that prepared, by {digest}"
+
+    def write(self, record: Record) -> None:
+        """Write the record, the items and the review page.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        statuses = {name: entry.status for name, entry in self.entries.items()}
+        record = record.model_copy(
+            update={"made_by": printed(self.identities), "statuses": statuses}
+        )
+        # In this order: items are only there with the record of what became of them.
+        self.folder.keep(record)
+        self.folder.keep_items(self.data, self.entries)
+        write_sheet(self.folder, record, self.entries)
+
+    def result(self) -> Prepared:
+        """What became of the items, as JSON."""
+        counts = Counter(entry.status for entry in self.entries.values())
+        reasons = {
+            status: {
+                name: entry.reason for name, entry in self.entries.items() if entry.status == status
+            }
+            for status in _WITH_REASONS
+        }
+        return Prepared(
+            what=self.maker.what,
+            counts={status: counts[status] for status in STATUSES},
+            reasons=reasons,
+            services=printed(self.identities),
+            usage=dict(self.usage),
+            data=self.folder.items,
+            review=self.folder.path / REVIEW,
+            exit_code=3 if counts["failed"] else 0,
+        )
+
+
+def _decoders() -> int:
+    """How many items are worked on so that decoding images keeps the machine busy."""
+    return 2 * (os.cpu_count() or 1)

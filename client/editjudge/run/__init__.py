@@ -1,1 +1,0 @@
-"""From dimensions to verdicts."""

@@ -1,0 +1,140 @@
+"""Rubrics: scores that a generalist writes down after its reasoning."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from PIL import Image as Pil
+
+from ..answers import Scores, ScoresAnswer
+from ..answers.first_digit import FirstDigit, FoundScores
+from ..base.errors import Abstained
+from ..base.images import Image, load_image
+from ..base.item import Edit, Item
+from ..base.verdict import Scored, Unscored, Verdict
+from ..panel.generalist import Answer, merged
+from .asking import Asking, Question, contract_of, grouped
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+JPEG_QUALITY = 85
+_Said = Sequence[Answer[ScoresAnswer | FoundScores]]
+
+
+@dataclass(frozen=True)
+class Rubric(Asking):
+    """Scores that the generalist writes down after its reasoning, one or several in one call.
+
+    Fields and their scale are the contract's: 1..5 in KRIS-Bench (section 4) and in I2I-Bench's
+    text style, 0..10 in Co-EditEval. Where replies are sampled at a temperature, the mean of
+    `repeats` replies.
+    """
+
+    name: ClassVar[str] = "rubric"
+
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """The template of the item's task; its contract is `scores`."""
+        template = self.template_for(item)
+        return (Question(template, contract_of(template, Scores)),)
+
+    def shown(self, edit: Edit) -> Edit:
+        """The edit as the generalist gets it."""
+        return edit
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask once, or `repeats` times."""
+        judge = panel.generalist(self.service)
+        (question,) = self.questions(edit.item)
+        shown = self.shown(edit)
+        repeats = question.repeats(judge.endpoint)
+        each = range(self.repeat * repeats, (self.repeat + 1) * repeats)
+        said: _Said = await asyncio.gather(*(question.ask(shown, judge, repeat=i) for i in each))
+        names = dict.fromkeys(name for answer in said for name in _names(answer.value))
+        return {name: _verdict(said, name) for name in names}
+
+
+@dataclass(frozen=True)
+class OfficialRubric(Rubric):
+    """A rubric that follows official code, each departure from the paper by itself.
+
+    Fields and scale are those of `Rubric`. A reply may give some of its scores and lack others.
+
+    Attributes:
+        readers: What reads replies instead of the prompt's own contract, as (task, reader); the
+            task `""` stands for all that are not named. Empty for the contract.
+        untold: The generalist gets an empty text for instruction and explanation.
+        jpeg: Tasks whose images are encoded anew, as JPEG of quality 85.
+    """
+
+    name: ClassVar[str] = "released_rubric"
+    readers: tuple[tuple[str, FirstDigit], ...] = field(default=(), kw_only=True)
+    untold: bool = field(default=False, kw_only=True)
+    jpeg: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """The template of the item's task, read by the reader of the task where there is one."""
+        readers = dict(self.readers)
+        reader = readers.get(item.task, readers.get(""))
+        return (Question(self.template_for(item), reader),) if reader else super().questions(item)
+
+    def spec(self) -> Mapping[str, object]:
+        """The parameters, templates and readers with their digests."""
+        readers = (
+            (task or "others", f"{reader.name}({reader.digest[:15]})")
+            for task, reader in self.readers
+        )
+        return {**super().spec(), "readers": grouped(readers)}
+
+    def shown(self, edit: Edit) -> Edit:
+        """The edit, without its texts and with its images encoded anew where that is asked for."""
+        item = edit.item
+        if self.untold:
+            item = replace(item, instruction="", hint="")
+        if item.task not in self.jpeg:
+            return replace(edit, item=item)
+        sources = tuple(map(_as_jpeg, item.sources))
+        return replace(edit, item=replace(item, sources=sources), image=_as_jpeg(edit.output))
+
+
+def _as_jpeg(image: Image) -> Image:
+    buffer = io.BytesIO()
+    try:
+        Pil.fromarray(image.rgb).save(buffer, "JPEG", quality=JPEG_QUALITY)
+    except OSError as error:  # more than 65,535 pixels on a side
+        raise Abstained("degenerate", f"{image.name} cannot be a JPEG: {error}") from error
+    return load_image(buffer.getvalue(), image.name)
+
+
+def _names(value: ScoresAnswer | FoundScores) -> Iterable[str]:
+    without = value.without if isinstance(value, FoundScores) else {}
+    return (*value.scores, *without)
+
+
+def _verdict(said: _Said, name: str) -> Verdict:
+    """The mean of the replies; a reply that lacks the score leaves the whole without."""
+    evidence, calls = _evidence(said, name), merged(said)
+    values = [answer.value for answer in said]
+    for value in values:
+        if isinstance(value, FoundScores) and name in value.without:
+            why = value.without[name]
+            return Unscored(kind="unparsable", reason=why, evidence=evidence, calls=calls)
+    mean = math.fsum(value.scores[name] for value in values) / len(values)
+    return Scored(value=mean, evidence=evidence, calls=calls)
+
+
+def _evidence(said: _Said, name: str) -> dict[str, Any]:
+    """What replies do not tell by themselves; `read_as` is the step that found the score."""
+    values = [answer.value for answer in said]
+    how = [value.how.get(name) for value in values if isinstance(value, FoundScores)]
+    read = {"read_as": how[0] if len(how) == 1 else how} if how else {}
+    if len(said) == 1:
+        return said[0].evidence | read
+    return {"values": [value.scores.get(name) for value in values], **read}

@@ -1,0 +1,98 @@
+"""What every way of judging is: from an edit to named verdicts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar
+
+from ..base.identity import ServiceName
+from ..base.item import Edit, Item
+
+if TYPE_CHECKING:
+    from ..base.verdict import Verdict
+    from ..panel import Panel
+
+
+class Scorer(ABC):
+    """One way of judging: from an edit to one or several named verdicts.
+
+    A scorer is a frozen dataclass whose fields are its parameters: equal scorers are one
+    scorer, so dimensions that read the same one share its calls.
+
+    Attributes:
+        name: The field's name for this way of judging, for signatures.
+        roles: The services it calls.
+        packages: Distributions whose version can change its numbers.
+    """
+
+    name: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def roles(self) -> tuple[ServiceName, ...]:
+        """The services it calls; none by default."""
+        return ()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Whose words its prompts are in, `own` or `original`; nothing where it has none."""
+        return frozenset()
+
+    @abstractmethod
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Judge one edit.
+
+        Args:
+            edit: Has an image, and every input that the fields' dimensions need.
+            fields: The fields to compute; more may be returned where they cost nothing.
+
+        Returns:
+            A verdict for every one of `fields`.
+
+        Raises:
+            ValueError: there is no such field; another's value would be a number all the same.
+            ServiceError: a service failed; the caller stores `Failed`.
+            Abstained: there is no value for any field; the caller stores `Unscored`.
+        """
+
+    def asked(self, service: str, repeat: int) -> Scorer:
+        """The same way of judging by another generalist, or once more; itself without one.
+
+        Args:
+            service: As `generalist.<name>`, in the place of `generalist.judge`.
+            repeat: From 0; calls of different repeats are different calls.
+        """
+        return self
+
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
+        """How many calls one edit takes at most, by service; for estimates before a run.
+
+        Args:
+            item: Maybe with placeholders for its images.
+            fields: The fields to compute.
+        """
+        return dict.fromkeys(self.roles, 1)
+
+    def spec(self) -> Mapping[str, object]:
+        """The parameters that change the numbers; the dataclass fields by default."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ServiceScorer(Scorer):
+    """A way of judging that rests on one service.
+
+    Attributes:
+        service: As `role.variant`.
+    """
+
+    service: str
+
+    @property
+    def roles(self) -> tuple[ServiceName, ...]:
+        """The service."""
+        return (ServiceName.parsed(self.service),)

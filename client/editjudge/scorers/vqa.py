@@ -1,0 +1,281 @@
+"""Visual question answering: numbers from what a generalist chooses among answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..answers import Option, QuestionAnswers, Questions, Verbatim
+from ..base.item import Edit, Item
+from ..base.verdict import Scored, Verdict
+from ..panel.choices import ChoiceDistribution
+from ..panel.generalist import Answer, merged
+from ..prompts import Template
+from .asking import Asking, Question, contract_of
+
+if TYPE_CHECKING:
+    from ..panel import Panel
+
+LEVELS: Mapping[str, float] = {
+    "excellent": 1.0,
+    "good": 0.75,
+    "fair": 0.5,
+    "poor": 0.25,
+    "bad": 0.0,
+}
+"""Weights of the five levels (I2I-Bench, eq. 1)."""
+
+
+@dataclass(frozen=True)
+class Weighted(Asking):
+    """The mean weight of the choices under their probabilities, as the field `score`.
+
+    Attributes:
+        weights: By choice, in the order in which they are offered.
+    """
+
+    weights: ClassVar[Mapping[str, float]]
+
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """The template of the item's task."""
+        return (Question(self.template_for(item), tuple(self.weights)),)
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask once."""
+        judge = panel.generalist(self.service)
+        (question,) = self.questions(edit.item)
+        said: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
+        return {"score": _scored(said.value.expectation(self.weights), said.evidence, said.calls)}
+
+
+@dataclass(frozen=True)
+class FiveLevel(Weighted):
+    """The expected level over {excellent, good, fair, poor, bad} (I2I-Bench, eq. 1).
+
+    Field `score` = sum of w_i P(c_i) with w = 1, 0.75, 0.5, 0.25, 0; in [0, 1], higher is
+    better.
+    """
+
+    name: ClassVar[str] = "five_level"
+    weights: ClassVar[Mapping[str, float]] = LEVELS
+
+
+@dataclass(frozen=True)
+class YesNo(Weighted):
+    """The probability of Yes, normalised over {Yes, No} (I2I-Bench, eq. 4).
+
+    Field `score`, in [0, 1], higher is better.
+    """
+
+    name: ClassVar[str] = "yes_no"
+    weights: ClassVar[Mapping[str, float]] = {"Yes": 1.0, "No": 0.0}
+
+
+@dataclass(frozen=True)
+class QuestionList(Asking):
+    """The share of generated questions whose answer is Yes (I2I-Bench, eq. 3).
+
+    Field `score`, in [0, 1], higher is better. The questions depend on sources and
+    instruction only, so every model under test gets the same ones. An answer is Yes where
+    it is the likelier of the two.
+
+    Attributes:
+        prompt: Generates the questions; its contract is `questions`.
+        question_prompt: Asks one of them about the edited image.
+    """
+
+    name: ClassVar[str] = "question_list"
+    prompts: ClassVar[tuple[str, ...]] = ("prompt", "question_prompt")
+    question_prompt: str
+
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """What generates the questions, then what asks each of them."""
+        writing = self.template_for(item)
+        contract = contract_of(writing, Questions)
+        asking = self.template_of(self.question_prompt)
+        return Question(writing, contract), Question(asking, ("Yes", "No"), contract.high)
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Generate the questions, then ask them side by side."""
+        judge = panel.generalist(self.service)
+        writing, asking = self.questions(edit.item)
+        generated = await writing.ask(edit, judge, repeat=self.repeat)
+        questions: Sequence[str] = generated.value
+        said: list[Answer[ChoiceDistribution]] = await asyncio.gather(
+            *(asking.ask(edit, judge, repeat=self.repeat, question=text) for text in questions)
+        )
+        shares = [answer.value.probabilities["Yes"] for answer in said]
+        evidence = {
+            "questions": [
+                {"question": question, "yes": share, "outside": answer.value.outside}
+                for question, share, answer in zip(questions, shares, said, strict=True)
+            ],
+            "method": said[0].value.method,
+        }
+        share = sum(share > 0.5 for share in shares) / len(shares)
+        return {"score": _scored(share, evidence, merged([generated, *said]))}
+
+
+@dataclass(frozen=True)
+class MultipleChoice(Asking):
+    """Whether the generalist picks the right option (GIE-Bench, section 3.5).
+
+    Field `correct`, the share of the item's questions that are answered as the item says: 0
+    or 1 for one question, higher is better. The options stand in the item's order.
+
+    A question whose right answer is no option cannot be won. It counts as wrong, is not asked,
+    and its evidence says so; the number is marked as imputed.
+
+    Attributes:
+        comparing: Template for questions that compare with the source, which say so
+            (`compares`); empty for the same as the others.
+        exact: As in the official code: every question is asked, the reply is taken to the
+            letter and is right where it equals the answer that is `expected`; any other is wrong.
+            Otherwise case, quotes and a final full stop do not matter, and a reply that is no
+            option is unparsable.
+        in_line: The options stand in one line, commas between them, as in the official code;
+            some hold commas themselves, so otherwise each has a line of its own.
+    """
+
+    name: ClassVar[str] = "multiple_choice"
+    prompts: ClassVar[tuple[str, ...]] = ("prompt", "comparing")
+    exact: bool = False
+    comparing: str = ""
+    in_line: bool = False
+
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """Each of the item's questions that is asked, in their order."""
+        return tuple(
+            Question(
+                self._template(item, question),
+                Verbatim() if self.exact else Option(tuple(question["options"])),
+            )
+            for question in item.questions
+            if self._is_asked(question)
+        )
+
+    def spec(self) -> Mapping[str, object]:
+        """The parameters, and how a reply is read."""
+        contract = Verbatim if self.exact else Option
+        return {**super().spec(), "reads": f"{contract.name}.{contract.parser}"}
+
+    @staticmethod
+    def can_be_won(question: Mapping[str, Any], *, exact: bool) -> bool:
+        """Whether a generalist that replies with an option can be right.
+
+        Args:
+            question: Has `options` and `answer`, and `expected` where that was written otherwise.
+            exact: The reply must equal what is expected, to the letter.
+        """
+        due = question.get("expected", question["answer"]) if exact else question["answer"]
+        return due in question["options"]
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Ask each of the item's questions."""
+        judge = panel.generalist(self.service)
+        questions = edit.item.questions
+        asked = [question for question in questions if self._is_asked(question)]
+        said: list[Answer[str]] = await asyncio.gather(
+            *(
+                asking.ask(edit, judge, repeat=self.repeat, **self._texts(question))
+                for asking, question in zip(self.questions(edit.item), asked, strict=True)
+            )
+        )
+        replies = iter(said)
+        answers = [
+            self._answered(question, next(replies) if self._is_asked(question) else None)
+            for question in questions
+        ]
+        share = sum(answer["right"] for answer in answers) / len(answers)
+        imputed = len(asked) < len(questions)
+        verdict = _scored(share, {"answers": answers}, merged(said))
+        return {"correct": verdict.model_copy(update={"imputed": imputed})}
+
+    def _is_asked(self, question: Mapping[str, Any]) -> bool:
+        return self.exact or self.can_be_won(question, exact=False)
+
+    def _template(self, item: Item, question: Mapping[str, Any]) -> Template:
+        compares = self.comparing and question.get("compares", False)
+        return self.template_of(self.comparing) if compares else self.template_for(item)
+
+    def _texts(self, question: Mapping[str, Any]) -> dict[str, str]:
+        options = (", " if self.in_line else "\n").join(question["options"])
+        return {"question": question["question"], "options": options}
+
+    def _answered(self, question: Mapping[str, Any], said: Answer[str] | None) -> dict[str, Any]:
+        due = question["answer"]
+        if self.exact:
+            due = question.get("expected", due)
+        answered = {
+            "question": question["question"],
+            "due": due,
+            "can_be_won": self.can_be_won(question, exact=self.exact),
+        }
+        if said is None:
+            return {**answered, "right": False}
+        return {**answered, "answer": said.value, "right": said.value == due}
+
+
+@dataclass(frozen=True)
+class FactCheck(Asking):
+    """Whether every fact that the instruction implies holds (Omni IIE Bench, section 5.1).
+
+    Field `correct`: 1 when the generalist says True of all question-answer pairs, 0 when one is
+    False (one strike). The pairs are the item's own; where it has none they are generated from
+    the instruction alone.
+
+    Attributes:
+        prompt: Asks whether one pair is right for the edited image.
+        pairs_prompt: Generates pairs; its contract is `question_answers`.
+    """
+
+    name: ClassVar[str] = "fact_check"
+    prompts: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt")
+    pairs_prompt: str
+
+    def questions(self, item: Item) -> tuple[Question, ...]:
+        """What checks each of the item's pairs; before it, where it has none, what writes them."""
+        checking, choices = self.template_for(item), ("True", "False")
+        if item.questions:
+            return (Question(checking, choices, len(item.questions)),)
+        writing = self.template_of(self.pairs_prompt)
+        contract = contract_of(writing, QuestionAnswers)
+        return Question(writing, contract), Question(checking, choices, contract.count_high)
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Generate pairs where the item has none, then check each."""
+        judge = panel.generalist(self.service)
+        *writing, checking = self.questions(edit.item)
+        generated = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
+        pairs = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
+        pairs += [pair for written in generated for pair in written.value]
+        said: list[Answer[ChoiceDistribution]] = await asyncio.gather(
+            *(
+                checking.ask(edit, judge, repeat=self.repeat, question=question, answer=answer)
+                for question, answer in pairs
+            )
+        )
+        shares = [answer.value.probabilities["True"] for answer in said]
+        evidence = {
+            "facts": [
+                {"question": question, "answer": answer, "true": share}
+                for (question, answer), share in zip(pairs, shares, strict=True)
+            ],
+            "generated": bool(generated),
+        }
+        holds = all(share > 0.5 for share in shares)
+        return {"correct": _scored(float(holds), evidence, merged([*generated, *said]))}
+
+
+def _scored(value: float, evidence: Mapping[str, Any], calls: tuple[str, ...]) -> Scored:
+    return Scored(value=value, evidence=dict(evidence), calls=calls)

@@ -1,0 +1,180 @@
+"""JSON, digests and specialists' outputs in their stored form.
+
+Each can be read by itself: JSON is text or, where that is shorter, deflated; outputs are a file
+of `numpy.savez_compressed`. They are kept exactly, with two exceptions. An embedding is kept in
+half precision, and a mask as run lengths: its pixels come back exactly, its bytes as a 1-bit PNG.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..base.contracts import CONTRACTS, Tensors
+from ..base.errors import ImageError
+from ..base.images import load_mask
+
+_DEFLATED = b"x"
+"""How every zlib stream begins, and no JSON."""
+_UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+"""What NumPy raises for a file that is none of its own, or damaged."""
+_HALF = (2.0**-6, 65504.0)
+"""Largest absolute values of an embedding that half precision holds to 11 bits throughout."""
+
+
+def dumps(value: object) -> str:
+    """JSON text without spaces; the order of keys is kept.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def pack(value: object) -> bytes:
+    """JSON in its stored form."""
+    # A judge's reply may hold lone surrogates, which strict UTF-8 refuses.
+    data = dumps(value).encode("utf-8", "surrogatepass")
+    return min(data, zlib.compress(data, 9), key=len)
+
+
+def unpack(stored: bytes) -> Any:
+    """What `pack` was given.
+
+    Raises:
+        ValueError: the stored form is damaged, or of a newer editjudge.
+    """
+    try:
+        data = zlib.decompress(stored) if stored[:1] == _DEFLATED else stored
+        return json.loads(data.decode("utf-8", "surrogatepass"))
+    except (zlib.error, ValueError) as error:
+        raise ValueError(f"stored text cannot be read: {error}") from error
+
+
+def to_text(text: str) -> str | bytes:
+    """A text as SQLite takes it: with lone surrogates, which it refuses, as bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def from_text(stored: str | bytes) -> str:
+    """What `to_text` was given."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
+def digest_to_bytes(digest: str) -> bytes | str:
+    """`sha256:` and 64 hex digits as 32 bytes; any other text as it is."""
+    kind, _, digits = digest.partition(":")
+    if kind == "sha256" and len(digits) == 64 and set(digits) <= set("0123456789abcdef"):
+        return bytes.fromhex(digits)
+    return digest
+
+
+def digest_from_bytes(stored: bytes | str) -> str:
+    """What `digest_to_bytes` was given."""
+    return stored if isinstance(stored, str) else f"sha256:{stored.hex()}"
+
+
+def outputs_to_bytes(
+    contract_role: str, outputs: Mapping[str, NDArray[np.float32] | bytes]
+) -> bytes:
+    """A specialist's outputs in their stored form.
+
+    The type of a stored array tells what it stands for: float32 for itself, float16 for an
+    embedding, uint8 for bytes, uint16 and uint32 for a mask's height, width and run lengths.
+
+    Args:
+        contract_role: Key of `CONTRACTS`: it says which tensors are masks.
+        outputs: By tensor name, as they came.
+    """
+    contract = CONTRACTS.get(contract_role)
+    masks = {t.name for t in contract.outputs if t.holds == "mask"} if contract else set()
+    arrays = {name: _encoded(name, one, mask=name in masks) for name, one in outputs.items()}
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def outputs_from_bytes(stored: bytes) -> Tensors:
+    """The outputs: float32 arrays and bytes by tensor name, in the order they were given.
+
+    Raises:
+        ValueError: the stored form is damaged, or of a newer editjudge.
+    """
+    try:
+        with np.load(io.BytesIO(stored), allow_pickle=False) as arrays:
+            return {name: _decoded(arrays[name]) for name in arrays.files}
+    except _UNREADABLE as error:
+        raise ValueError(f"stored outputs cannot be read: {error}") from error
+
+
+def _encoded(name: str, value: NDArray[np.float32] | bytes, *, mask: bool) -> NDArray[Any]:
+    if isinstance(value, bytes):
+        runs = mask_to_runs(value) if mask and value else None
+        if runs is None:
+            return np.frombuffer(value, np.uint8)
+        size, lengths = runs
+        kept = np.concatenate((np.array(size, np.uint32), lengths))
+        return kept.astype(np.uint16) if kept.max() < 2**16 else kept
+    largest = float(np.abs(value).max(initial=0))
+    half = name == "EMBEDDING" and _HALF[0] <= largest <= _HALF[1]
+    return value.astype(np.float16 if half else np.float32)
+
+
+def _decoded(array: NDArray[Any]) -> NDArray[np.float32] | bytes:
+    if array.dtype == np.uint8:
+        return array.tobytes()
+    if array.dtype in {np.dtype(np.float32), np.dtype(np.float16)}:
+        return array.astype(np.float32)
+    if array.dtype in {np.dtype(np.uint16), np.dtype(np.uint32)}:
+        height, width, *_ = array.tolist()
+        return runs_to_mask((height, width), array[2:].astype(np.uint32))
+    raise ValueError(f"an array of {array.dtype}; a newer editjudge wrote it")
+
+
+def mask_to_runs(png: bytes) -> tuple[tuple[int, int], NDArray[np.uint32]] | None:
+    """A mask as run lengths, in COCO's order.
+
+    Returns:
+        Height and width, and the lengths of runs down the columns, left to right; the first
+        run is black and may have length 0. None where the picture is no mask (coloured,
+        transparent, damaged): its bytes are all that can be kept.
+    """
+    try:
+        selected = load_mask(png).selected
+    except ImageError:
+        return None
+    flat = selected.ravel(order="F")
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    edges = np.concatenate(([0], changes, [flat.size]))
+    lengths = np.diff(edges) if not flat[0] else np.concatenate(([0], np.diff(edges)))
+    height, width = selected.shape
+    return (height, width), lengths.astype(np.uint32)
+
+
+def runs_to_mask(size: tuple[int, int], runs: NDArray[np.uint32]) -> bytes:
+    """The 1-bit PNG of run lengths.
+
+    Args:
+        size: Height and width in pixels.
+
+    Raises:
+        ValueError: the runs do not fill the picture.
+    """
+    if int(runs.sum()) != size[0] * size[1]:
+        raise ValueError(f"run lengths sum to {int(runs.sum())}, not {size[0]} x {size[1]}")
+    flat = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+    file = io.BytesIO()
+    Pil.fromarray(flat.reshape(size, order="F")).save(file, format="PNG")
+    return file.getvalue()

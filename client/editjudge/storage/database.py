@@ -1,0 +1,317 @@
+"""The SQLite file under ledgers and runs: its tables, its versions, and what can go wrong.
+
+Committed is kept: a process may end at any moment, however it comes, and loses at most the
+transaction it was in. When the machine goes down the last transactions can be lost too, never
+half of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import sqlite3
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import RLock
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+from ..base.errors import ConfigError, EditjudgeError, StoreError
+from .codec import from_text, to_text
+from .migration import OLDEST, migrate
+from .tables import TABLES, VERSION
+
+Row: TypeAlias = tuple[Any, ...]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_CACHED = 4096
+_LAST_OF_VERSION_1 = "ae9b933"
+_BUSY_SECONDS = 30
+_CONNECTED: dict[str, Any] = {
+    "isolation_level": None,
+    "timeout": _BUSY_SECONDS,
+    "check_same_thread": False,
+}
+
+
+class Database:
+    """One connection, for one thread after another.
+
+    A transaction keeps other threads out. What asynchronous code does with it goes through
+    `aside`, in a thread of its own, one after another in the order of the calls.
+
+    Args:
+        path: None keeps everything in memory.
+        read_only: Changes nothing and takes no lock; sees what others commit meanwhile.
+
+    Raises:
+        ConfigError: the file cannot be opened, is something else, or of a newer editjudge.
+        StoreError: it is damaged.
+    """
+
+    def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
+        self.path = path
+        self._depth = 0
+        self._turn = RLock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="editjudge-store")
+        self._ids: dict[str, int] = {}
+        self._texts: dict[int, str] = {}
+        try:
+            if path is not None and not read_only:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._check_whole()
+            self._db = self._opened_to_read() if read_only else self._opened()
+        except OSError as error:
+            raise ConfigError(f"{path}: {error}", "give another file") from error
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def close(self) -> None:
+        """Close the file, once what was asked of it is done."""
+        self._thread.shutdown()
+        self._db.close()
+
+    async def aside(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """Do work with this database without holding up the event loop.
+
+        It is done also where the caller is cancelled meanwhile: what was paid for is kept.
+        """
+        done = self._thread.submit(functools.partial(work, *args, **more))
+        result = asyncio.wrap_future(done)
+        # Nobody is left to ask why it failed where the caller is cancelled meanwhile.
+        result.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return await asyncio.shield(result)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit all of the block or nothing; inside another transaction, with that one.
+
+        Raises:
+            StoreError: the disk is full or fails; what was committed before is kept.
+        """
+        with self._turn:
+            yield from self._in_transaction()
+
+    def _in_transaction(self) -> Iterator[None]:
+        if self._depth:
+            yield
+            return
+        self._depth += 1
+        try:
+            self.run("BEGIN IMMEDIATE")
+            yield
+            self.run("COMMIT")
+        except BaseException:  # an interruption must not leave half a transaction either
+            self._ids.clear()
+            self._texts.clear()
+            # Where the disk is full SQLite has rolled back by itself.
+            if self._db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+            raise
+        finally:
+            self._depth -= 1
+
+    def run(self, sql: str, *values: object) -> sqlite3.Cursor:
+        """Execute one statement."""
+        try:
+            return self._db.execute(sql, values)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def one(self, sql: str, *values: object) -> Row | None:
+        """The first row, or None."""
+        with contextlib.closing(self.each(sql, *values)) as rows:
+            return next(rows, None)
+
+    def each(self, sql: str, *values: object) -> Generator[Row, None, None]:
+        """Rows one by one, as of the moment of the first."""
+        with contextlib.closing(self.run(sql, *values)) as cursor:
+            while True:
+                try:
+                    rows = cursor.fetchmany(256)
+                except sqlite3.Error as error:
+                    raise self._translated(error) from error
+                if not rows:
+                    return
+                yield from rows
+
+    def intern(self, text: str) -> int:
+        """The number that stands for a text, given to it here where it has none."""
+        if (known := self._ids.get(text)) is not None:
+            return known
+        stored = to_text(text)
+        row = self.one("SELECT id FROM texts WHERE text = ?", stored)
+        if row is None:
+            number = self.run("INSERT INTO texts (text) VALUES (?)", stored).lastrowid
+        else:
+            (number,) = row
+        if not isinstance(number, int):
+            raise TypeError(f"SQLite gave {number!r} for a row's number")
+        if len(self._ids) >= _CACHED:
+            self._ids.clear()
+        self._ids[text] = number
+        return number
+
+    def text(self, number: int) -> str:
+        """The text that a number stands for."""
+        if (known := self._texts.get(number)) is not None:
+            return known
+        row = self.one("SELECT text FROM texts WHERE id = ?", number)
+        if row is None:
+            raise StoreError(f"{self.path} is damaged: it lacks text {number}", RESTORE)
+        if len(self._texts) >= _CACHED:
+            self._texts.clear()
+        return self._texts.setdefault(number, from_text(row[0]))
+
+    def fact(self, name: str) -> str | None:
+        """Something found out before, or None."""
+        row = self.one("SELECT value FROM facts WHERE name = ?", name)
+        return None if row is None else str(row[0])
+
+    def keep_fact(self, name: str, value: str) -> None:
+        """Keep what was found out; the last stays."""
+        with self.transaction():
+            self.run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+
+    def _opened(self) -> sqlite3.Connection:
+        db = _connected(str(self.path or ":memory:"))
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            if self._version(db) != VERSION:
+                db.execute("BEGIN IMMEDIATE")
+                # Another process may have been here in between.
+                if (version := self._version(db)) == 0:
+                    self._check_empty(db)
+                    for statement in TABLES:
+                        db.execute(statement)
+                elif version < VERSION:
+                    self._migrate(db)
+                db.execute(f"PRAGMA user_version = {VERSION}")
+                db.execute("COMMIT")
+        except BaseException:  # also when interrupted; closing rolls back
+            db.close()
+            raise
+        return db
+
+    def _check_whole(self) -> None:
+        """Refuse a file that was cut within a page: SQLite reads the rest of it as zeros.
+
+        One that was cut between two pages it finds by itself. While there is a log, pages may be
+        on their way from it to the file.
+        """
+        if self.path is None or not self.path.is_file() or self._log_bytes():
+            return
+        with self.path.open("rb") as file:
+            head = file.read(18)
+        page = int.from_bytes(head[16:18], "big")
+        page = 65536 if page == 1 else page
+        if head[:16] == b"SQLite format 3\0" and page and self.path.stat().st_size % page:
+            raise StoreError(f"{self.path}: the file is damaged (its end is missing)", RESTORE)
+
+    def _check_empty(self, db: sqlite3.Connection) -> None:
+        """Put no tables of ours beside somebody else's."""
+        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
+
+    def _log_bytes(self) -> int:
+        """Size of the write-ahead log; 0 where there is none."""
+        if self.path is None:
+            return 0
+        try:
+            return self.path.with_name(self.path.name + "-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        try:
+            migrate(db)
+        except ValueError as error:
+            raise StoreError(
+                f"{self.path} cannot be brought up to date: {error}",
+                "restore a copy, or give another file",
+            ) from error
+
+    def _opened_to_read(self) -> sqlite3.Connection:
+        if self.path is None or not self.path.is_file():
+            raise ConfigError(f"{self.path}: there is no such file", "give another file")
+        uri = self.path.resolve().as_uri() + "?mode=ro"
+        try:
+            return self._read_by(uri)
+        except sqlite3.OperationalError:
+            # In a folder that cannot be written SQLite has nowhere to put its shared index. It
+            # can do without where all is in the file itself and nobody can be writing.
+            if self._log_bytes():
+                raise
+            return self._read_by(uri + "&immutable=1")
+
+    def _read_by(self, uri: str) -> sqlite3.Connection:
+        db = _connected(uri, uri=True)
+        try:
+            version = self._version(db)
+        except BaseException:  # also when interrupted: no connection may be left open
+            db.close()
+            raise
+        if version == VERSION:
+            return db
+        db.close()
+        if version == 0:
+            raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
+        raise ConfigError(
+            f"{self.path} is of version {version}, this editjudge reads {VERSION}",
+            "open it once for writing (editjudge run), which brings it up to date",
+        )
+
+    def _version(self, db: sqlite3.Connection) -> int:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if 0 < version < OLDEST:
+            raise ConfigError(
+                f"{self.path} is of version {version}, this editjudge reads {VERSION} and brings"
+                f" {OLDEST} up to date",
+                f"open it once with the editjudge of commit {_LAST_OF_VERSION_1}",
+            )
+        if not 0 <= version <= VERSION:
+            raise ConfigError(
+                f"{self.path} is of version {version}, this editjudge reads {VERSION}",
+                "give another file, or use a newer editjudge",
+            )
+        return int(version)
+
+    def _translated(self, error: sqlite3.Error) -> Exception:
+        """The error for people; a mistake of ours in using SQLite stays what it is."""
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None or isinstance(error, sqlite3.IntegrityError):
+            return error
+        known = _KINDS.get(code & 0xFF)  # the rest tells variants apart
+        if known is None:
+            return StoreError(f"{self.path}: {error}")
+        kind, what, mend = known
+        return kind(f"{self.path}: {what} ({error})", mend)
+
+
+RESTORE = "restore a copy; what can still be read: sqlite3 FILE .recover"
+_ROOM = "make room on its disk and give the same command again; what was stored is kept"
+_WRITABLE = "give another file, or make it and its folder writable"
+_KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
+    sqlite3.SQLITE_FULL: (StoreError, "the disk is full", _ROOM),
+    sqlite3.SQLITE_IOERR: (StoreError, "the disk is full or fails", _ROOM),
+    sqlite3.SQLITE_CORRUPT: (StoreError, "the file is damaged", RESTORE),
+    sqlite3.SQLITE_BUSY: (
+        StoreError,
+        f"another process writes for more than {_BUSY_SECONDS} s",
+        "wait for it or end it",
+    ),
+    sqlite3.SQLITE_NOTADB: (ConfigError, "this is no ledger and no run", "give another file"),
+    sqlite3.SQLITE_READONLY: (ConfigError, "the file cannot be written", _WRITABLE),
+    sqlite3.SQLITE_CANTOPEN: (ConfigError, "the file cannot be opened", _WRITABLE),
+    sqlite3.SQLITE_PERM: (ConfigError, "the file cannot be opened", _WRITABLE),
+}
+
+
+def _connected(where: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(
+        where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri
+    )

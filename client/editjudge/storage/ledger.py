@@ -1,0 +1,302 @@
+"""The ledger: every call to a service and its reply, so that none is paid for twice.
+
+One SQLite file, content-addressed: a call's key is the digest of everything its reply can
+depend on. Replies are kept raw, so reading them by other rules needs no new call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from ..base.contracts import Tensors
+from ..base.errors import Abstained, StoreError
+from ..panel.calls import Call, Reply, SpecialistCall, call_json
+from ..panel.prompt import Prompt, Text
+from ..panel.said import Said
+from .codec import (
+    digest_from_bytes,
+    digest_to_bytes,
+    outputs_from_bytes,
+    outputs_to_bytes,
+    pack,
+    unpack,
+)
+from .database import RESTORE, Database
+
+_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+_FEW = 16
+"""Numbers of a specialist that are shown one by one."""
+
+
+class Ledger:
+    """Calls and replies, in a file or in memory; use as a context manager. A `CallStore`.
+
+    A reply that `put` has returned from survives the end of the process, however it comes; the
+    last ones can be lost when the machine goes down. Several processes may share a file.
+
+    Args:
+        path: None keeps everything in memory.
+        database: An open file instead, which stays open when the ledger is closed.
+
+    Raises:
+        ConfigError: the file cannot be opened, is no ledger, or of a newer editjudge.
+        StoreError: the file is damaged; later also: its disk is full.
+    """
+
+    def __init__(self, path: Path | None = None, *, database: Database | None = None) -> None:
+        self._owned = database is None
+        self._database = database or Database(path)
+        self.path = self._database.path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._owned:
+            self._database.close()
+
+    async def get(self, call: Call) -> Reply | None:
+        """The reply to a call that was made before, or None."""
+        return await self._database.aside(self._get, call)
+
+    def _get(self, call: Call) -> Reply | None:
+        row = self._database.one(
+            "SELECT reply, model, prompt_tokens, cached_tokens, completion_tokens, attempts,"
+            " cost, seconds FROM calls WHERE key = ? AND dropped = 0",
+            digest_to_bytes(call.key),
+        )
+        if row is None:
+            return None
+        return Reply(unpack(row[0]), self._database.text(row[1]), *row[2:])
+
+    async def put(self, call: Call, reply: Reply) -> None:
+        """Keep a reply; the first one for a call stays."""
+        await self._database.aside(self._put, call, reply)
+
+    def _put(self, call: Call, reply: Reply) -> None:
+        with self._database.transaction():
+            self._keep(
+                call.key,
+                service=self._database.intern(call.judge),
+                form=self._database.intern(call_json(call.form)),
+                prompt=self._prompt(call.prompt),
+                repeat=call.repeat,
+                reply=pack(reply.content),
+                model=self._database.intern(reply.model),
+                prompt_tokens=reply.prompt_tokens,
+                cached_tokens=reply.cached_tokens,
+                completion_tokens=reply.completion_tokens,
+                attempts=reply.attempts,
+                cost=reply.cost,
+                seconds=reply.seconds,
+            )
+
+    async def outputs(self, call: SpecialistCall) -> Tensors | None:
+        """What a specialist returned before, or None.
+
+        Raises:
+            Abstained: it said that there is no value for this input.
+        """
+        return await self._database.aside(self._outputs, call)
+
+    def _outputs(self, call: SpecialistCall) -> Tensors | None:
+        row = self._database.one(
+            "SELECT reply, abstained FROM calls WHERE key = ? AND dropped = 0",
+            digest_to_bytes(call.key),
+        )
+        if row is None:
+            return None
+        if row[1]:
+            stored = unpack(row[0])
+            raise _abstained(call, stored["kind"], stored["reason"])
+        return outputs_from_bytes(row[0])
+
+    async def keep_outputs(
+        self,
+        call: SpecialistCall,
+        outputs: Mapping[str, NDArray[np.float32] | bytes],
+        seconds: float,
+    ) -> Tensors:
+        """Keep what a specialist returned; the first for a call stays.
+
+        Args:
+            seconds: What the call took, attempts included.
+
+        Returns:
+            The outputs as they will come back from now on; see `codec`.
+        """
+        return await self._database.aside(self._keep_outputs, call, outputs, seconds)
+
+    def _keep_outputs(
+        self,
+        call: SpecialistCall,
+        outputs: Mapping[str, NDArray[np.float32] | bytes],
+        seconds: float,
+    ) -> Tensors:
+        stored = outputs_to_bytes(call.role, outputs)
+        self._keep_specialist(call, stored, seconds, abstained=False)
+        kept = self._outputs(call)
+        return outputs_from_bytes(stored) if kept is None else kept
+
+    async def keep_abstention(
+        self, call: SpecialistCall, kind: str, reason: str, seconds: float = 0.0
+    ) -> Abstained:
+        """Keep that a specialist said there is no value for this input.
+
+        Returns:
+            What `outputs` raises from now on, to be raised: it names the call.
+        """
+        stored = pack({"kind": kind, "reason": reason})
+        await self._database.aside(self._keep_specialist, call, stored, seconds, abstained=True)
+        return _abstained(call, kind, reason)
+
+    async def drop(self, keys: Iterable[str]) -> int:
+        """Forget the replies to calls, so that they are made again.
+
+        Verdicts that rest on them can still show them.
+
+        Returns:
+            How many there were.
+        """
+        return await self._database.aside(self._drop, tuple(keys))
+
+    def _drop(self, keys: Iterable[str]) -> int:
+        with self._database.transaction():
+            return sum(
+                self._database.run(
+                    "UPDATE calls SET dropped = 1 WHERE key = ? AND dropped = 0",
+                    digest_to_bytes(key),
+                ).rowcount
+                for key in keys
+            )
+
+    async def fact(self, name: str) -> str | None:
+        """Something found out about a service before, or None."""
+        return await self._database.aside(self._database.fact, name)
+
+    async def keep_fact(self, name: str, value: str) -> None:
+        """Keep what was found out; the last stays."""
+        await self._database.aside(self._database.keep_fact, name, value)
+
+    async def said(self, keys: Iterable[str]) -> dict[str, Said]:
+        """What came back from calls, by key; those that are not known are left out."""
+        return await self._database.aside(self._said, tuple(keys))
+
+    def _said(self, keys: Iterable[str]) -> dict[str, Said]:
+        numbers = {key: call_id(self._database, key) for key in keys}
+        return {k: said(self._database, number) for k, number in numbers.items() if number}
+
+    @property
+    def count(self) -> int:
+        """How many calls it can answer."""
+        row = self._database.one("SELECT count(*) FROM calls WHERE dropped = 0")
+        return int(row[0]) if row else 0
+
+    @property
+    def costs(self) -> tuple[float, float]:
+        """What all its calls have cost, and the dearest of them."""
+        row = self._database.one("SELECT sum(cost), max(cost) FROM calls")
+        spent, dearest = row or (None, None)
+        return float(spent or 0.0), float(dearest or 0.0)
+
+    def _keep_specialist(
+        self, call: SpecialistCall, stored: bytes, seconds: float, *, abstained: bool
+    ) -> None:
+        with self._database.transaction():
+            self._keep(
+                call.key,
+                service=self._database.intern(call.identity),
+                form=self._database.intern(
+                    call_json({"service": call.service, "parameters": call.parameters})
+                ),
+                inputs=pack(dict(call.inputs)),
+                reply=stored,
+                abstained=abstained,
+                seconds=seconds,
+            )
+
+    def _keep(self, key: str, **columns: object) -> None:
+        columns = {"key": digest_to_bytes(key), **columns, "made": time.time()}
+        # Names of columns are written in this file, never data.
+        self._database.run(
+            f"INSERT OR IGNORE INTO calls ({', '.join(columns)})"  # noqa: S608
+            f" VALUES ({', '.join('?' * len(columns))})",
+            *columns.values(),
+        )
+
+    def _prompt(self, prompt: Prompt) -> int:
+        digest = digest_to_bytes(prompt.digest)
+        if row := self._database.one("SELECT id FROM prompts WHERE digest = ?", digest):
+            return int(row[0])
+        parts = [
+            {"text": part.text, "data": part.data}
+            if isinstance(part, Text)
+            else {"image": part.digest, "size": list(part.size), "name": part.name}
+            for part in prompt.parts
+        ]
+        made = self._database.run(
+            "INSERT INTO prompts (digest, system, parts) VALUES (?, ?, ?)",
+            digest,
+            self._database.intern(prompt.system),
+            pack(parts),
+        )
+        return int(made.lastrowid or 0)
+
+
+def call_id(database: Database, key: str) -> int | None:
+    """The row of the call that answers to a key, or None."""
+    row = database.one("SELECT id FROM calls WHERE key = ? AND dropped = 0", digest_to_bytes(key))
+    return None if row is None else int(row[0])
+
+
+def said(database: Database, number: int) -> Said:
+    """What came back from the call of a row.
+
+    Raises:
+        StoreError: there is none.
+        ValueError: it cannot be read.
+    """
+    row = database.one(
+        "SELECT calls.key, calls.service, calls.model, prompts.digest, calls.reply,"
+        " calls.abstained, calls.prompt_tokens, calls.cached_tokens, calls.completion_tokens,"
+        " calls.cost FROM calls LEFT JOIN prompts ON prompts.id = calls.prompt WHERE calls.id = ?",
+        number,
+    )
+    if row is None:
+        raise StoreError(f"{database.path} is damaged: it lacks call {number}", RESTORE)
+    key, service, model, prompt, reply, abstained, *taken = row
+    in_words = prompt is not None or abstained
+    counts = dict(zip(_COUNTS, taken, strict=True))
+    return Said(
+        call=digest_from_bytes(key),
+        judge=database.text(service),
+        model=None if model is None else database.text(model),
+        prompt=None if prompt is None else digest_from_bytes(prompt),
+        reply=unpack(reply) if in_words else _shown(outputs_from_bytes(reply)),
+        **counts,
+    )
+
+
+def _shown(outputs: Tensors) -> dict[str, JsonValue]:
+    """A specialist's outputs as JSON: few numbers as they are, of many how many there are."""
+    return {
+        name: {"bytes": len(one)}
+        if isinstance(one, bytes)
+        else (one.tolist() if one.size <= _FEW else {"shape": list(one.shape)})
+        for name, one in outputs.items()
+    }
+
+
+def _abstained(call: SpecialistCall, kind: str, reason: str) -> Abstained:
+    return Abstained(kind, reason, calls=(call.key,))

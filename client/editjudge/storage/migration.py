@@ -1,0 +1,168 @@
+"""How files of the form before today's become today's.
+
+A release opens what every release of the two years before it wrote. What has to be known of an
+older form is in a module of its own, which goes when that time is over.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from ..base.identity import ModelIdentity
+from ..base.item import Missing
+from . import version_2
+from .codec import digest_from_bytes, dumps, from_text, outputs_to_bytes, pack, to_text
+from .packing import MISSING
+from .tables import TABLES
+
+OLDEST = 2
+"""The oldest form that can be brought up to date."""
+_COUNTED = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+_PREPARED = "services that prepared"
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring a file of version 2 up to date, within the caller's transaction.
+
+    Raises:
+        ValueError: something in it cannot be read.
+    """
+    for table in ("verdicts", "edits"):
+        db.execute(f"ALTER TABLE {table} RENAME TO {table}_2")
+    for statement in TABLES:
+        if any(f"TABLE {name} " in statement for name in ("verdicts", "edits", "verdict_calls")):
+            db.execute(statement)
+    _edits(db)
+    _verdicts(db)
+    _prompts(db)
+    _calls(db)
+    _identities(db)
+    for table in ("verdicts", "edits"):  # first what refers to the other
+        db.execute(f"DROP TABLE {table}_2")
+
+
+def _edits(db: sqlite3.Connection) -> None:
+    rows = db.execute("SELECT id, model, item, digest, missing FROM edits_2 ORDER BY id")
+    for number, model, item, digest, text in rows:
+        why = None if digest is not None else Missing.parsed_from_v2(from_text(text or ""))
+        kind, reason = (None, None) if why is None else (MISSING[why.kind], to_text(why.reason))
+        db.execute(
+            "INSERT INTO edits VALUES (?, ?, ?, ?, ?, ?)",
+            (number, model, item, digest, kind, reason),
+        )
+
+
+def _verdicts(db: sqlite3.Connection) -> None:
+    """What evidence repeats of its calls' replies goes; where it says more, it stays whole."""
+
+    @lru_cache(maxsize=4096)
+    def call(number: int) -> dict[str, Any]:
+        return _call(db, number)
+
+    rows = db.execute("SELECT * FROM verdicts_2")
+    for edit, dimension, status, signature, value, kind, detail, listed in rows:
+        calls = [call(int(number)) for number in listed.split(",")] if listed else []
+        if detail is not None:
+            detailed = version_2.unpacked(
+                detail, version_2.said_by(c for c in calls if c["prompt"])
+            )
+            calls = _in_order(calls, detailed.get("evidence", {}))
+            rest = version_2.without_replies(detailed, calls)
+            detail = pack(rest) if rest else None
+        db.execute(
+            "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (edit, dimension, status, signature, value, kind, detail),
+        )
+        db.executemany(
+            "INSERT INTO verdict_calls VALUES (?, ?, ?, ?)",
+            [(edit, dimension, place, one["id"]) for place, one in enumerate(calls)],
+        )
+
+
+def _call(db: sqlite3.Connection, number: int) -> dict[str, Any]:
+    """A call as `version_2` asks for it; its reply is known only where it is in words."""
+    key, model, prompt, reply, *taken = db.execute(
+        "SELECT calls.key, texts.text, prompts.digest, calls.reply, calls.prompt_tokens,"
+        " calls.cached_tokens, calls.completion_tokens, calls.cost FROM calls"
+        " LEFT JOIN prompts ON prompts.id = calls.prompt LEFT JOIN texts ON texts.id = calls.model"
+        " WHERE calls.id = ?",
+        (number,),
+    ).fetchone()
+    return {
+        "id": number,
+        "call": digest_from_bytes(key),
+        "model": None if model is None else from_text(model),
+        "prompt": None if prompt is None else digest_from_bytes(prompt),
+        "reply": None if prompt is None else version_2.unpacked(reply),
+        **dict(zip(_COUNTED, taken, strict=True)),
+    }
+
+
+def _in_order(calls: list[dict[str, Any]], evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Calls in the order in which they were made, as far as evidence tells it."""
+    listed = [key for part in version_2.parts(evidence) for key in part.get("calls", ())]
+    place = {key: index for index, key in reversed(list(enumerate(listed)))}
+    return sorted(calls, key=lambda call: place.get(call["call"], len(listed)))
+
+
+def _prompts(db: sqlite3.Connection) -> None:
+    for number, parts in _each(db, "SELECT id, parts FROM prompts"):
+        stored = pack(version_2.unpacked(parts))
+        db.execute("UPDATE prompts SET parts = ? WHERE id = ?", (stored, number))
+
+
+def _calls(db: sqlite3.Connection) -> None:
+    rows = _each(
+        db,
+        "SELECT calls.id, calls.reply, calls.inputs, calls.abstained, texts.text FROM calls"
+        " JOIN texts ON texts.id = calls.form",
+    )
+    for number, reply, inputs, abstained, form in rows:
+        if inputs is None or abstained:
+            stored = pack(version_2.unpacked(reply))
+        else:
+            role = str(json.loads(from_text(form))["service"]).partition(".")[0]
+            stored = outputs_to_bytes(role, version_2.outputs(reply))
+        digests = None if inputs is None else pack(version_2.unpacked(inputs))
+        db.execute("UPDATE calls SET reply = ?, inputs = ? WHERE id = ?", (stored, digests, number))
+
+
+def _identities(db: sqlite3.Connection) -> None:
+    """Identities of services, where they are kept, become objects."""
+    rows = [
+        ("header", name, value)
+        for name, value in db.execute("SELECT name, value FROM header WHERE name = 'identities'")
+    ]
+    rows += [
+        ("facts", name, value)
+        for name, value in db.execute("SELECT name, value FROM facts")
+        if str(name).startswith(_PREPARED)
+    ]
+    for table, name, value in rows:
+        parsed = {
+            role: ModelIdentity.parsed_from_v2(text)
+            for role, text in json.loads(from_text(value)).items()
+        }
+        identities = {
+            role: {"name": one.name, "facts": dict(one.facts)} for role, one in parsed.items()
+        }
+        db.execute(
+            f"UPDATE {table} SET value = ? WHERE name = ?",  # noqa: S608 - named above
+            (to_text(dumps(identities)), name),
+        )
+
+
+def _each(db: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """Rows of a table that is changed meanwhile, some hundred at a time."""
+    column = "calls.id" if "calls" in query else "id"
+    last = 0
+    while rows := db.execute(
+        f"{query} WHERE {column} > ? ORDER BY {column} LIMIT 256",
+        (last,),
+    ).fetchall():
+        yield from rows
+        last = rows[-1][0]

@@ -1,0 +1,234 @@
+"""`editjudge models`: bring weights here, export them, and check that they are the right ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, ParamSpec, Self, TypeVar
+
+import click
+from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Console
+from rich.table import Table
+
+from editjudge.base.errors import ConfigError, EditjudgeError
+
+from ..zoo import export
+from ..zoo.artefact import Artefact, Precision
+from ..zoo.checkpoint import Checkpoint, load_checkpoint
+from ..zoo.manifest import Entry, Profile, find, manifest, members
+from ..zoo.pull import import_file, pull
+from .output import json_option, print_json, table_width
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Weights(BaseModel):
+    """Weights that are installed.
+
+    Attributes:
+        source: Where they come from.
+        untrained: They are random: nothing scored with them is a result.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    source: str
+    untrained: bool
+
+    @classmethod
+    def of(cls, weights: Checkpoint | Artefact) -> Self:
+        """As JSON."""
+        return cls(source=weights.source, untrained=weights.untrained)
+
+
+class Model(Entry):
+    """An entry of `models list --json`: what the manifest has, and what is installed of it.
+
+    Attributes:
+        sizes: What the weights take in memory, by precision, GiB; `gib` in JSON.
+        checkpoint: Null where there is none.
+        installed: What the services load, by precision.
+    """
+
+    sizes: Annotated[dict[Precision, float], Field(serialization_alias="gib")]
+    checkpoint: Weights | None
+    installed: dict[Precision, Weights]
+
+
+@click.group("models")
+def command() -> None:
+    """Pull, export and verify model weights.
+
+    They lie under EDITJUDGE_MODELS_DIR, or in the user's data folder.
+    """
+    if not sys.stderr.isatty():
+        # transformers draws its bars in log files too, unless told before it is imported.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def _names(function: Callable[P, T]) -> Callable[P, T]:
+    """Add `NAME...` and `--profile`."""
+    profile = click.option(
+        "--profile",
+        type=click.Choice(["lite", "paper"]),
+        help="All models that run on a CPU (lite), or that the papers use.",
+    )
+    return click.argument("names", nargs=-1, metavar="[NAME]...")(profile(function))
+
+
+_accept_license = click.option(
+    "--accept-license", is_flag=True, help="Accept the restricted licences of the models named."
+)
+
+
+@command.command("list")
+@json_option
+def list_models(as_json: bool) -> None:
+    """Every model: what is installed of it, its licence, size and profiles."""
+    entries = manifest().values()
+    if as_json:
+        print_json([_described(entry) for entry in entries])
+        return
+    table = Table("model", "service", "here", "GiB", "licence", "profiles", box=None)
+    for entry in entries:
+        terms = (term for term in ("restricted", "gated") if getattr(entry, term))
+        table.add_row(
+            entry.name,
+            entry.service,
+            _here(entry),
+            f"{entry.gib('fp32'):.2f}",
+            ", ".join([entry.licence, *terms]),
+            ", ".join(entry.profiles),
+        )
+    Console(width=table_width()).print(table)
+
+
+@command.command("pull")
+@_names
+@_accept_license
+def pull_models(names: tuple[str, ...], profile: Profile | None, accept_license: bool) -> int:
+    """Pull checkpoints from the hub; HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE apply."""
+
+    def pulled(entry: Entry) -> str:
+        here = load_checkpoint(entry.name)
+        if entry.supply == "file" and here and not here.untrained:
+            return f"{entry.name} is here: {here.source}"
+        return f"{entry.name} is here: {pull(entry, accept_license=accept_license).source}"
+
+    return _each(_chosen(names, profile), pulled)
+
+
+@command.command("import")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path))
+@_accept_license
+def import_model(name: str, file: Path, accept_license: bool) -> int:
+    """Bring the FILE of a model that is not on the hub."""
+    record = import_file(find(name), file, accept_license=accept_license)
+    click.echo(f"{name} is here: {record.source}")
+    return 0
+
+
+@command.command("untrained")
+@_names
+def make_untrained(names: tuple[str, ...], profile: Profile | None) -> int:
+    """Make tiny checkpoints of random weights: to try the services, never for results."""
+
+    def made(entry: Entry) -> str:
+        return f"{entry.name} is here: {export.make_untrained(entry).source}"
+
+    return _each(_chosen(names, profile, made_here=True), made)
+
+
+@command.command("export")
+@_names
+@click.option(
+    "--precision", type=click.Choice(["fp32", "fp16", "bf16"]), default="fp32", show_default=True
+)
+def export_models(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
+    """Export checkpoints to what the services load, and compare the two."""
+
+    def exported(entry: Entry) -> str:
+        artefact = export.export(entry, precision)
+        parity = artefact.parity
+        near = f", within {parity.largest_difference:.2g} of its source" if parity else ""
+        return f"{entry.name} {precision} is ready{near} ({artefact.source})"
+
+    return _each(_chosen(names, profile, made_here=True), exported)
+
+
+@command.command("verify")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def verify_models(names: tuple[str, ...]) -> int:
+    """Check files and fingerprints of what is installed; of everything for no NAME."""
+
+    def verified(entry: Entry) -> str:
+        lines = []
+        for part in export.verify(entry):
+            ran = "" if part.what == "checkpoint" else f", fingerprint {part.fingerprint}"
+            lines.append(f"{entry.name} {part.what} is right{ran} ({part.source})")
+        return "\n".join(lines)
+
+    if names:
+        return _each(_chosen(names, None), verified)
+    here = [e for e in manifest().values() if load_checkpoint(e.name) or export.installed(e)]
+    if not here:
+        click.echo("no model is installed")
+    return _each(here, verified)
+
+
+def _chosen(
+    names: tuple[str, ...], profile: Profile | None, *, made_here: bool = False
+) -> list[Entry]:
+    """The models named, or those of the profile; `made_here` leaves out vLLM's of the latter."""
+    if bool(names) == bool(profile):
+        raise ConfigError("name models, or give a --profile", "see: editjudge models list")
+    if profile:
+        return [entry for entry in members(profile) if entry.recipe or not made_here]
+    return [find(name) for name in names]
+
+
+def _each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
+    """Go through all of them; what fails is told in a line, and does not stop the others.
+
+    Returns:
+        The exit code of the first that failed, or 0.
+    """
+    code = 0
+    for entry in entries:
+        try:
+            click.echo(act(entry))
+        except EditjudgeError as error:
+            click.secho(f"error: {error}", fg="red", err=True)
+            code = code or error.exit_code
+    return code
+
+
+def _described(entry: Entry) -> Model:
+    checkpoint, exports = _installed(entry)
+    return Model.model_construct(
+        **dict(entry),
+        sizes={precision: round(entry.gib(precision), 3) for precision in export.PRECISIONS},
+        checkpoint=Weights.of(checkpoint) if checkpoint else None,
+        installed={artefact.precision: Weights.of(artefact) for artefact in exports},
+    )
+
+
+def _here(entry: Entry) -> str:
+    """Say `checkpoint`, or the precisions; random weights are marked."""
+    checkpoint, exports = _installed(entry)
+    states = {artefact.precision: artefact.untrained for artefact in exports}
+    if not states and checkpoint:
+        return _marked("checkpoint", checkpoint.untrained)
+    return ", ".join(_marked(precision, untrained) for precision, untrained in states.items())
+
+
+def _marked(what: str, untrained: bool) -> str:
+    return f"{what} (untrained)" if untrained else what
+
+
+def _installed(entry: Entry) -> tuple[Checkpoint | None, list[Artefact]]:
+    return load_checkpoint(entry.name), export.installed(entry)

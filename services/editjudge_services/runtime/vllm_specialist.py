@@ -1,0 +1,206 @@
+"""Specialists that are multimodal LLMs: their weights are on vLLM, their prompts here.
+
+The client sees a Triton model like the others. The official prompts are not ours to ship:
+the operator supplies them as files, and other bytes than the authors' are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+from PIL import Image as Pil
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.images import RGB
+from editjudge.base.official import prompts_dir
+
+from .specialist import Unavailable
+
+T = TypeVar("T")
+_WAITS = (0.0, 0.4, 0.8)
+"""Seconds before each further try."""
+_PASSING = frozenset({429, 502, 503, 504})
+"""Statuses after which another try can help."""
+
+
+class Backend(BaseSettings):
+    """Where one specialist's weights are served; variables `EDITJUDGE_<NAME>_*`.
+
+    Attributes:
+        url: Base address of vLLM's OpenAI-compatible API, ending in `/v1`.
+        model: The name it serves the weights under.
+        prompts: Folder with the official prompt files; by default where `editjudge prompts
+            import` keeps them.
+        timeout: Seconds for one reply.
+        concurrency: Calls in flight.
+    """
+
+    model_config = SettingsConfigDict(extra="ignore")
+    url: str = ""
+    model: str = ""
+    prompts: Path = Path()
+    timeout: float = Field(default=120.0, gt=0)
+    concurrency: int = Field(default=16, ge=1)
+
+    @classmethod
+    def of(cls, name: str) -> Backend:
+        """Read the variables of one specialist, for example `QINSIGHT`.
+
+        Raises:
+            ConfigError: a variable has a value that cannot be used.
+        """
+        try:
+            backend = cls(_env_prefix=f"EDITJUDGE_{name}_")  # type: ignore[call-arg]
+        except ValidationError as error:
+            variable = f"EDITJUDGE_{name}_{str(error.errors()[0]['loc'][0]).upper()}"
+            raise ConfigError(f"{variable}: {error.errors()[0]['msg']}") from error
+        if backend.url and (
+            urlsplit(backend.url).scheme not in {"http", "https"} or not backend.model
+        ):
+            raise ConfigError(
+                f"EDITJUDGE_{name}_URL={backend.url!r} EDITJUDGE_{name}_MODEL={backend.model!r}",
+                "give an http(s) address ending in /v1 and the model's name there",
+            )
+        if "prompts" not in backend.model_fields_set:
+            return backend.model_copy(update={"prompts": prompts_dir() / name.lower()})
+        return backend
+
+
+def read_prompts(folder: Path, digests: Mapping[str, str]) -> dict[str, str]:
+    """The official prompts, byte for byte.
+
+    Args:
+        digests: sha256 by file name.
+
+    Raises:
+        RuntimeError: a file is missing, or not the authors'.
+    """
+    prompts = {}
+    for name, digest in digests.items():
+        path = folder / name
+        if not path.is_file():
+            raise RuntimeError(f"the prompt {path} is missing: editjudge prompts import")
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise RuntimeError(f"the prompt {path} is not the authors': its sha256 is not {digest}")
+        prompts[name] = data.decode("utf-8")
+    return prompts
+
+
+class VllmModel:
+    """A vLLM server as a specialist uses it: synchronous, pooled, with retries.
+
+    Raises:
+        RuntimeError: on construction, when the server does not serve the model.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._url = backend.url.rstrip("/")
+        limits = httpx2.Limits(max_connections=backend.concurrency)
+        self._http = httpx2.Client(timeout=backend.timeout, limits=limits, follow_redirects=True)
+        weakref.finalize(self, self._http.close)  # Triton ends a model without a word
+        self._threads = ThreadPoolExecutor(backend.concurrency, thread_name_prefix="vllm")
+        served = [model.get("id") for model in self._get("models").get("data", [])]
+        if backend.model not in served:
+            raise RuntimeError(f"{self._url} serves {served}, not {backend.model!r}")
+
+    def map(self, ask: Callable[[RGB], T], images: Sequence[RGB]) -> list[T | Abstained]:
+        """Ask for each image, side by side; an abstention stays with its image."""
+
+        def asked(image: RGB) -> T | Abstained:
+            try:
+                return ask(image)
+            except Abstained as abstained:
+                return abstained
+
+        return list(self._threads.map(asked, images))
+
+    def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+        """One chat completion; its only choice.
+
+        Raises:
+            Unavailable: the server does not answer, or answers with an error.
+            Abstained: the reply holds no choice.
+        """
+        reply = self._post(
+            "chat/completions", {"model": self._backend.model, "messages": messages, **options}
+        )
+        if reply.get("model") != self._backend.model:
+            raise Unavailable(f"asked {self._backend.model!r}, {reply.get('model')!r} answered")
+        choices = reply.get("choices") or []
+        if len(choices) != 1:
+            raise Abstained("unparsable", f"{len(choices)} choices in the reply")
+        return dict(choices[0])
+
+    def token_id(self, text: str) -> int:
+        """The id of a text that is one token.
+
+        Raises:
+            RuntimeError: it is not, so this is not the tokenizer the score was made for.
+        """
+        base = self._url.removesuffix("/v1")
+        body = {"model": self._backend.model, "prompt": text, "add_special_tokens": False}
+        tokens = self._send("POST", f"{base}/tokenize", body).get("tokens", [])
+        if len(tokens) != 1:
+            raise RuntimeError(f"{text!r} is {len(tokens)} tokens at {self._url}, not one")
+        return int(tokens[0])
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return self._send("GET", f"{self._url}/{path}")
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self._send("POST", f"{self._url}/{path}", body)
+
+    def _send(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        waits = iter(_WAITS)
+        while True:
+            try:
+                reply = self._http.request(method, url, json=body)
+                reply.raise_for_status()
+                return dict(reply.json())
+            except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+                wait = next(waits, None) if _may_pass(error) else None
+                if wait is None:
+                    raise Unavailable(f"{url}: {error}") from error
+                time.sleep(max(wait, _told_to_wait(error)))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether another try can help: the connection was lost, or the server is busy."""
+    if isinstance(error, httpx2.HTTPStatusError):
+        return error.response.status_code in _PASSING
+    return isinstance(error, httpx2.TransportError)
+
+
+def _told_to_wait(error: Exception) -> float:
+    """The seconds that a busy server asks for, or 0."""
+    if not isinstance(error, httpx2.HTTPStatusError):
+        return 0.0
+    told = error.response.headers.get("Retry-After", "")
+    return float(told) if told.isdecimal() else 0.0
+
+
+def image_part(image: RGB) -> dict[str, Any]:
+    """An image as part of a message: PNG, so that nothing is lost on the way."""
+    buffer = io.BytesIO()
+    Pil.fromarray(image).save(buffer, "PNG", compress_level=1)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """A text as part of a message."""
+    return {"type": "text", "text": text}

@@ -1,0 +1,160 @@
+"""Services that come and go while a panel is open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings
+from editjudge.base.errors import NotServed
+from editjudge.base.identity import ServiceName
+from editjudge.panel import Panel
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.ledger import Ledger
+
+from ..fakes.openai import ScriptedOpenAi
+from ..fakes.triton import ScriptedTriton, score
+
+PIQE, READER = ServiceName("quality", "piqe"), ServiceName("ocr", "ppocr")
+JUDGE = ServiceName.generalist("judge")
+PROMPT = Prompt("judge", (Text("Is it red?"),))
+
+
+@asynccontextmanager
+async def panel_of(*servers: ScriptedTriton) -> AsyncIterator[Panel]:
+    async with servers[0].serving() as first:
+        endpoints = {"first": Endpoint(url=first)}
+        if len(servers) == 1:
+            async with Panel(Settings(endpoints=endpoints)) as panel:
+                yield panel
+            return
+        async with servers[1].serving() as second:
+            endpoints["second"] = Endpoint(url=second)
+            async with Panel(Settings(endpoints=endpoints)) as panel:
+                yield panel
+
+
+async def ask(panel: Panel, image: bytes = b"image") -> float:
+    return float((await panel.call(PIQE, {"IMAGE": image}))["SCORE"][0])
+
+
+async def test_what_comes_is_taken_up_and_what_goes_is_dropped() -> None:
+    server = ScriptedTriton(models=("quality_piqe",))
+    async with panel_of(server) as panel:
+        assert panel.served == {PIQE}
+        server.models = ("ocr_ppocr",)
+        assert panel.served == {PIQE}, "nothing changes by itself"
+        await panel.rebind()
+        assert panel.served == {READER}
+        with pytest.raises(NotServed, match="not among the models ready"):
+            await ask(panel)
+        server.models = ("quality_piqe", "ocr_ppocr")
+        await panel.rebind()
+        assert panel.served == {PIQE, READER}
+        assert await ask(panel) == 0.5
+
+
+async def test_what_is_the_same_is_kept() -> None:
+    server = ScriptedTriton(models=("quality_piqe",))
+    async with panel_of(server) as panel:
+        bound, lanes = panel.services[PIQE], panel.gauges().keys()
+        server.models = ("quality_piqe", "ocr_ppocr")
+        await panel.rebind()
+        assert panel.services[PIQE] is bound
+        assert panel.gauges().keys() == lanes
+
+
+async def test_another_model_is_another_service() -> None:
+    server = ScriptedTriton()
+    async with panel_of(server) as panel:
+        bound = panel.services[PIQE]
+        server.implementation = "scripted.2"
+        await panel.rebind()
+        assert panel.services[PIQE] is not bound
+        assert panel.identities()[PIQE].facts["implementation"] == "scripted.2"
+
+
+async def test_a_call_in_flight_ends_as_it_began() -> None:
+    server = ScriptedTriton(0.2, score(0.25))
+    async with panel_of(server) as panel:
+        asked = asyncio.create_task(ask(panel))
+        while not server.requests:
+            await asyncio.sleep(0.001)
+        server.models = ()
+        await panel.rebind()
+        assert panel.served == set()
+        assert await asked == 0.25
+    assert server.cancelled == 0
+
+
+async def test_an_endpoint_that_comes_shares_the_calls() -> None:
+    first, second = ScriptedTriton(), ScriptedTriton(models=())
+    async with panel_of(first, second) as panel:
+        assert len(panel.services[PIQE].endpoints) == 1
+        second.models = ("quality_piqe",)
+        await panel.rebind()
+        assert len(panel.services[PIQE].endpoints) == 2
+        for number in range(4):
+            await ask(panel, bytes([number]))
+        assert (len(first.requests), len(second.requests)) == (2, 2)
+
+
+async def test_an_endpoint_that_was_down_is_found_and_its_problem_forgotten() -> None:
+    server = ScriptedTriton()
+    async with server.serving() as url:
+        pass
+    async with Panel(Settings(endpoints={"a": Endpoint(url=url)})) as panel:
+        assert list(panel.problems) == [url]
+        async with server.serving(port=int(url.rpartition(":")[2])):
+            while panel.problems:  # gRPC takes a moment to look for a lost server again
+                await panel.rebind()
+            assert await ask(panel) == 0.5
+        await panel.rebind()
+        assert (panel.served, list(panel.problems)) == (set(), [url])
+
+
+async def test_judges_come_stay_and_go() -> None:
+    server = ScriptedOpenAi()
+    async with server.serving() as url:
+        pass
+    judge = GeneralistEndpoint(url=url, model="judge")
+    async with Panel(Settings(generalists={"judge": judge})) as panel:
+        assert panel.served == set()
+        async with server.serving(port=int(url.removesuffix("/v1").rpartition(":")[2])):
+            await panel.rebind()
+            bound = panel.generalist(JUDGE)
+            first = await bound.choose(PROMPT, ("Yes", "No"))
+            asked = len(server.requests)
+            await panel.rebind()
+            assert panel.generalist(JUDGE) is bound
+            again = await panel.generalist(JUDGE).choose(PROMPT, ("Yes", "No"))
+            assert (again.value, len(server.requests)) == (first.value, asked)
+        await panel.rebind()
+        assert panel.served == set()
+        assert list(panel.problems) == [url]
+
+
+async def test_a_judge_of_another_model_is_another_judge() -> None:
+    server = ScriptedOpenAi(models=("one",), answers_as="one")
+    async with server.serving() as url:
+        settings = Settings(generalists={"judge": GeneralistEndpoint(url=url)})
+        async with Panel(settings) as panel:
+            before = panel.generalist(JUDGE)
+            server.models, server.answers_as = ("two",), "two"
+            await panel.rebind()
+            now = panel.generalist(JUDGE)
+            assert (before.model.name, now.model.name) == ("one", "two")
+            await now.choose(PROMPT, ("Yes", "No"))
+
+
+async def test_what_answers_from_a_ledger_alone_is_asked_nothing() -> None:
+    server = ScriptedTriton()
+    async with panel_of(server) as panel:
+        identities = panel.identities()
+    with Ledger() as ledger:
+        async with Panel.replaying(ledger, identities) as panel:
+            await panel.rebind()
+            assert panel.identities() == identities

@@ -1,0 +1,117 @@
+"""A transport whose answers stand in a list, for tests of what is built on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from editjudge.base.config import GeneralistEndpoint, Price
+from editjudge.base.identity import ServiceName
+from editjudge.panel.calls import ReplyStore
+from editjudge.panel.choices import ChoiceDistribution
+from editjudge.panel.generalist import Generalist
+from editjudge.panel.pool import EndpointPool
+from editjudge.panel.prompt import Picture, Prompt
+from editjudge.panel.remembered import RememberedReplies
+from editjudge.panel.transport import (
+    Choice,
+    Completion,
+    GeneralistModel,
+    Sampling,
+    Transport,
+    Usage,
+)
+
+USAGE = Usage(prompt_tokens=100, cached_tokens=60, completion_tokens=1)
+
+
+def seen(prompt: Prompt) -> str:
+    """A prompt as one text, images as [name]."""
+    parts = (f"[{p.name}]" if isinstance(p, Picture) else p.text for p in prompt.parts)
+    return "".join(parts)
+
+
+class ScriptedTransport(Transport):
+    """Takes answers from `script`; the last one stays.
+
+    For `choose` an answer is a mapping of probabilities, for `complete` a text; both may be an
+    exception, a whole `Choice` or `Completion`, or a function of the prompt that gives one.
+    """
+
+    url = "http://127.0.0.1:1/v1"
+
+    def __init__(self, *script: Any, model: str = "judge", seconds: float = 0.0) -> None:
+        self.script = list(script)
+        self.model = model
+        self.seconds = seconds
+        self.asked: list[Prompt] = []
+        self.samplings: list[Sampling] = []
+        self.schemas: list[Any] = []
+        self.in_flight = self.most_in_flight = 0
+
+    async def identify(self, timeout: float) -> GeneralistModel:
+        return GeneralistModel(self.model, server="scripted 1")
+
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+        if "frozen water" in seen(prompt):  # the probe
+            answer = self.script[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return Choice(ChoiceDistribution({"Yes": 1.0, "No": 0.0}, 0.0, "logprobs"), self.model)
+        said = await self._next(prompt)
+        if isinstance(said, Choice):
+            return said
+        outside = 1 - sum(said.values())
+        total = sum(said.values())
+        shares = {choice: said.get(choice, 0.0) / total for choice in choices}
+        return Choice(ChoiceDistribution(shares, outside, "logprobs"), self.model, USAGE)
+
+    async def complete(
+        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+    ) -> Completion:
+        self.samplings.append(sampling)
+        self.schemas.append(schema)
+        said = await self._next(prompt)
+        if isinstance(said, Completion):
+            return said
+        return Completion(said, "stop", self.model, USAGE)
+
+    async def close(self) -> None:
+        pass
+
+    async def _next(self, prompt: Prompt) -> Any:
+        self.asked.append(prompt)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.in_flight -= 1
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(answer, Callable):  # type: ignore[arg-type]
+            answer = answer(prompt)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def generalist(
+    transport: ScriptedTransport,
+    *,
+    ledger: ReplyStore | None = None,
+    concurrency: int = 32,
+    **settings: Any,
+) -> Generalist:
+    """A judge over a scripted transport, not opened."""
+    endpoint = GeneralistEndpoint(url=transport.url, model=transport.model, **settings)
+    return Generalist(
+        ServiceName.generalist("judge"),
+        endpoint,
+        EndpointPool.of(transport, concurrency),
+        ledger or RememberedReplies(),
+    )
+
+
+PRICE = Price(input=1000.0, cached=100.0, output=5000.0)
+"""With `USAGE` a call costs 40 * 1000 + 60 * 100 + 1 * 5000 millionths: 0.051."""

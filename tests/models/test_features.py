@@ -1,0 +1,343 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import normalize
+from transformers import BitImageProcessorPil, CLIPImageProcessorPil
+
+from editjudge.base.errors import Abstained, ConfigError
+from editjudge_services.features import base
+from editjudge_services.features.cache import FeatureCache, Features
+from editjudge_services.features.clip_service import ClipVitB32
+from editjudge_services.features.dinov2_service import DinoV2
+from editjudge_services.features.dinov3_service import DinoV3
+from editjudge_services.features.recipe import RECIPES
+from editjudge_services.runtime.onnx import open_network
+from editjudge_services.runtime.preprocess import blacked_out
+from editjudge_services.runtime.specialist import BadRequest, Request
+from editjudge_services.zoo.artefact import (
+    checkpoint_dir,
+    load_artefact,
+)
+from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.export import export, make_untrained
+from editjudge_services.zoo.manifest import find
+
+KINDS = {kind.entry: kind for kind in (DinoV2, DinoV3, ClipVitB32)}
+GRIDS = {"dinov2-small": 16, "dinov3-vitb16": 14, "clip-vit-base-patch32": 7}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def zoo(tmp_path_factory):
+    """Untrained checkpoints of every kind, exported as the zoo does it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
+        for entry in KINDS:
+            make_untrained(find(entry))
+            export(find(entry), "fp32")
+        yield
+
+
+def loaded(entry, precision="fp32"):
+    specialist = KINDS[entry]()
+    specialist.load(load_artefact(entry, precision).identity)
+    return specialist
+
+
+@pytest.fixture(params=list(KINDS))
+def entry(request):
+    return request.param
+
+
+@pytest.fixture
+def specialist(entry):
+    return loaded(entry)
+
+
+def picture(height=448, width=448, seed=0):
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 8 + 1, width // 8 + 1, 3), dtype=np.uint8)
+    return np.ascontiguousarray(coarse.repeat(8, 0).repeat(8, 1)[:height, :width])
+
+
+def asking(image, mask=None, region="pool"):
+    return Request({"IMAGE": image, "MASK": mask}, {"region": region})
+
+
+def embedding(specialist, *request):
+    (answer,) = specialist.infer([asking(*request)])
+    assert answer["EMBEDDING"].dtype == np.float32
+    return answer["EMBEDDING"]
+
+
+def reference(entry, image, weights=None):
+    """The embedding by torch, from transformers' own processors where there are any."""
+    model = RECIPES[entry].load(checkpoint_dir(entry))
+    rule = KINDS[entry].whole if weights is None else KINDS[entry].squash
+    pixels = torch.from_numpy(rule(image))[None]
+    if weights is None and entry == "clip-vit-base-patch32":
+        pixels = CLIPImageProcessorPil()(image, return_tensors="pt")["pixel_values"]
+    if weights is None and entry == "dinov2-small":
+        mean, deviation = rule.statistics
+        processor = BitImageProcessorPil(
+            size={"shortest_edge": 256},
+            crop_size={"height": 224, "width": 224},
+            image_mean=mean,
+            image_std=deviation,
+        )
+        pixels = processor(image, return_tensors="pt")["pixel_values"]
+    with torch.inference_mode():
+        output = model(pixel_values=pixels)
+        if entry == "clip-vit-base-patch32":
+            if weights is None:
+                return normalize(output.image_embeds, dim=-1)[0].numpy()
+            tokens = output.last_hidden_state[0, 1:]
+            pooled = pool(tokens, weights)
+            pooled = model.visual_projection(model.vision_model.post_layernorm(pooled))
+        else:
+            tokens = output.last_hidden_state[0]
+            first = 5 if entry == "dinov3-vitb16" else 1
+            pooled = tokens[0] if weights is None else pool(tokens[first:], weights)
+    return normalize(pooled, dim=-1).numpy()
+
+
+def pool(tokens, weights):
+    column = torch.from_numpy(weights.astype(np.float32)).reshape(-1, 1)
+    return (tokens * column).sum(0) / column.sum()
+
+
+def covered(mask, entry):
+    """Fractions of the patches of a square mask whose side is a multiple of the grid."""
+    grid = GRIDS[entry]
+    step = mask.shape[0] // grid
+    return mask.reshape(grid, step, grid, step).mean((1, 3))
+
+
+def disc(side=448):
+    y, x = np.mgrid[:side, :side]
+    return (x - side / 3) ** 2 + (y - side / 2) ** 2 < (side / 5) ** 2
+
+
+@pytest.mark.parametrize("shape", [(448, 448), (300, 200), (190, 330)])
+def test_the_whole_image(specialist, entry, shape):
+    image = picture(*shape)
+    got = embedding(specialist, image)
+    assert np.abs(got - reference(entry, image)).max() < 1e-5
+    assert np.linalg.norm(got) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("region", ["pool", "pool_any"])
+def test_a_region(specialist, entry, region):
+    image, mask = picture(), disc()
+    weights = covered(mask, entry)
+    if region == "pool_any":
+        weights = weights > 0
+    expected = reference(entry, image, weights)
+    got = embedding(specialist, image, mask, region)
+    assert np.abs(got - expected).max() < 1e-5
+    assert np.abs(got - embedding(specialist, image, ~mask, region)).max() > 1e-3
+
+
+def test_zeroed_pixels(specialist, entry):
+    image, mask = picture(), disc()
+    expected = reference(entry, blacked_out(image, mask))
+    assert np.abs(embedding(specialist, image, mask, "zero") - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("region", ["pool", "pool_any"])
+def test_a_full_mask_is_the_mean_of_all_patches(specialist, entry, region):
+    image, full = picture(), np.ones((448, 448), dtype=bool)
+    expected = reference(entry, image, covered(full, entry))
+    assert np.abs(embedding(specialist, image, full, region) - expected).max() < 1e-5
+
+
+def test_a_full_mask_with_zero_is_the_whole_image(specialist):
+    image, full = picture(), np.ones((448, 448), dtype=bool)
+    assert np.array_equal(embedding(specialist, image, full, "zero"), embedding(specialist, image))
+
+
+@pytest.mark.parametrize("region", ["pool", "pool_any", "zero"])
+def test_an_empty_mask_has_no_embedding(specialist, region):
+    image = picture()
+    empty, good = specialist.infer(
+        [asking(image, np.zeros((448, 448), dtype=bool), region), asking(image)]
+    )
+    assert isinstance(empty, Abstained)
+    assert empty.kind == "degenerate"
+    assert np.array_equal(good["EMBEDDING"], embedding(specialist, image))
+
+
+def test_a_region_that_the_crop_cuts_off_is_no_black_image():
+    image, edge = picture(100, 300), np.zeros((100, 300), dtype=bool)
+    edge[:, :50] = True
+    (answer,) = loaded("clip-vit-base-patch32").infer([asking(image, edge, "zero")])
+    assert isinstance(answer, Abstained)
+
+
+def test_a_mask_of_another_size_is_refused(specialist):
+    with pytest.raises(BadRequest, match="MASK: 20x10, but IMAGE is 448x448"):
+        specialist.infer([asking(picture(), np.ones((10, 20), dtype=bool))])
+
+
+def test_a_batch_is_its_members(specialist):
+    masks = [None, disc(), ~disc()]
+    requests = [asking(picture(seed=i), masks[i % 3]) for i in range(6)]
+    together = [one["EMBEDDING"] for one in specialist.infer(requests)]
+    alone = [loaded(specialist.entry).infer([one])[0]["EMBEDDING"] for one in requests]
+    assert np.abs(np.stack(together) - np.stack(alone)).max() < 1e-6
+
+
+def test_a_second_mask_costs_no_run(specialist, monkeypatch):
+    image = picture()
+    first = embedding(specialist, image, disc())
+    runs = []
+    forward = specialist._forward
+    monkeypatch.setattr(specialist, "_forward", lambda inputs: runs.append(1) or forward(inputs))
+    assert (specialist.cache.hits, specialist.cache.misses) == (0, 1)
+    embedding(specialist, image.copy(), ~disc())
+    assert np.array_equal(embedding(specialist, image, disc()), first)
+    assert (specialist.cache.hits, specialist.cache.misses, len(runs)) == (2, 1, 0)
+    changed = image.copy()
+    changed[0, 0, 0] ^= 1
+    embedding(specialist, changed, disc())
+    assert (specialist.cache.misses, len(runs)) == (2, 1)
+
+
+def test_one_image_in_a_batch_runs_once(specialist):
+    image = picture()
+    specialist.infer([asking(image, disc()), asking(image, ~disc()), asking(image, disc())])
+    assert (specialist.cache.hits, specialist.cache.misses) == (2, 1)
+
+
+def test_the_whole_and_a_region_share_a_run_only_where_both_squash(specialist, entry):
+    embedding(specialist, picture())
+    embedding(specialist, picture(), disc())
+    assert specialist.cache.misses == (1 if entry == "dinov3-vitb16" else 2)
+
+
+def test_the_cache_can_be_turned_off(monkeypatch):
+    monkeypatch.setenv(base.CACHE_MIB, "0")
+    specialist = loaded("dinov2-small")
+    first = embedding(specialist, picture(), disc())
+    assert np.array_equal(embedding(specialist, picture(), disc()), first)
+    assert (specialist.cache.hits, specialist.cache.misses) == (0, 2)
+
+
+def test_the_least_recently_used_features_go_first():
+    cache = FeatureCache(2 * 40)
+    features = {key: Features(np.full(10, i, np.float32), None) for i, key in enumerate("abc")}
+    cache.put("a", features["a"])
+    cache.put("b", features["b"])
+    assert cache.get("a") is features["a"]
+    cache.put("c", features["c"])
+    assert cache.get("b") is None
+    assert cache.get("a") is features["a"]
+    assert cache.get("c") is features["c"]
+    cache.put("c", features["c"])
+    assert cache.get("a") is features["a"]
+
+
+def test_the_export_is_as_close_as_stated(entry):
+    artefact = load_artefact(entry, "fp32")
+    assert artefact.parity.largest_difference <= artefact.parity.tolerance == 1e-5
+    assert artefact.fingerprint == RECIPES[entry].fingerprint(artefact.folder)
+    assert len(artefact.fingerprint) == 8
+
+
+def test_the_same_checkpoint_gives_the_same_files(entry, tmp_path):
+    RECIPES[entry].export(checkpoint_dir(entry), tmp_path, "fp32")
+    assert inventory(tmp_path) == load_artefact(entry, "fp32").files
+
+
+@pytest.mark.usefixtures("bf16_processor")
+def test_bf16_is_close_and_another_thing(entry):
+    export(find(entry), "bf16")
+    artefact = load_artefact(entry, "bf16")
+    assert artefact.parity.largest_difference <= artefact.parity.tolerance == 1e-3
+    assert artefact.fingerprint == pytest.approx(
+        RECIPES[entry].fingerprint(artefact.folder), abs=1e-3
+    )
+    image, mask = picture(), disc()
+    exact, close = loaded(entry), loaded(entry, "bf16")
+    for request in ([image], [image, mask]):
+        a, b = embedding(exact, *request), embedding(close, *request)
+        assert 0 < 1 - float(a.astype(float) @ b) < 1e-3
+    assert artefact.identity["precision"] == "bf16"
+
+
+def test_a_processor_without_bf16_is_no_quiet_fp32(monkeypatch):
+    openvino = pytest.importorskip("openvino")
+    monkeypatch.setattr(openvino.Core, "get_property", lambda *_: ["FP32"])
+    path = load_artefact("dinov2-small", "fp32").folder / "model.onnx"
+    with pytest.raises(ConfigError, match="no bf16 arithmetic"):
+        open_network(path, "bf16")
+    with pytest.raises(ConfigError, match="cannot run as fp16"):
+        open_network(path, "fp16")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("THREADS", "-1"), ("THREADS", "x"), ("DEVICE", "tpu"), ("DEVICE", "cuda")],
+)
+def test_settings_that_cannot_be_used_are_refused(monkeypatch, variable, value):
+    monkeypatch.setenv(f"EDITJUDGE_ONNX_{variable}", value)
+    path = load_artefact("dinov2-small", "fp32").folder / "model.onnx"
+    with pytest.raises(ConfigError, match=f"EDITJUDGE_ONNX_{variable}"):
+        open_network(path, "fp32")
+
+
+def test_dinov3_has_no_branches():
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(load_artefact("dinov3-vitb16", "fp32").folder / "model.onnx")
+    assert "If" not in {node.op_type for node in model.graph.node}
+
+
+def test_other_weights_than_declared_are_refused(entry):
+    identity = load_artefact(entry, "fp32").identity
+    for declared, reason in [
+        ({**identity, "weights": "sha256:0"}, "declares sha256:0"),
+        ({"precision": "fp32"}, "none declared"),
+        ({**identity, "precision": "fp16"}, "not installed"),
+        ({**identity, "precision": "int3"}, "no such precision"),
+    ]:
+        with pytest.raises(RuntimeError, match=reason):
+            KINDS[entry]().load(declared)
+
+
+def test_a_damaged_file_is_refused():
+    artefact = load_artefact("clip-vit-base-patch32", "fp32")
+    path = artefact.folder / "head.onnx"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    try:
+        with pytest.raises(RuntimeError, match=r"head\.onnx was changed"):
+            ClipVitB32().load(artefact.identity)
+    finally:
+        path.write_bytes(content)
+
+
+def test_another_architecture_is_refused(entry, tmp_path):
+    other = next(one for one in KINDS if one != entry)
+    with pytest.raises(ConfigError):
+        RECIPES[entry].export(checkpoint_dir(other), tmp_path, "fp32")
+    with pytest.raises(ConfigError, match="fp16"):
+        RECIPES[entry].export(checkpoint_dir(entry), tmp_path, "fp16")
+
+
+def test_services_need_no_torch():
+    code = """
+import sys
+from editjudge_services.features import clip_service, dinov2_service, dinov3_service
+from editjudge_services.perceptual import lpips_service
+for kind in (clip_service.ClipVitB32, dinov2_service.DinoV2, dinov3_service.DinoV3):
+    kind().load(dict(weights=sys.argv.pop(1)))
+found = {"torch", "transformers", "onnx", "torchvision"} & set(sys.modules)
+assert not found, found
+"""
+    digests = [
+        load_artefact(kind.entry, "fp32").identity["weights"]
+        for kind in (ClipVitB32, DinoV2, DinoV3)
+    ]
+    subprocess.run([sys.executable, "-c", code, *digests], check=True)

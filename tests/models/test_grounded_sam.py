@@ -1,0 +1,322 @@
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Pil
+
+from editjudge.base.contracts import SEGMENTER
+from editjudge.base.images import load_mask
+from editjudge_services.runtime.specialist import BadRequest, Request
+from editjudge_services.segmentation.grounded_sam import GroundedSam, Settings
+from editjudge_services.segmentation.grounded_sam_service import GroundedSamSegmenter
+from editjudge_services.segmentation.grounding_dino import Detections
+from editjudge_services.segmentation.masks import Segmentation, phrase, png, union
+from editjudge_services.segmentation.pixels import size_within
+from editjudge_services.segmentation.recipe import RECIPES
+from editjudge_services.zoo.artefact import Artefact
+from editjudge_services.zoo.export import inventory
+
+transformers = pytest.importorskip("transformers")
+# transformers imports its optional SWIG-built dependencies on first use.
+# So small networks lose more to waiting for other threads than they gain.
+torch.set_num_threads(1)
+pytestmark = pytest.mark.filterwarnings("ignore:builtin type .* has no __module__")
+
+RECIPE = RECIPES["grounded-sam"]
+PROMPT = "the green bus. a dog"
+
+
+def picture(seed, height=90, width=130):
+    small = np.random.default_rng(seed).integers(0, 256, (9, 13, 3), dtype=np.uint8)
+    return np.asarray(Pil.fromarray(small).resize((width, height), Pil.Resampling.BICUBIC))
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """A models folder with the tiny checkpoint and its export."""
+    folder = tmp_path_factory.mktemp("grounded") / "grounded-sam"
+    RECIPE.untrained(folder / "checkpoint")
+    (folder / "fp32").mkdir()
+    exported = RECIPE.export(folder / "checkpoint", folder / "fp32", "fp32")
+    return folder, exported
+
+
+@pytest.fixture(scope="session")
+def network(models):
+    return GroundedSam.from_folder(models[0] / "fp32")
+
+
+@pytest.fixture
+def fresh(network):
+    """The same weights, with no image seen yet."""
+    return GroundedSam(
+        network.detector.network,
+        network.detector.tokenizer,
+        network.cutter.network,
+        network.settings,
+    )
+
+
+def reference(models, image, prompt):
+    """Detections and masks by transformers' own processors."""
+    checkpoint = models[0] / "checkpoint"
+    detector = transformers.GroundingDinoForObjectDetection.from_pretrained(
+        checkpoint / "detector", attn_implementation="eager"
+    )
+    processor = transformers.GroundingDinoProcessor(
+        transformers.GroundingDinoImageProcessorPil.from_pretrained(checkpoint / "detector"),
+        transformers.BertTokenizerFast.from_pretrained(checkpoint / "detector"),
+    )
+    sam = transformers.SamModel.from_pretrained(checkpoint / "sam")
+    sizes = {"height": 256, "width": 256}
+    sam_processor = transformers.SamProcessor(
+        transformers.SamImageProcessorPil(size={"longest_edge": 256}, pad_size=sizes)
+    )
+    given = processor(images=Pil.fromarray(image), text=[prompt], return_tensors="pt")
+    with torch.inference_mode():
+        output = detector(**given)
+        found = processor.post_process_grounded_object_detection(
+            output, given["input_ids"], 0.3, 0.25, target_sizes=[image.shape[:2]]
+        )[0]
+        boxes = found["boxes"].tolist()
+        cut = sam_processor(images=image, input_boxes=[boxes], return_tensors="pt")
+        decoded = sam(
+            pixel_values=cut["pixel_values"],
+            input_boxes=cut["input_boxes"].float(),
+            multimask_output=True,
+        )
+    masks = sam_processor.post_process_masks(
+        decoded.pred_masks, cut["original_sizes"], cut["reshaped_input_sizes"]
+    )[0]
+    best = decoded.iou_scores[0].argmax(-1)
+    return found, masks[torch.arange(len(best)), best].numpy(), given, cut
+
+
+@pytest.fixture(scope="session", params=[(90, 130), (150, 61)])
+def chain(request, models):
+    image = picture(1, *request.param)
+    return image, *reference(models, image, PROMPT + ".")
+
+
+def test_the_chain_equals_transformers(network, chain):
+    image, found, masks, _, _ = chain
+    ours = network.detector.detect([(image, PROMPT.upper())])[0]
+    assert 1 < len(ours.scores) == len(found["scores"])
+    np.testing.assert_allclose(ours.scores, found["scores"], atol=1e-5)
+    np.testing.assert_allclose(ours.boxes, found["boxes"], atol=1e-3)
+    # The library also names the token that ends the text.
+    named = [label.removesuffix("[SEP]").strip() for label in found["text_labels"]]
+    assert list(ours.phrases) == named
+
+    everything = network.segment(image, PROMPT, "all")
+    np.testing.assert_array_equal(everything.mask, masks.any(0))
+    best = int(found["scores"].argmax())
+    one = network.segment(image, PROMPT, "best")
+    np.testing.assert_array_equal(one.mask, masks[best])
+    assert one.score == everything.score == pytest.approx(float(found["scores"][best]), abs=1e-5)
+    assert one.boxes.shape == (1, 4)
+    assert everything.boxes.shape == (len(masks), 4)
+
+
+def test_pixels_equal_the_pillow_processors(network, chain):
+    image, _, _, detector, sam = chain
+    np.testing.assert_array_equal(network.detector.pixels(image), detector["pixel_values"][0])
+    np.testing.assert_array_equal(network.cutter.pixels(image), sam["pixel_values"][0])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (7, 500), (500, 7), (160, 200), (200, 160), (333, 333)])
+def test_detector_size_equals_transformers(size):
+    from transformers.image_transforms import get_size_with_aspect_ratio
+
+    assert size_within(*size, 160, 256) == get_size_with_aspect_ratio(size, 160, 256)
+
+
+def test_a_batch_equals_one_by_one(network):
+    asked = [
+        (picture(1), PROMPT, "all"),
+        (picture(2), PROMPT, "best"),
+        (picture(1), "a", "all"),
+        (picture(3, 60, 60), PROMPT, "all"),
+    ]
+    together = network.segment_all(asked)
+    for answer, one in zip(together, asked, strict=True):
+        alone = network.segment(*one)
+        assert answer.score == pytest.approx(alone.score, abs=1e-5)
+        np.testing.assert_allclose(answer.boxes, alone.boxes, atol=1e-2)
+        assert (answer.mask != alone.mask).mean() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("scores", "select", "expected"),
+    [
+        ([0.4, 0.9, 0.6], "best", [1]),
+        ([0.4, 0.9, 0.6], "all", [0, 1, 2]),
+        ([0.7, 0.7], "best", [0]),
+        ([0.5], "best", [0]),
+        ([], "best", []),
+        ([], "all", []),
+    ],
+)
+def test_boxes_are_chosen(scores, select, expected):
+    boxes = np.arange(4 * len(scores), dtype=np.float32).reshape(-1, 4)
+    names = tuple(map(str, range(len(scores))))
+    chosen = Detections(boxes, np.array(scores, np.float32), names).chosen(select)
+    np.testing.assert_array_equal(chosen.boxes, boxes[expected])
+    assert chosen.phrases == tuple(names[at] for at in expected)
+
+
+LEFT, RIGHT, NONE = (np.array([row], dtype=bool) for row in ([1, 0, 0], [0, 0, 1], [0, 0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("masks", "expected"),
+    [
+        ([LEFT], LEFT),
+        ([LEFT, RIGHT], LEFT | RIGHT),
+        ([LEFT, NONE], LEFT),
+        ([NONE, NONE], None),
+        ([], None),
+    ],
+)
+def test_masks_are_joined(masks, expected):
+    np.testing.assert_array_equal(union(masks), expected)
+
+
+class Scripted:
+    """A detector that finds what it is told."""
+
+    def __init__(self, *scores):
+        boxes = np.array([[0, 0, 40, 80], [60, 10, 120, 60]], np.float32)[: len(scores)]
+        self.found = Detections(boxes.reshape(-1, 4), np.array(scores, np.float32))
+
+    def detect(self, asked):
+        return [self.found] * len(asked)
+
+
+@pytest.mark.parametrize(("select", "used"), [("best", [1]), ("all", [0, 1])])
+def test_select_with_scripted_boxes(fresh, select, used):
+    fresh.detector = Scripted(0.5, 0.8)
+    image = picture(1)
+    answer = fresh.segment(image, "bus", select)
+    each = fresh.cutter.masks(image, fresh.detector.found.boxes)
+    np.testing.assert_array_equal(answer.mask, each[used].any(0))
+    assert answer.score == pytest.approx(0.8)
+
+
+def test_nothing_found_is_no_mask(fresh):
+    fresh.detector = Scripted()
+    answer = fresh.segment(picture(1), "bus")
+    assert answer.mask is None
+    assert answer.outputs["MASK"] == b""
+    assert answer.outputs["SCORE"].tolist() == [0.0]
+    assert fresh.cutter.hits == 0
+
+
+def test_many_boxes_equal_each_alone(fresh):
+    image = picture(1)
+    corners = np.random.default_rng(0).uniform(0, 60, (20, 2))
+    boxes = np.concatenate([corners, corners + 25], 1).astype(np.float32)
+    each = np.concatenate([fresh.cutter.masks(image, box[None]) for box in boxes])
+    assert (fresh.cutter.masks(image, boxes) != each).mean() < 1e-3
+
+
+def test_an_image_is_encoded_once(fresh):
+    box = np.array([[0, 0, 40, 80]], np.float32)
+    first = fresh.cutter.masks(picture(1), box)
+    assert fresh.cutter.hits == 0
+    again = fresh.cutter.masks(picture(1).copy(), box)
+    np.testing.assert_array_equal(first, again)
+    assert fresh.cutter.hits == 1
+    # The same bytes in another shape are another image.
+    fresh.cutter.masks(picture(1).reshape(130, 90, 3), box)
+    assert fresh.cutter.hits == 1
+
+
+def test_the_oldest_embedding_is_forgotten(network):
+    small = GroundedSam(
+        network.detector.network,
+        network.detector.tokenizer,
+        network.cutter.network,
+        Settings(kept=1),
+    )
+    box = np.array([[0, 0, 40, 80]], np.float32)
+    for seed in (1, 2, 1):
+        small.cutter.masks(picture(seed), box)
+    assert small.cutter.hits == 0
+
+
+@pytest.mark.parametrize("prompt", ["", "  ", " . ", "..."])
+def test_an_empty_prompt_is_refused(network, prompt):
+    with pytest.raises(BadRequest, match="PROMPT: empty"):
+        network.segment(picture(1), prompt)
+
+
+def test_a_long_prompt_is_refused(network):
+    with pytest.raises(BadRequest, match="the detector reads 256"):
+        network.segment(picture(1), "dog " * 300)
+
+
+def test_a_phrase_is_one_line():
+    assert phrase(" The  green\nbus. ") == "The green bus"
+
+
+def test_special_tokens_in_a_prompt_are_words(network):
+    ids = network.detector._tokens("a [SEP] bus")
+    assert ids.count(102) == 1
+
+
+def test_a_mask_survives_its_png():
+    mask = np.random.default_rng(0).random((5, 9)) > 0.5
+    assert Pil.open(io.BytesIO(png(mask))).mode == "L"
+    np.testing.assert_array_equal(load_mask(png(mask), "mask").selected, mask)
+
+
+def test_the_export_equals_its_source(models):
+    _, exported = models
+    assert exported.parity.largest_difference == 0
+    assert exported.fingerprint == RECIPE.fingerprint(models[0] / "fp32")
+
+
+def test_untrained_outputs_depend_on_the_image(network):
+    one, other = (network.detector.scores(picture(seed), PROMPT) for seed in (1, 2))
+    assert np.abs(one - other).max() > 0.01
+
+
+@pytest.fixture
+def served(models, monkeypatch):
+    folder, exported = models
+    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(folder.parent))
+    files = {k: v for k, v in inventory(folder / "fp32").items() if k != "artefact.json"}
+    artefact = Artefact(
+        entry="grounded-sam",
+        precision="fp32",
+        source="untrained",
+        untrained=True,
+        files=files,
+        parity=exported.parity,
+    )
+    artefact.save()
+    return artefact
+
+
+def test_the_service_answers_as_its_contract_says(served):
+    specialist = GroundedSamSegmenter()
+    specialist.load(served.identity)
+    tensors = {"IMAGE": picture(1), "PROMPT": "bus"}
+    batch = [Request(tensors, {"select": select}) for select in ("all", "best")]
+    answers = specialist.infer(batch)
+    assert [set(answer) for answer in answers] == [{t.name for t in SEGMENTER.outputs}] * 2
+    for answer in answers:
+        assert load_mask(answer["MASK"], "mask").selected.shape == (90, 130)
+        assert answer["SCORE"].dtype == np.float32
+        assert 0.3 < answer["SCORE"][0] <= 1
+
+
+def test_other_weights_are_refused(served):
+    with pytest.raises(RuntimeError, match="sha256:other"):
+        GroundedSamSegmenter().load({**served.identity, "weights": "sha256:other"})
+
+
+def test_an_empty_segmentation_is_the_default():
+    assert Segmentation().boxes.shape == (0, 4)

@@ -1,0 +1,254 @@
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from editjudge.base.errors import Abstained, ConfigError
+from editjudge_services.perceptual.lpips_service import LpipsAlex, LpipsVgg
+from editjudge_services.perceptual.pixels import signed
+from editjudge_services.perceptual.recipe import RECIPES
+from editjudge_services.perceptual.torch_lpips import trunk
+from editjudge_services.runtime.preprocess import blacked_out
+from editjudge_services.runtime.specialist import BadRequest, Request
+from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
+from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.export import export, make_untrained
+from editjudge_services.zoo.manifest import find
+
+KINDS = {kind.entry: kind for kind in (LpipsVgg, LpipsAlex)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def zoo(tmp_path_factory):
+    """Untrained trunks under the published heads, exported as the zoo does it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
+        for entry in KINDS:
+            make_untrained(find(entry))
+            export(find(entry), "fp32")
+        yield
+
+
+@pytest.fixture(scope="module")
+def package():
+    """The authors' package, which imports torchvision for the two trunks only."""
+
+    class Holder(nn.Module):
+        def __init__(self, features):
+            super().__init__()
+            self.features = features
+
+    torchvision, models = types.ModuleType("torchvision"), types.ModuleType("torchvision.models")
+    torchvision.models = models
+    models.vgg16 = lambda pretrained: Holder(trunk("vgg")[0])
+    models.alexnet = lambda pretrained: Holder(trunk("alex")[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "torchvision", torchvision)
+        patch.setitem(sys.modules, "torchvision.models", models)
+        import lpips
+
+        yield lpips
+        for name in [one for one in sys.modules if one.partition(".")[0] == "lpips"]:
+            patch.delitem(sys.modules, name)
+
+
+@pytest.fixture(params=list(KINDS))
+def entry(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def specialists(zoo):
+    made = {}
+    for entry, kind in KINDS.items():
+        made[entry] = kind()
+        made[entry].load(load_artefact(entry, "fp32").identity)
+    return made
+
+
+@pytest.fixture
+def specialist(entry, specialists):
+    return specialists[entry]
+
+
+def picture(height=96, width=128, seed=0):
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 8 + 1, width // 8 + 1, 3), dtype=np.uint8)
+    return np.ascontiguousarray(coarse.repeat(8, 0).repeat(8, 1)[:height, :width])
+
+
+def asking(a, b, mask=None, region="weight"):
+    return Request({"IMAGE_A": a, "IMAGE_B": b, "MASK": mask}, {"region": region})
+
+
+def distance(specialist, *request):
+    (answer,) = specialist.infer([asking(*request)])
+    assert answer["DISTANCE"].dtype == np.float32
+    assert answer["DISTANCE"].shape == (1,)
+    return float(answer["DISTANCE"][0])
+
+
+def reference(entry, a, b):
+    """Distance and map by torch."""
+    tensors = [torch.from_numpy(signed(one))[None] for one in (a, b)]
+    with torch.inference_mode():
+        score, where = RECIPES[entry].load(checkpoint_dir(entry))(*tensors)
+    return float(score[0]), where[0, 0].numpy()
+
+
+def half(height=96, width=128):
+    mask = np.zeros((height, width), dtype=bool)
+    mask[:, : width // 2] = True
+    return mask
+
+
+A, B = picture(), picture(seed=1)
+
+
+def equal_weights(model, theirs):
+    for stage in range(1, 6):
+        for index, layer in getattr(theirs.net, f"slice{stage}").named_children():
+            if isinstance(layer, nn.Conv2d):
+                layer.load_state_dict(model.features[int(index)].state_dict())
+
+
+@pytest.mark.parametrize("size", [(96, 128), (67, 71)])
+def test_torch_equals_the_package_bit_for_bit(entry, package, size):
+    model = RECIPES[entry].load(checkpoint_dir(entry))
+    net = entry.removeprefix("lpips-")
+    a, b = (torch.rand(2, 3, *size) * 2 - 1 for _ in range(2))
+    with torch.inference_mode():
+        score, where = model(a, b)
+        for spatial, ours in ((False, score.reshape(2, 1, 1, 1)), (True, where)):
+            theirs = package.LPIPS(net=net, pnet_rand=True, spatial=spatial, verbose=False)
+            equal_weights(model, theirs)
+            assert torch.equal(ours, theirs(a, b))
+
+
+def test_pixels_are_the_packages(package):
+    assert np.array_equal(signed(A), package.im2tensor(A)[0].numpy())
+
+
+@pytest.mark.parametrize("size", [(96, 128), (64, 64), (65, 131)])
+def test_whole_images(specialist, entry, size):
+    a, b = picture(*size), picture(*size, seed=1)
+    assert distance(specialist, a, b) == pytest.approx(reference(entry, a, b)[0], abs=1e-5)
+    assert distance(specialist, a, b) > 0.01
+    assert distance(specialist, a, a) == 0
+
+
+def test_the_map_is_averaged_over_the_region(specialist, entry):
+    where = reference(entry, A, B)[1]
+    for mask in (half(), ~half(), np.ones_like(half())):
+        expected = where[mask].mean(dtype=float)
+        assert distance(specialist, A, B, mask) == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_lies_far_outside_the_region_does_not_count(specialist):
+    changed = A.copy()
+    changed[-8:, -8:] ^= 255
+    corner = np.zeros((96, 128), dtype=bool)
+    corner[:1, :1] = True
+    assert distance(specialist, A, changed, corner) < 0.05 * distance(
+        specialist, A, changed, ~half()
+    )
+
+
+def test_pixels_outside_are_black(specialist, entry):
+    expected = reference(entry, blacked_out(A, half()), blacked_out(B, half()))[0]
+    assert distance(specialist, A, B, half(), "zero") == pytest.approx(expected, abs=1e-5)
+    full = np.ones_like(half())
+    assert distance(specialist, A, B, full, "zero") == distance(specialist, A, B)
+
+
+def test_large_even_images_keep_their_digits(specialist, entry):
+    a, b = (np.full((384, 384, 3), level, dtype=np.uint8) for level in (0, 255))
+    assert distance(specialist, a, b) == pytest.approx(reference(entry, a, b)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("region", ["weight", "zero"])
+def test_an_empty_mask_has_no_distance(specialist, region):
+    empty, good = specialist.infer([asking(A, B, np.zeros_like(half()), region), asking(A, B)])
+    assert isinstance(empty, Abstained)
+    assert empty.kind == "degenerate"
+    assert good["DISTANCE"][0] == distance(specialist, A, B)
+
+
+def test_a_batch_is_its_members(specialist, monkeypatch):
+    monkeypatch.setattr("editjudge_services.perceptual.lpips_service._PIXELS_AT_ONCE", 30_000)
+    other = [picture(80, 72, seed) for seed in (2, 3)]
+    requests = [
+        asking(A, B),
+        asking(*other),
+        asking(A, B, half()),
+        asking(B, A),
+        asking(A, B, half(), "zero"),
+        asking(*other, half(80, 72)),
+    ]
+    together = [one["DISTANCE"][0] for one in specialist.infer(requests)]
+    alone = [specialist.infer([one])[0]["DISTANCE"][0] for one in requests]
+    assert together == pytest.approx(alone, abs=1e-6)
+
+
+def test_what_cannot_be_compared_is_refused(specialist):
+    small = picture(15, 128)
+    for request, reason in [
+        (asking(A, picture(96, 120)), "IMAGE_A is 128x96, but IMAGE_B is 120x96"),
+        (asking(A, B, np.ones((10, 20), dtype=bool)), "MASK is 20x10, but IMAGE_A is 128x96"),
+        (asking(small, small), "IMAGE_A is 128x15; the sides must have"),
+    ]:
+        with pytest.raises(BadRequest, match=reason):
+            specialist.infer([request])
+
+
+def test_the_smallest_images(specialist):
+    a, b = (picture(specialist.smallest, specialist.smallest, seed) for seed in (0, 1))
+    assert distance(specialist, a, b) > 0
+
+
+def test_the_export_is_as_close_as_stated(entry):
+    artefact = load_artefact(entry, "fp32")
+    assert artefact.parity.largest_difference <= artefact.parity.tolerance == 1e-5
+    assert artefact.fingerprint == RECIPES[entry].fingerprint(artefact.folder)
+    assert len(artefact.fingerprint) == 1
+
+
+def test_checkpoints_may_be_whole_and_of_either_format(tmp_path, entry):
+    recipe = RECIPES[entry]
+    weights = {f"features.{k}": v for k, v in trunk(recipe.net)[0].state_dict().items()}
+    weights["classifier.6.bias"] = torch.zeros(1000)
+    save_file(weights, tmp_path / "model.safetensors")
+    loaded = recipe.load(tmp_path).features.state_dict()
+    assert all(
+        torch.equal(loaded[k.removeprefix("features.")], v)
+        for k, v in weights.items()
+        if k.startswith("features.")
+    )
+
+
+def test_other_checkpoints_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="not the layers of vgg"):
+        RECIPES["lpips-vgg"].load(checkpoint_dir("lpips-alex"))
+    with pytest.raises(ConfigError, match="0 files of weights"):
+        RECIPES["lpips-vgg"].load(tmp_path)
+    torch.save([1, 2], tmp_path / "odd.pth")
+    with pytest.raises(ConfigError, match="no weights by name"):
+        RECIPES["lpips-vgg"].load(tmp_path)
+    with pytest.raises(ConfigError, match="fp16"):
+        RECIPES["lpips-vgg"].export(checkpoint_dir("lpips-vgg"), tmp_path, "fp16")
+
+
+@pytest.mark.usefixtures("bf16_processor")
+@pytest.mark.parametrize("entry", KINDS)
+def test_bf16_is_close_and_another_thing(entry, tmp_path):
+    folder = tmp_path / "bf16"
+    folder.mkdir()
+    exported = RECIPES[entry].export(checkpoint_dir(entry), folder, "bf16")
+    exact = load_artefact(entry, "fp32")
+    assert 0 < exported.parity.largest_difference <= exported.parity.tolerance == 1e-2
+    assert exported.fingerprint == pytest.approx(exact.fingerprint, abs=1e-2)
+    assert inventory(folder) == exact.files

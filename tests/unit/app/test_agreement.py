@@ -1,0 +1,131 @@
+"""Agreement of judges: against scipy, by hand, and by what must hold of any values."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editjudge.app.agreement import (
+    Figure,
+    agreement,
+    between,
+    kappa,
+    mean_absolute_difference,
+    spearman,
+    standard_deviation,
+    within,
+)
+
+SCALE = st.integers(1, 5).map(float)
+REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 6))
+PAIRS = st.lists(st.tuples(SCALE, SCALE), min_size=1, max_size=40)
+REAL_PAIRS = st.lists(st.tuples(REAL, REAL), min_size=2, max_size=40)
+BINARY = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0])), min_size=1)
+
+
+@settings(deadline=None)  # the first example imports scipy
+@given(PAIRS | REAL_PAIRS)
+def test_spearman_is_scipys(pairs: list[tuple[float, float]]) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    one, other = zip(*pairs, strict=True)
+    got = spearman(pairs)
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert got.value is None
+        assert got.reason
+    else:
+        assert got.value == pytest.approx(stats.spearmanr(one, other).statistic, abs=1e-12)
+
+
+@given(BINARY | PAIRS)
+def test_kappa_is_the_formula_of_a_table_of_counts(pairs: list[tuple[float, float]]) -> None:
+    """As scikit-learn's `cohen_kappa_score`: 1 - sum(w * observed) / sum(w * expected)."""
+    labels = sorted({value for pair in pairs for value in pair})
+    observed = np.zeros((len(labels), len(labels)))
+    for a, b in pairs:
+        observed[labels.index(a), labels.index(b)] += 1
+    expected = np.outer(observed.sum(1), observed.sum(0)) / observed.sum()
+    off = 1 - np.eye(len(labels))
+    got = kappa(pairs)
+    if (off * expected).sum() == 0:
+        assert got == Figure(None, "both judges say the same of everything")
+    else:
+        due = 1 - (off * observed).sum() / (off * expected).sum()
+        assert got.value == pytest.approx(due, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("table", "due"),
+    [
+        # (both yes, first only, second only, both no), and kappa worked out by hand.
+        ((20, 5, 10, 15), 0.4),  # p_o 0.7, p_e 0.5
+        ((45, 15, 25, 15), (0.6 - 0.54) / 0.46),
+        ((25, 35, 5, 35), (0.6 - 0.46) / 0.54),
+        ((5, 0, 0, 5), 1.0),
+        ((0, 5, 5, 0), -1.0),
+        ((10, 10, 0, 0), 0.0),  # one of them says yes always
+    ],
+)
+def test_kappa_by_hand(table: tuple[int, ...], due: float) -> None:
+    cells = [(1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)]
+    pairs = [pair for pair, count in zip(cells, table, strict=True) for _ in range(count)]
+    assert kappa(pairs).value == pytest.approx(due)
+    assert agreement(pairs).value == pytest.approx((table[0] + table[3]) / sum(table))
+
+
+@given(PAIRS)
+def test_figures_do_not_depend_on_order_and_have_bounds(pairs: list[tuple[float, float]]) -> None:
+    def close(one: Figure, other: Figure) -> bool:
+        if one.value is None or other.value is None:
+            return one == other
+        return math.isclose(one.value, other.value, abs_tol=1e-12)
+
+    swapped = [(b, a) for a, b in reversed(pairs)]
+    for two_valued in (True, False):
+        got = between(pairs, two_valued=two_valued)
+        for name, figure in between(swapped, two_valued=two_valued).items():
+            assert close(figure, got[name])
+    for figure, low in ((agreement(pairs), 0), (kappa(pairs), -1), (spearman(pairs), -1)):
+        assert figure.value is None or low <= figure.value <= 1
+    assert 0 <= (mean_absolute_difference(pairs).value or 0.0) <= 4
+
+
+@given(st.lists(SCALE, min_size=1))
+def test_a_judge_agrees_with_its_double(values: list[float]) -> None:
+    pairs = [(value, value) for value in values]
+    assert agreement(pairs).value == 1
+    assert mean_absolute_difference(pairs).value == 0
+    constant = len(set(values)) == 1
+    assert kappa(pairs).value == (None if constant else 1)
+    assert spearman(pairs).value == (None if constant else pytest.approx(1))
+
+
+@given(st.lists(REAL, min_size=2, max_size=30))
+def test_the_standard_deviation_is_the_samples(values: list[float]) -> None:
+    got = standard_deviation(values)
+    assert got == pytest.approx(statistics.stdev(values), rel=1e-9, abs=1e-12)
+    assert got == pytest.approx(float(np.std(values, ddof=1)), rel=1e-9, abs=1e-9)
+
+
+def test_one_value_has_no_spread() -> None:
+    assert standard_deviation([3.0]) is None
+    assert standard_deviation([]) is None
+
+
+def test_rounds_by_hand() -> None:
+    got = within([(1, 1, 1), (1, 2, 3), (0.1 + 0.2, 0.3, 0.3), (4, 4, 5)])
+    assert got["equal"] == Figure(0.5)
+    assert got["standard_deviation"].value == pytest.approx((1 + math.sqrt(1 / 3)) / 4)
+
+
+@pytest.mark.parametrize("two_valued", [True, False])
+def test_without_edits_there_is_a_reason_and_no_number(two_valued: bool) -> None:
+    figures = between([], two_valued=two_valued) | within([])
+    assert len(figures) == 4
+    for figure in figures.values():
+        assert figure == Figure(None, "no edit has a value from each")
+    assert spearman([(1, 2)]) == Figure(None, "fewer than two values")

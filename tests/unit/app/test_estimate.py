@@ -1,0 +1,138 @@
+"""How many calls a run would make, before it makes any."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image as Pil
+
+from editjudge.app.estimate import Estimate, call_lines, estimate, lines, notes
+from editjudge.app.wire import checks as wire
+from editjudge.base.config import Settings
+from editjudge.base.identity import ServiceName
+from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
+from editjudge.engine.order import Order
+from editjudge.engine.runplan import RunPlan, observe, plan_run
+
+URL = "http://127.0.0.1:9/v1"
+LEVEL, QUESTIONS, PIXELS = (
+    "core.editing_artifacts",
+    "core.physical_plausibility",
+    "core.psnr.source.whole",
+)
+JUDGE = "generalist.judge"
+EDITS = 3
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ours").mkdir()
+    Pil.new("RGB", (64, 64)).save(tmp_path / "source.png")
+    items = []
+    for i in range(EDITS):
+        Pil.new("RGB", (64, 64)).save(tmp_path / "ours" / f"{i}.png")
+        items.append({"id": str(i), "instruction": "make it red", "source": "source.png"})
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, items)))
+    return tmp_path
+
+
+def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -> RunPlan:  # noqa: B008
+    known = in_rounds(dimensions(), judge_rounds)
+    chosen = with_rounds([known[name] for name in names], known)
+    data = CoreData(folder / "items.jsonl")
+    order = Order(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)
+    return plan_run(observe(order), None, {})
+
+
+def settings(**judge: Any) -> Settings:
+    return Settings.model_validate({"generalists": {"judge": {"url": URL, **judge}}})
+
+
+def found(folder: Path, *names: str, **judge: Any) -> Estimate:
+    return estimate(work(folder, *names), settings(**judge))
+
+
+@pytest.mark.parametrize(
+    ("judge", "level", "questions"),
+    [
+        ({}, 1, 8),
+        ({"repeats": 3}, 3, 1 + 3 * 7),
+        ({"repeats": 3, "logprobs": "never"}, 3, 1 + 3 * 7),
+    ],
+)
+def test_averaged_replies_are_counted(
+    folder: Path, judge: dict[str, Any], level: int, questions: int
+) -> None:
+    one, other = (found(folder, name, **judge) for name in (LEVEL, QUESTIONS))
+    assert one.calls == {JUDGE: EDITS * level}
+    assert other.calls == {JUDGE: EDITS * questions}
+    assert one.prompt_tokens[JUDGE] == level * found(folder, LEVEL).prompt_tokens[JUDGE]
+
+
+def test_questions_that_cannot_be_asked_are_not_counted(folder: Path) -> None:
+    """An edit fails at them before its first call; the estimate of the others stands."""
+    asked = {"question": "What?", "options": ["Red", "Blue"], "answer": "Red"}
+    items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    for item, options in zip(items, (["Red", "Blue"], ["Red", "Red"], ["Red", ""]), strict=True):
+        item["questions"] = [{**asked, "options": options}]
+    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, items)))
+    assert found(folder, "core.multiple_choice").calls == {JUDGE: 1}
+
+
+def test_tokens_and_cost_follow_the_calls(folder: Path) -> None:
+    price = {"input": 1e6, "output": 1.0}
+    once = found(folder, LEVEL, price=price)
+    thrice = found(folder, LEVEL, price=price, repeats=3, logprobs="never")
+    assert once.cost is not None
+    assert thrice.cost == pytest.approx(3 * once.cost)
+
+
+def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
+    one = found(folder, LEVEL, PIXELS)
+    assert call_lines(one) == [
+        f"{JUDGE}: at most {EDITS} calls, and as many again where no reply can be read"
+    ]
+    told = wire.Estimate.of(one)
+    assert told.calls == told.second_tries == {JUDGE: EDITS}
+    specialist = Estimate()
+    specialist.calls[ServiceName("quality", "piqe")] = 5
+    assert call_lines(specialist) == ["quality.piqe: at most 5 calls"]
+    assert specialist.second_tries == {}
+
+
+def test_what_only_the_judge_can_tell_is_noted(folder: Path) -> None:
+    def told(**judge: Any) -> str:
+        todo = work(folder, LEVEL)
+        return "\n".join(lines(estimate(todo, settings(**judge)), todo))
+
+    assert "1 short call more where it is not known" in told()
+    assert "times (repeats)" not in told()
+    assert "choices are counted 3 times (repeats)" in told(repeats=3)
+    never = told(repeats=3, logprobs="never")
+    assert "short call" not in never
+    assert "times (repeats)" not in never
+    assert found(folder, PIXELS, repeats=3).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "temperature", "dimension", "noted"),
+    [
+        (2, 0.0, LEVEL, True),
+        (2, 0.7, LEVEL, False),
+        (1, 0.0, LEVEL, False),
+        (2, 0.0, PIXELS, False),
+    ],
+)
+def test_rounds_of_a_greedy_judge_are_noted(
+    folder: Path, rounds: int, temperature: float, dimension: str, noted: bool
+) -> None:
+    todo = work(folder, dimension, judge_rounds=JudgeRounds(rounds=rounds))
+    given = settings(temperature=temperature, logprobs="never")
+    due = f"{JUDGE}: temperature is 0, so rounds differ by their seed alone"
+    assert [one.startswith(due) for one in notes(todo.order, given)] == [True] * noted
+    assert any(one.startswith(due) for one in estimate(todo, given).notes) == noted

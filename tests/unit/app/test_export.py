@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from editjudge.app.export import FIELDS, export
+from editjudge.app.view import RunView
+from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Scored, Unscored
+from editjudge.cli.export import command
+from editjudge.storage.store import RunStore
+
+from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, put, scored
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    with RunStore.open(folder, HEADER) as store:
+        put(store, "one", {"core.a": scored(0.1 + 0.2, text='röd,\n"x"'), "core.b": UNREAD})
+        put(store, "two", {"core.a": LOST, "core.b": Scored(value=0, imputed=True)})
+        store.edit_id("three", "alpha", None, Missing("absent", "no file three.png"))
+    return folder
+
+
+EXPECTED = [
+    ("three", None, "missing_output", None, None, "no file three.png", None, {}),
+    ("one", "core.a", "scored", 0.1 + 0.2, None, None, False, {"text": 'röd,\n"x"'}),
+    ("one", "core.b", "unscored", None, "unparsable", "no JSON", None, UNREAD.evidence),
+    ("two", "core.a", "failed", None, None, LOST.error, None, {}),
+    ("two", "core.b", "scored", 0.0, None, None, True, {}),
+]
+COLUMNS = ("item", "dimension", "status", "value", "kind", "reason", "imputed")
+
+
+def test_jsonl(run: Path) -> None:
+    out = CliRunner().invoke(command, [str(run), "--to", "jsonl"], catch_exceptions=False)
+    assert out.output.endswith("verdicts.jsonl: 5 rows\n")
+    with (run / "verdicts.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    assert [tuple(row) for row in rows] == [FIELDS] * 5
+    for row, expected in zip(rows, EXPECTED, strict=True):
+        assert (*(row[name] for name in COLUMNS), row["evidence"] or {}) == expected
+        assert row["model"] == "alpha"
+        assert row["signature"] == SIGNATURES.get(row["dimension"])
+
+
+def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
+    older = header(benchmark="gie", protocol="gie.paper.1", not_served={"clip.vit_b_32": "?"})
+    with RunStore.open(tmp_path / "run", older) as store:
+        put(store, "one", {"core.a": scored(0.5)})
+    out = CliRunner().invoke(command, [str(tmp_path / "run"), "--to", "jsonl"])
+    assert out.output.endswith("verdicts.jsonl: 1 rows\n")
+
+
+def test_csv(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "table.csv"
+    arguments = [str(run), "--to", "csv", "--out", str(file)]
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    with file.open(encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(text))
+    for row, expected in zip(rows, EXPECTED, strict=True):
+        *shown, evidence = expected
+        assert [row[name] for name in COLUMNS] == ["" if x is None else str(x) for x in shown]
+        assert json.loads(row["evidence"] or "{}") == evidence
+    assert [path.name for path in file.parent.iterdir()] == ["table.csv"]
+
+
+def test_parquet(run: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with RunView(run) as view:
+        assert export(view, tmp_path / "v.parquet", "parquet") == 5
+    table = parquet.read_table(tmp_path / "v.parquet")
+    assert table.column_names == list(FIELDS)
+    assert [str(table.schema.field(n).type) for n in ("value", "imputed")] == ["double", "bool"]
+    for row, expected in zip(table.to_pylist(), EXPECTED, strict=True):
+        evidence = json.loads(row["evidence"] or "{}")
+        assert (*(row[name] for name in COLUMNS), evidence) == expected
+    told = json.loads(table.schema.metadata[b"editjudge.run"])
+    assert told["benchmark"] == "core"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_broken_text_of_a_server_stays_readable(tmp_path: Path, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    broken = Unscored(kind="refused", reason="\ud800", evidence={"reply": "\udfff"})
+    with RunStore.open(tmp_path / "run", HEADER) as store:
+        put(store, "one", {"core.a": broken})
+        assert [one.verdict for one in store.verdicts()] == [broken]
+        assert export(RunView.of(store), tmp_path / "file", form) == 1  # type: ignore[arg-type]
+    if form == "jsonl":
+        row = json.loads((tmp_path / "file").read_text("utf-8"))
+        assert (row["reason"], row["evidence"]) == ("\ud800", {"reply": "\udfff"})
+
+
+def test_parquet_without_pyarrow(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with RunView(run) as view:
+        with pytest.raises(MissingExtra, match=r"editjudge\[report\]"):
+            export(view, run / "v.parquet", "parquet")
+    assert not list(run.glob("*parquet*"))
+
+
+def test_a_file_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with RunView(run) as view:
+        for out in (tmp_path / "folder", tmp_path / "file" / "inner"):
+            with pytest.raises(ConfigError, match="give another file"):
+                export(view, out, "csv")
+    assert not list(tmp_path.glob(".*partial"))
+
+
+def test_export_while_the_run_goes_on(run: Path) -> None:
+    with RunStore.open(run) as store:
+        put(store, "four", {"core.a": scored(4)})
+        out = CliRunner().invoke(command, [str(run), "--to", "csv"], catch_exceptions=False)
+        assert out.output.endswith("6 rows\n")

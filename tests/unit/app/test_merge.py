@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from editjudge.app.merge import Prefer, merge
+from editjudge.base.errors import ConfigError
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Scored, Verdict
+from editjudge.benchmarks.dimension import Dimension
+from editjudge.benchmarks.registry import dimensions
+from editjudge.cli.merge import command
+from editjudge.engine.header import RunHeader
+from editjudge.panel.calls import Call, Reply
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.store import RunStore
+
+from ..storage.stored import HEADER, LOST, UNREAD, header, made, put, scored
+
+ANY = next(iter(dimensions().values()))
+KNOWN = {"core.a": Dimension("core.a", "?", (0, 1), True, "", ANY.how, tolerance=0.01)}
+
+
+def known(_: RunHeader) -> dict[str, Dimension]:
+    return KNOWN
+
+
+YESTERDAY = {"core.a": "of yesterday", "core.b": "of yesterday"}
+
+
+def shown(folder: Path) -> dict[tuple[str, str, str], Verdict]:
+    with RunStore.open(folder, read_only=True) as store:
+        return {(one.model, one.item, one.dimension): one.verdict for one in store.verdicts()}
+
+
+def one(folder: Path, verdict: Verdict, **changed: Any) -> Path:
+    with RunStore.open(folder, HEADER) as store:
+        put(store, "one", {"core.a": verdict}, **changed)
+    return folder
+
+
+async def test_shards_become_one(tmp_path: Path) -> None:
+    first = made(tmp_path / "a", one={"core.a": scored(1, x=1), "core.b": UNREAD})
+    call = Call("judge", Prompt("system", (Text("?"),)), {})
+    more = header(outputs={"beta": "/outputs/beta"}, dimensions=("core.c",))
+    with RunStore.open(tmp_path / "b", more) as store:
+        await store.ledger.put(
+            call, Reply({"text": "long reply " * 99}, "judge", 1, 0, 1, 1, 0.5, 1)
+        )
+        await store.ledger.keep_fact("judge.method", "logprobs")
+        put(store, "one", {"core.a": Scored(value=2, calls=(call.key,))}, "beta")
+        store.edit_id("two", "beta", None, Missing("absent", "no file"))
+    before = {**shown(first), **shown(tmp_path / "b")}
+    arguments = [str(first), str(tmp_path / "b"), "--out", str(tmp_path / "all")]
+    out = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert "3 verdicts on 3 edits (0 were in several runs)" in out.output
+    assert shown(tmp_path / "all") == before
+    with RunStore.open(tmp_path / "all") as store:
+        assert store.header.outputs == {"alpha": "/outputs/alpha", "beta": "/outputs/beta"}
+        assert store.header.dimensions == ("core.a", "core.b", "core.c")
+        assert store.missing() == {"alpha": 0, "beta": 1}
+        assert await store.ledger.get(call) is not None
+        assert await store.ledger.fact("judge.method") == "logprobs"
+        (rests,) = [one for one in store.verdicts() if one.said]
+        assert (rests.model, rests.said[0].reply) == ("beta", {"text": "long reply " * 99})
+
+
+async def _asked(folder: Path, item: str, *replies: str) -> Path:
+    """A run whose verdicts on an item rest on one reply each, to the same call."""
+    call = Call("judge", Prompt("system", (Text("?"),)), {})
+    with RunStore.open(folder, HEADER) as store:
+        for number, text in enumerate(replies):
+            await store.ledger.drop([call.key])
+            await store.ledger.put(call, Reply({"text": text}, "judge", 1, 0, 1, 1, None, 1))
+            verdict = Scored(value=number, calls=(call.key,))
+            put(store, f"{item}{number}", {"core.a": verdict})
+    return folder
+
+
+async def test_a_verdict_keeps_the_reply_that_it_rests_on(tmp_path: Path) -> None:
+    first = await _asked(tmp_path / "a", "a", "left aside", "red")
+    second = await _asked(tmp_path / "b", "b", "red", "blue")
+    third = await _asked(tmp_path / "c", "c", "red")
+    merge([first, second, third], tmp_path / "all")
+    with RunStore.open(tmp_path / "all") as store:
+        said = {one.item: one.said[0].reply["text"] for one in store.verdicts()}  # type: ignore[index,call-overload]
+        assert store.ledger.count == 1
+    assert said == {"a0": "left aside", "a1": "red", "b0": "red", "b1": "blue", "c0": "red"}
+
+
+def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
+    first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", scored(0.505))
+    merged = merge([first, second], tmp_path / "all", known=known)
+    assert (merged.edits, merged.verdicts, merged.same, merged.preferred) == (1, 1, 1, 0)
+    assert shown(tmp_path / "all") == shown(first)
+
+
+@pytest.mark.parametrize("prefer", [None, "first", "last"])
+def test_values_of_one_signature_that_differ_are_told(
+    tmp_path: Path, prefer: Prefer | None
+) -> None:
+    first, second = (
+        one(tmp_path / "runs" / "a", scored(0.5)),
+        one(tmp_path / "runs" / "b", scored(0.52)),
+    )
+    with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):
+        merge([first, second], tmp_path / "runs" / "all", prefer, known=known)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("later", "changed", "told"),
+    [
+        (scored(0.9), {"signatures": YESTERDAY}, "another signature"),
+        (UNREAD, {}, "status unscored"),
+        (scored(0.9), {"output": "another"}, "another output of alpha for one"),
+    ],
+    ids=["signature", "status", "output"],
+)
+def test_what_differs_is_refused_or_decided(
+    tmp_path: Path, later: Verdict, changed: dict[str, Any], told: str
+) -> None:
+    first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", later, **changed)
+    with pytest.raises(ConfigError, match=told):
+        merge([first, second], tmp_path / "none", known=known)
+    assert not (tmp_path / "none").exists()
+    assert merge([first, second], tmp_path / "first", "first", known=known).verdicts == 1
+    assert merge([first, second], tmp_path / "last", "last", known=known).verdicts == 1
+    assert shown(tmp_path / "first") == shown(first)
+    assert shown(tmp_path / "last") == shown(second)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_failed_gives_way(tmp_path: Path, backwards: bool) -> None:
+    runs = [one(tmp_path / "a", LOST, signatures=YESTERDAY), one(tmp_path / "b", scored(1))]
+    merge(runs[::-1] if backwards else runs, tmp_path / "all", known=known)
+    assert shown(tmp_path / "all") == shown(tmp_path / "b")
+
+
+def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
+    first = made(tmp_path / "runs" / "a")
+    RunStore.open(tmp_path / "runs" / "b", header(data_digest="sha256:2")).close()
+    with pytest.raises(ConfigError, match="data digest sha256:1, not sha256:2"):
+        merge([first, tmp_path / "runs" / "b"], tmp_path / "runs" / "all", known=known)
+    for changed in ({"data_digest": "sha256:2"}, {"outputs": {"alpha": "/elsewhere"}}):
+        other = tmp_path / "runs" / "b"
+        shutil.rmtree(other)
+        RunStore.open(other, header(**changed)).close()
+        with pytest.raises(ConfigError) as raised:
+            merge([first, other], tmp_path / "runs" / "all", known=known)
+        assert raised.value.mend.startswith(f"leave {other} out: only runs of one benchmark")
+    with pytest.raises(ConfigError, match="holds no run"):
+        merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", known=known)
+    with pytest.raises(ConfigError, match="is there already"):
+        merge([first, first], tmp_path / "runs" / "b", known=known)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}

@@ -1,0 +1,244 @@
+"""`editjudge.run`: from scripts, from inside an event loop, in shards, interrupted and resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+import editjudge
+from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
+from editjudge.app import run as module
+from editjudge.app.merge import merge
+from editjudge.app.wire.run import Finished, Noted, RunEvent, Started
+from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError, InputError
+
+PSNR = "core.psnr.source.whole"
+COUNT = 6
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> RunSpec:
+    """Six items by two models; `beta` lacks the last."""
+    rng = np.random.default_rng(3)
+    lines = []
+    for index in range(COUNT):
+        name = f"{index}.png"
+        pixels = rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)
+        for folder in ("data", "alpha", "beta"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            noise = 0 if folder == "data" else 10 + index
+            Pil.fromarray(np.clip(pixels.astype(int) + noise, 0, 255).astype(np.uint8)).save(
+                tmp_path / folder / name
+            )
+        lines.append({"id": str(index), "instruction": "x", "source": name})
+    (tmp_path / "beta" / f"{COUNT - 1}.png").unlink()
+    (tmp_path / "data" / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return RunSpec(
+        benchmark="core",
+        data=tmp_path / "data",
+        outputs={"alpha": tmp_path / "alpha", "beta": tmp_path / "beta"},
+        dimensions=(PSNR,),
+    )
+
+
+def values(out: Path) -> dict[tuple[str, str], float]:
+    with RunView(out) as view:
+        return {(one.model, one.item): one.verdict.value for one in view.verdicts()}  # type: ignore[union-attr]
+
+
+def means(result: editjudge.RunResult) -> dict[str, float | None]:
+    return {model: row[PSNR].value for model, row in result.cells.items()}
+
+
+def test_a_run_tells_what_it_does_and_goes_on(spec: RunSpec, tmp_path: Path) -> None:
+    events: list[RunEvent] = []
+    out = tmp_path / "run"
+    result = editjudge.run(spec, out=out, progress=events.append)
+    assert result.ended == "done"
+    assert [type(one) for one in events if not isinstance(one, Noted)] == [Started, Finished]
+    notes = [one.text for one in events if isinstance(one, Noted)]
+    assert notes[0].startswith("beta: 1 outputs are missing")
+    assert events[-1] is result.finished
+    assert (result.finished.judged, result.finished.missing_outputs) == (2 * COUNT - 1, 1)
+    assert result.cells["beta"][PSNR].counts == {"scored": COUNT - 1, "missing_output": 1}
+    again = editjudge.run(spec, out=out)
+    assert again.finished.edits == 0
+    assert means(again) == means(result)
+
+
+def test_it_is_the_function_after_every_submodule_was_imported(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    code = (
+        "import importlib, pkgutil, sys, editjudge\n"
+        "for one in pkgutil.walk_packages(editjudge.__path__, 'editjudge.'):\n"
+        "    if not one.name.endswith('__main__'):\n"
+        "        importlib.import_module(one.name)\n"
+        "spec = editjudge.RunSpec.model_validate_json(sys.argv[1])\n"
+        "print(editjudge.run(spec, out=sys.argv[2]).ended)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, spec.model_dump_json(), str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == "done\n", ran.stderr
+
+
+async def test_inside_a_running_loop_it_has_a_thread_of_its_own(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    threads: set[str] = set()
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    here = threading.current_thread().name
+    first = editjudge.run(
+        spec,
+        out=tmp_path / "thread",
+        progress=lambda _: threads.add(threading.current_thread().name),
+    )
+    assert threads
+    assert here not in threads
+    second = await editjudge.run_async(spec, out=tmp_path / "loop")
+    assert means(first) == means(second)
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_shards_merged_are_the_whole_run(spec: RunSpec, tmp_path: Path) -> None:
+    whole = editjudge.run(spec, out=tmp_path / "whole")
+    parts = [editjudge.run(spec, out=tmp_path / str(i), shard=(i, 2)) for i in (0, 1)]
+    items = [{item for _, item in values(tmp_path / str(i))} for i in (0, 1)]
+    assert items == [{"0", "2", "4"}, {"1", "3", "5"}]
+    assert sum(one.finished.judged for one in parts) == whole.finished.judged
+    merge([tmp_path / "0", tmp_path / "1"], tmp_path / "all")
+    assert values(tmp_path / "all") == values(tmp_path / "whole")
+    with RunView(tmp_path / "all") as merged, RunView(tmp_path / "whole") as one:
+        tables = [view.results().cells for view in (merged, one)]
+    assert tables[0] == tables[1]
+    again = editjudge.run(spec, out=tmp_path / "all")
+    assert again.finished.edits == 0
+
+
+def test_a_shard_may_be_empty_or_lack_all_outputs(spec: RunSpec, tmp_path: Path) -> None:
+    nothing = editjudge.run(spec, out=tmp_path / "beyond", shard=(COUNT, COUNT + 1))
+    assert (nothing.ended, nothing.finished.edits) == ("done", 0)
+    last = editjudge.run(spec, out=tmp_path / "last", shard=(COUNT - 1, COUNT))
+    assert last.cells["beta"][PSNR].counts == {"missing_output": 1}
+
+
+@pytest.mark.parametrize("shard", [(2, 2), (-1, 2), (0, 0)])
+def test_there_is_no_such_shard(spec: RunSpec, tmp_path: Path, shard: tuple[int, int]) -> None:
+    with pytest.raises(ConfigError, match="there is no shard"):
+        editjudge.run(spec, out=tmp_path / "run", shard=shard)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_cannot_be_begun_leaves_nothing(spec: RunSpec, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no model is given"):
+        editjudge.run(spec.model_copy(update={"outputs": {}}), out=tmp_path / "run")
+    (tmp_path / "none").mkdir()
+    empty = spec.model_copy(update={"outputs": {"alpha": tmp_path / "none"}})
+    with pytest.raises(InputError, match="holds no output of alpha"):
+        editjudge.run(empty, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+class Gate:
+    """Lets so many edits through; the next ones wait until it opens."""
+
+    def __init__(self, through: int) -> None:
+        self.through = through
+        self.reached = threading.Event()
+        self.open = False
+
+    async def __call__(self) -> None:
+        self.through -= 1
+        while self.through < 0 and not self.open:
+            self.reached.set()
+            await asyncio.sleep(0.01)
+
+
+GATE = Gate(0)
+
+
+@dataclass(frozen=True)
+class Gated(Scorer):
+    """Waits at the gate."""
+
+    name: ClassVar[str] = "gated"
+
+    async def score(self, edit: Edit, panel: Any, wanted: frozenset[str]) -> Mapping[str, Scored]:
+        await GATE()
+        return {"number": Scored(value=float(edit.item.id))}
+
+
+@pytest.fixture
+def gated(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+    """A run that stands still after two edits."""
+    how = Reading(Gated(), "number")
+    gated = Dimension("lab.gated", "Is it?", (0, 9), True, "here", how)
+    known = {**module.Resolved(spec).known, gated.id: gated}
+    from editjudge.app import spec as of
+
+    monkeypatch.setattr(of, "all_dimensions", lambda: known)
+    monkeypatch.setattr(of, "select", lambda patterns, rules: (gated,))
+    monkeypatch.setattr(sys.modules[__name__], "GATE", Gate(2))
+    return spec.model_copy(update={"dimensions": ("lab.gated",)})
+
+
+async def test_cancelled_in_the_middle_it_keeps_what_was_judged(
+    gated: RunSpec, tmp_path: Path
+) -> None:
+    running = asyncio.create_task(editjudge.run_async(gated, out=tmp_path / "run"))
+    assert await asyncio.to_thread(GATE.reached.wait, 30)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert len(values(tmp_path / "run")) == 2
+    GATE.open = True
+    rest = await editjudge.run_async(gated, out=tmp_path / "run")
+    assert rest.ended == "done"
+    assert rest.finished.edits == 2 * COUNT - 1 - 2
+    whole = await editjudge.run_async(gated, out=tmp_path / "whole")
+    assert values(tmp_path / "run") == values(tmp_path / "whole")
+    assert rest.cells == whole.cells
+
+
+async def test_an_interruption_ends_the_thread_too(
+    gated: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, here = module.Future.result, threading.current_thread()
+
+    def interrupted(self: Any, timeout: float | None = None) -> Any:
+        if threading.current_thread() is not here:
+            return result(self, timeout)
+        assert GATE.reached.wait(30)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Future, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            editjudge.run(gated, out=tmp_path / "run")
+    assert not [one for one in threading.enumerate() if one.name.startswith("editjudge.run")]
+    assert len(values(tmp_path / "run")) == 2
+
+
+def test_it_is_told_how_the_run_is_asked(spec: RunSpec, tmp_path: Path) -> None:
+    settings = Settings(attempts=1)
+    editjudge.run(spec, out=tmp_path / "run", settings=settings)
+    with RunView(tmp_path / "run") as view:
+        assert view.spec.model_copy(update={"data": spec.data, "protocol": ""}) == spec
+        assert view.resolved.rules.protocol == "core.1"

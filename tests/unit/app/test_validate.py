@@ -1,0 +1,91 @@
+"""What `validate` finds in pictures: masks that do not fit, sizes, what is only noted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.app.validate import Validation, validated
+from editjudge.base.config import Settings
+from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.registry import dimensions
+from editjudge.engine.order import Order
+
+
+def picture(path: Path, size: tuple[int, int] = (24, 16), mode: str = "RGB") -> None:
+    path.parent.mkdir(exist_ok=True)
+    Pil.new(mode, size, "white").save(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    picture(tmp_path / "source.png")
+    for name, size in (("fits", (24, 16)), ("half", (12, 8)), ("square", (16, 16))):
+        picture(tmp_path / f"{name}.png", size, "L")
+    Pil.fromarray(np.zeros((16, 24), np.uint8)).save(tmp_path / "black.png")
+    part = np.zeros((16, 24), np.uint8)
+    part[:8] = 255
+    Pil.fromarray(part).save(tmp_path / "part.png")
+    return tmp_path
+
+
+def found(folder: Path, *lines: dict[str, Any]) -> Validation:
+    usual = {"instruction": "x", "source": "source.png"}
+    texts = [json.dumps({"id": str(i), **usual, **line}) for i, line in enumerate(lines)]
+    (folder / "items.jsonl").write_text("\n".join(texts))
+    for i, _ in enumerate(lines):
+        if not (folder / "ours" / f"{i}.png").exists():
+            picture(folder / "ours" / f"{i}.png")
+    known = dimensions()
+    chosen = (known["core.psnr.source.outside"],)
+    order = Order(CoreData(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
+    return validated(order, Settings())
+
+
+def told(validation: Validation) -> list[tuple[str, str, str, bool]]:
+    return [(one.kind, one.where, one.what, one.note) for one in validation.problems]
+
+
+def test_masks_that_fit_are_well(folder: Path) -> None:
+    validation = found(folder, {"mask": "part.png"}, {"mask": None})
+    assert told(validation) == []
+    assert validation.estimate is not None
+
+
+@pytest.mark.parametrize(
+    ("mask", "kind"), [("black.png", "without a white pixel"), ("half.png", "all white")]
+)
+def test_masks_that_select_nothing_or_everything_are_noted(
+    folder: Path, mask: str, kind: str
+) -> None:
+    validation = found(folder, {"mask": "part.png"}, {"mask": mask}, {"mask": mask})
+    assert told(validation) == [("mask", "data", f"2 masks are {kind} (first: 1)", True)]
+    assert not validation.wrong
+
+
+def test_a_mask_of_another_shape_is_wrong(folder: Path) -> None:
+    validation = found(folder, {"mask": "square.png"})
+    ((kind, where, what, note),) = told(validation)
+    assert (kind, where, note) == ("mask", "data", False)
+    assert "mask of 16x16 for an image of 24x16" in what
+    assert validation.wrong
+
+
+def test_an_unreadable_picture_is_told_once(folder: Path) -> None:
+    (folder / "source.png").write_bytes(b"no picture")
+    validation = found(folder, {"mask": "part.png"}, {"mask": "part.png"})
+    assert [one.kind for one in validation.problems] == ["unreadable"]
+
+
+def test_outputs_of_another_size_are_noted(folder: Path) -> None:
+    for item in ("0", "2"):
+        picture(folder / "ours" / f"{item}.png", (48, 32))
+    validation = found(folder, {}, {}, {})
+    what = "2 outputs have another size than their source (first: 0: 48x32 for a source of 24x16)"
+    assert told(validation) == [("size", "ours", what, True)]
+    assert not validation.wrong

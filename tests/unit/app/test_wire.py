@@ -1,0 +1,101 @@
+"""Every JSON that is printed or stored: its fields, its statuses, and its schema as a file.
+
+`EDITJUDGE_GOLDEN=write` writes the file anew.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import models_json_schema
+
+from editjudge.app.spec import RunSpec
+from editjudge.app.wire import checks, demo, lists, prepared, results, run, services, verdict
+from editjudge.app.wire.base import Status, Wire, text_of
+from editjudge.base.verdict import (
+    Failed,
+    NotApplicable,
+    Outcome,
+    Scored,
+    Unscored,
+)
+from editjudge.engine.header import RunHeader
+
+from ..report.test_report import judged
+
+SCHEMA = Path(__file__).with_name("schema.json")
+PRINTED = (
+    *(run.Started, run.Progressed, run.Noted, run.Finished),
+    *(results.Summary, verdict.Shown, verdict.Row, verdict.Score, demo.Demo),
+    *(checks.Estimate, checks.Validation, checks.Change),
+    *(services.Finding, services.Stack, services.NoStack),
+    *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
+    *(lists.Imported, prepared.Prepared, prepared.Reviewed, prepared.Converted),
+)
+
+
+def test_the_schema_is_the_one_that_is_kept() -> None:
+    models = [(one, "serialization") for one in (*PRINTED, RunSpec, RunHeader)]
+    _, schema = models_json_schema(models)  # type: ignore[arg-type]
+    text = json.dumps(schema, indent=1, sort_keys=True) + "\n"
+    if os.environ.get("EDITJUDGE_GOLDEN") == "write":
+        SCHEMA.write_text(text, encoding="utf-8")
+    assert text == SCHEMA.read_text(encoding="utf-8"), "a JSON changed; make golden keeps the new"
+
+
+def test_no_model_is_forgotten() -> None:
+    def below(model: type[Wire]) -> set[type[Wire]]:
+        return {model}.union(*(below(one) for one in model.__subclasses__()))
+
+    kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    abstract = {"Wire", "Event", "Counted", "Outcomes"}
+    names = {one.__name__ for one in below(Wire) if one.__module__.startswith("editjudge.")}
+    assert names - abstract <= {name.rpartition("__")[2] for name in kept}
+
+
+def test_there_is_one_vocabulary_of_statuses() -> None:
+    outcomes = [one.model_fields["status"].default for one in get_args(Outcome)]
+    assert sorted(get_args(Status)) == sorted(outcomes)
+
+
+OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
+    "scored": (Scored(value=0.5, evidence={"read": "x"}), 0.5, None),
+    "unscored": (Unscored(kind="refused", reason="no"), None, "refused"),
+    "failed": (Failed(error="gone"), None, None),
+    "not_applicable": (NotApplicable(reason="nothing to ask"), None, None),
+}
+
+
+@pytest.mark.parametrize("status", OUTCOMES)
+async def test_a_judged_edit(status: str) -> None:
+    outcome, value, kind = OUTCOMES[status]
+    data = json.loads(text_of(verdict.Score.of(await judged(f=outcome))))
+    (told,) = data["verdicts"]
+    assert (told["status"], told["value"], told["kind"]) == (status, value, kind)
+    assert told["range"] == [0, 1]
+    assert told["higher_is_better"] is True
+    assert told["signature"].startswith("dimension:core.d|")
+    assert (told["reason"] is None) == (status == "scored")
+    assert set(data) == {"sample", "verdicts", "services", "usage"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(ValidationError, match="finite number"):
+        results.Figure(value=value, reason="")
+
+
+def test_events_are_read_back() -> None:
+    adapter: TypeAdapter[run.RunEvent] = TypeAdapter(run.RunEvent)
+    note = run.Noted(text="said \ud800")
+    text = text_of(note, indent=None)
+    assert list(json.loads(text)) == ["event", "time", "text"]
+    assert adapter.validate_python(json.loads(text)) == note
+    with pytest.raises(ValidationError):
+        adapter.validate_python(json.loads(text) | {"more": 1})

@@ -1,0 +1,100 @@
+"""Flags, then variables, then the file; and every mistake is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.config import Endpoint, Secret, Settings, load_settings, parsed_generalist
+from editjudge.base.errors import ConfigError
+
+
+def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("attempts = 2\ndeadline = 5\nconcurrency = 9\n")
+    monkeypatch.setenv("EDITJUDGE_DEADLINE", "6")
+    monkeypatch.setenv("EDITJUDGE_CONCURRENCY", "7")
+    settings = load_settings(file, concurrency=8, probe_timeout=None)
+    assert (settings.attempts, settings.deadline, settings.concurrency) == (2, 6, 8)
+
+
+def test_the_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_settings().attempts == 4
+    (tmp_path / "editjudge.toml").write_text('[endpoints.a]\nurl = "grpc://h:1"\n')
+    assert load_settings().endpoints["a"].url == "grpc://h:1"
+
+
+def test_an_endpoint_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITJUDGE_ENDPOINTS__GPU__URL", "grpcs://judges.example:443")
+    monkeypatch.setenv("EDITJUDGE_ENDPOINTS__GPU__HEADERS", '{"authorization": {"env": "T"}}')
+    monkeypatch.setenv("T", "token")
+    endpoint = load_settings().endpoints["gpu"]
+    assert endpoint.url == "grpcs://judges.example:443"
+    assert endpoint.header_values() == {"authorization": "token"}
+
+
+BAD_FILES = {
+    "unknown setting": ("atempts = 3", "atempts"),
+    "wrong type": ('attempts = "many"', "setting attempts"),
+    "out of range": ("attempts = 0", "setting attempts"),
+    "not TOML": ("attempts = = 3", "my.toml"),
+    "http address": ('[endpoints.a]\nurl = "http://h:1"', "setting endpoints.a.url"),
+    "no port scheme": ('[endpoints.a]\nurl = "h:1"', "grpc://host:port"),
+    "a replica twice": (
+        '[generalists.a]\nurl = "http://h/v1"\nreplicas = ["http://h/v1/"]',
+        "among the replicas twice",
+    ),
+    "another protocol": (
+        '[generalists.a]\nurl = "http://h/v1"\nreplicas = ["grpc://h:1"]',
+        "the same protocol",
+    ),
+    "no patience": ("patience = -1", "setting patience"),
+    "unknown key": ('[endpoints.a]\nurl = "grpc://h:1"\ntoken = "x"', "endpoints.a.token"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_mistakes_are_named(case: str, tmp_path: Path) -> None:
+    text, named = BAD_FILES[case]
+    file = tmp_path / "my.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=named.replace(".", r"\.")):
+        load_settings(file)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such configuration file"):
+        load_settings(tmp_path / "absent.toml")
+
+
+SECRETS = {
+    "not set": (Secret(env="NOT_SET_HERE"), "NOT_SET_HERE is not set"),
+    "no file": (Secret(file=Path("absent")), "absent: No such file"),
+    "neither": (Secret(), "either `env` or `file`"),
+    "both": (Secret(env="A", file=Path("b")), "either `env` or `file`"),
+}
+
+
+@pytest.mark.parametrize("case", SECRETS)
+def test_absent_secrets_are_named(case: str) -> None:
+    secret, message = SECRETS[case]
+    endpoint = Endpoint(url="grpc://h:1", headers={"authorization": secret})
+    with pytest.raises(ConfigError, match=message) as caught:
+        endpoint.header_values()
+    assert "header authorization" in str(caught.value)
+
+
+def test_half_a_client_certificate_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="go together"):
+        Endpoint(url="grpcs://h:1", cert_file=tmp_path / "c.pem").certificates()
+    with pytest.raises(ConfigError, match=r"ca\.pem: No such file"):
+        Endpoint(url="grpcs://h:1", ca_file=tmp_path / "ca.pem").certificates()
+
+
+def test_an_address_that_cannot_be_used_is_said_in_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"^endpoint http://h: write it as grpc://host:port"):
+        Settings().at("grpc://ok:1", "http://h")
+    with pytest.raises(ConfigError, match=r"^generalist grpc:/h: write it as http"):
+        parsed_generalist("grpc:/h")

@@ -1,0 +1,250 @@
+"""Every way an image can be wrong has a defined answer: converted and noted, or one error."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.base.errors import ImageError
+from editjudge.base.images import MAX_BYTES, Image, Note, decode, load_image, load_mask
+
+
+def encoded(picture: Pil.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that claims a size and has next to no pixels."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return png(header, zlib.compress(bytes(64)))
+
+
+def png(header: bytes, pixels: bytes) -> bytes:
+    data = b"\x89PNG\r\n\x1a\n"
+    for name, body in ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b"")):
+        chunk = name + body
+        data += struct.pack(">I", len(body)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return data
+
+
+def animated() -> bytes:
+    frames = [Pil.new("RGB", (8, 8), color) for color in ("red", "blue")]
+    return encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
+
+
+RED = Pil.new("RGB", (20, 10), (200, 30, 40))
+
+REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "0 bytes": (lambda: b"", "0 bytes"),
+    "text": (lambda: b"hello, I am no image", "not an image"),
+    "truncated": (lambda: encoded(RED.resize((300, 300)), "JPEG")[:700], "truncated"),
+    "truncated PNG": (lambda: encoded(Pil.effect_noise((99, 99), 50))[:5000], "truncated"),
+    "no pixels": (lambda: png_header(400, 400), "truncated"),
+    "30,000 x 30,000 header": (lambda: png_header(30_000, 30_000), "limit"),
+    "10,000 x 10,000 header": (lambda: png_header(10_000, 10_000), "limit"),
+    "9,000 x 8,000 header": (lambda: png_header(9_000, 8_000), "limit"),
+    "animated": (animated, "2 frames"),
+    "too many bytes": (lambda: encoded(RED) + bytes(MAX_BYTES), "limit"),
+    "floating point": (lambda: encoded(Pil.new("F", (4, 4)), "TIFF"), "floating-point"),
+    "SVG": (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_naming_the_file_and_the_reason(case: str, tmp_path: Path) -> None:
+    make, reason = REFUSED[case]
+    path = tmp_path / "given.png"
+    path.write_bytes(make())
+    with pytest.raises(ImageError, match=reason) as caught:
+        load_image(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"nowhere\.png: no such file"):
+        load_image(tmp_path / "nowhere.png")
+    with pytest.raises(ImageError, match="is a directory"):
+        load_image(tmp_path)
+
+
+def exif_turned() -> bytes:
+    exif = Pil.Exif()
+    exif[0x0112] = 6
+    return encoded(RED, "JPEG", exif=exif, quality=95)
+
+
+def cmyk() -> bytes:
+    return encoded(RED.convert("CMYK"), "JPEG", quality=95)
+
+
+def half_clear() -> bytes:
+    return encoded(Pil.new("RGBA", (20, 10), (0, 0, 0, 128)))
+
+
+def clear_index() -> bytes:
+    picture = Pil.new("P", (20, 10), 0)
+    picture.putpalette([0, 0, 0, 255, 0, 0])
+    return encoded(picture, transparency=0)
+
+
+def deep_grey() -> bytes:
+    return encoded(Pil.fromarray(np.full((10, 20), 65535, np.uint16)))
+
+
+CONVERTED: dict[str, tuple[Callable[[], bytes], tuple[int, int], tuple[int, int, int], str]] = {
+    "EXIF rotation": (exif_turned, (10, 20), (200, 30, 40), "EXIF"),
+    "CMYK": (cmyk, (20, 10), (200, 30, 40), "CMYK"),
+    "alpha": (half_clear, (20, 10), (127, 127, 127), "alpha laid over white"),
+    "transparent palette": (clear_index, (20, 10), (255, 255, 255), "alpha laid over white"),
+    "palette": (lambda: encoded(RED.quantize(2)), (20, 10), (200, 30, 40), "from P to RGB"),
+    "16-bit grey": (deep_grey, (20, 10), (255, 255, 255), "16 bits"),
+    "grey": (lambda: encoded(Pil.new("L", (20, 10), 77)), (20, 10), (77, 77, 77), ""),
+    "1x1": (lambda: encoded(Pil.new("RGB", (1, 1), "white")), (1, 1), (255, 255, 255), ""),
+    "opaque alpha": (lambda: encoded(RED.convert("RGBA")), (20, 10), (200, 30, 40), ""),
+}
+
+
+@pytest.mark.parametrize("case", CONVERTED)
+def test_converted_to_upright_rgb_and_noted(case: str) -> None:
+    make, size, colour, note = CONVERTED[case]
+    image = load_image(make())
+    assert image.size == size
+    assert image.rgb.dtype == np.uint8
+    assert not image.rgb.flags.writeable
+    assert np.abs(image.rgb.astype(int) - colour).max() <= 6
+    assert (note in " ".join(map(str, image.notes))) if note else image.notes == ()
+
+
+def test_16_bit_rgb_is_noted() -> None:
+    rows = b"".join(b"\x00" + b"\xff\xff\x80\x00\x00\x00" * 2 for _ in range(2))
+    header = struct.pack(">IIBBBBB", 2, 2, 16, 2, 0, 0, 0)
+    rgb, notes = decode(png(header, zlib.compress(rows)))
+    assert notes == (Note("depth", "16 bits per channel reduced to 8"),)
+    assert rgb[0, 0].tolist() == [255, 128, 0]
+
+
+def test_16_bit_tiff_in_colour_is_noted() -> None:
+    # Pillow writes none, so the header of one with 8 bits is changed.
+    data = bytearray(encoded(Pil.new("RGB", (2, 1)), "TIFF"))
+    with Pil.open(io.BytesIO(data)) as picture:
+        bits = picture.tag_v2._tagdata[258]  # type: ignore[attr-defined]
+        start = picture.tag_v2[273][0]  # type: ignore[attr-defined]
+    at = data.index(bits)
+    data[at : at + 6] = struct.pack("<3H", 16, 16, 16)
+    count = data.index(struct.pack("<HHI", 279, 4, 1))
+    data[count + 8 : count + 12] = struct.pack("<I", 12)
+    data[start:] = struct.pack("<6H", 65535, 32896, 0, 0, 0, 65535)
+    rgb, notes = decode(bytes(data))
+    assert notes == (Note("depth", "16 bits per channel reduced to 8"),)
+    assert rgb[0].tolist() == [[255, 128, 0], [0, 0, 255]]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "TIFF", "GIF", "PPM", "WEBP"])
+@pytest.mark.parametrize("size", [(1216, 832), (1600, 900), (16, 16)])
+def test_a_size_with_16_in_it_is_no_depth(kind: str, size: tuple[int, int]) -> None:
+    data = encoded(Pil.new("L" if kind == "GIF" else "RGB", size), kind)
+    notes = load_image(data).notes
+    assert not any(note.kind == "depth" for note in notes), notes
+
+
+def test_16_bits_of_a_whole_pixel_are_no_depth() -> None:
+    pixels = struct.pack("<2H", 0x7FFF, 0)
+    head = struct.pack("<IiiHHIIiiII", 40, 2, 1, 1, 16, 0, len(pixels), 0, 0, 0, 0)
+    file = b"BM" + struct.pack("<IHHI", 54 + len(pixels), 0, 0, 54) + head + pixels
+    assert load_image(file).notes == ()
+
+
+def test_content_decides_and_a_wrong_suffix_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "really.png"
+    path.write_bytes(encoded(RED, "JPEG"))
+    assert load_image(path).notes == (Note("misnamed", "named .png but holds JPEG"),)
+
+
+def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.png"))
+    path.write_bytes(encoded(RED))
+    image = load_image(path)
+    assert image.name.endswith(r"caf\xe9.png")
+    image.name.encode("utf-8")
+
+
+@pytest.mark.parametrize("given", ["path", "bytes", "pillow", "array", "image"])
+def test_every_kind_of_input_gives_the_same_pixels(given: str, tmp_path: Path) -> None:
+    path = tmp_path / "red.png"
+    RED.save(path)
+    forms = {
+        "path": path,
+        "bytes": path.read_bytes(),
+        "pillow": RED,
+        "array": np.asarray(RED),
+        "image": load_image(path),
+    }
+    image = load_image(forms[given])
+    assert isinstance(image, Image)
+    assert np.array_equal(image.rgb, np.asarray(RED))
+    assert np.array_equal(decode(image.encoded)[0], image.rgb)
+    assert image.digest.startswith("sha256:")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((4, 4, 3), np.float32),
+        np.zeros((4, 4, 2), np.uint8),
+        np.zeros((0, 4, 3), np.uint8),
+        np.zeros((2, 4, 4, 3), np.uint8),
+    ],
+)
+def test_arrays_of_another_form_are_refused(array: np.ndarray) -> None:
+    with pytest.raises(ImageError, match="give uint8"):
+        load_image(array)
+
+
+def _deep_mask() -> bytes:
+    return encoded(Pil.fromarray(np.array([[0, 1, 0]], np.uint16)))
+
+
+MASKS: dict[str, tuple[np.ndarray | bytes, list[bool], str]] = {
+    "black and white": (np.array([[0, 255, 255]], np.uint8), [False, True, True], ""),
+    "0 and 1": (np.array([[0, 1, 0]], np.uint8), [False, True, False], "1 taken as white"),
+    "bool": (np.array([[True, False, True]]), [True, False, True], ""),
+    "0 and 1 in 16 bits": (_deep_mask(), [False, True, False], "16-bit file of 8-bit values"),
+    "soft edge": (np.array([[0, 127, 128]], np.uint8), [False, False, True], "128 and above"),
+    "empty": (np.zeros((1, 3), np.uint8), [False] * 3, ""),
+}
+
+
+@pytest.mark.parametrize("case", MASKS)
+def test_masks(case: str) -> None:
+    given, expected, note = MASKS[case]
+    mask = load_mask(given)
+    assert mask.selected.tolist() == [expected]
+    assert (note in " ".join(map(str, mask.notes))) if note else mask.notes == ()
+
+
+def test_masks_that_cannot_be_told_are_refused() -> None:
+    with pytest.raises(ImageError, match="mask with transparency"):
+        load_mask(half_clear())
+    with pytest.raises(ImageError, match="mask in colour"):
+        load_mask(RED)
+
+
+def test_a_mask_of_another_size() -> None:
+    mask = load_mask(np.eye(8, dtype=bool))
+    assert mask.fitted((8, 8)) is mask
+    larger = mask.fitted((16, 16))
+    assert larger.selected.sum() == 32
+    assert larger.notes == (Note("mask", "mask resized from 8x8 to 16x16 (nearest)"),)
+    with pytest.raises(ImageError, match="mask of 8x8 for an image of 16x9"):
+        mask.fitted((16, 9))

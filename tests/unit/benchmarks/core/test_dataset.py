@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.base.errors import InputError
+from editjudge.base.images import Note
+from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.dataset import SUFFIXES, OutputFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("source.png", "target.png"):
+        Pil.fromarray(np.zeros((8, 6, 3), np.uint8)).save(tmp_path / name)
+    Pil.fromarray(np.zeros((8, 6), np.uint8)).save(tmp_path / "mask.png")
+    return tmp_path
+
+
+def written(folder: Path, *lines: dict[str, Any] | str | bytes) -> CoreData:
+    path = folder / "items.jsonl"
+    texts = [json.dumps(one) if isinstance(one, dict) else one for one in lines]
+    encoded = [one.encode() if isinstance(one, str) else one for one in texts]
+    path.write_bytes(b"\n".join(encoded))
+    return CoreData(path)
+
+
+def line(**given: Any) -> dict[str, Any]:
+    return {"id": "1", "instruction": "make it red", "source": "source.png", **given}
+
+
+def test_items_are_read_with_all_their_fields(folder: Path) -> None:
+    data = written(
+        folder,
+        line(),
+        "",
+        line(
+            id="a/b",
+            target="target.png",
+            mask="mask.png",
+            target_text="SALE",
+            hint="ice melts",
+            task="text",
+            questions=[{"question": "?", "answer": "Yes"}],
+            extra={"split": 3},
+        ),
+        {"id": 7, "instruction": "x", "sources": ["source.png", "target.png"]},
+    )
+    first, second, third = data.checked()
+    assert [ref.id for ref in (first, second, third)] == ["1", "a/b", "7"]
+    item, outline = data.load(second), data.outline(second)
+    assert item.source is not None
+    assert item.mask is not None
+    assert (item.target_text, item.hint, item.task) == ("SALE", "ice melts", "text")
+    assert item.extra == {"split": 3}
+    assert item.questions == outline.questions
+    assert outline.mask is not None
+    assert outline.target is not None
+    assert len(data.load(third).sources) == 2
+    assert data.load(third).source is None
+    assert [ref.index for ref in data.items({1, 2})] == [1, 2]
+    assert [path.name for path in data.pictures(second)] == ["source.png", "mask.png", "target.png"]
+
+
+def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
+    left = np.zeros((8, 6), np.uint8)
+    left[:, :2] = 255
+    Pil.fromarray(left).save(folder / "left.png")
+    data = written(
+        folder,
+        line(mask="left.png", mask_shows="kept"),
+        line(id="2", mask="left.png", mask_shows="edited"),
+    )
+    kept, edited = (data.load(ref).mask for ref in data.checked())
+    assert kept is not None
+    assert edited is not None
+    assert np.array_equal(kept.selected, ~edited.selected)
+    assert edited.selected[:, :2].all()
+    assert kept.notes == (Note("mask", "mask inverted"),)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("{", "EOF"),
+        (line(mask="mask.png", mask_shows="black"), "mask_shows: Input should be"),
+        ("[1]", "an object"),
+        (line(id=""), "at least 1 character"),
+        (line(id="../x"), "an id names a file"),
+        (line(id="/x"), "an id names a file"),
+        (line(id="a//b"), "an id names a file"),
+        (line(id="a\nb"), "printable"),
+        (line(instruction="a\x07"), "control character U+0007"),
+        (line(instruction="x" * 20_000), "16384"),
+        (line(sources=["source.png"]), "either `source` or `sources`"),
+        ({"id": "1", "instruction": "x"}, "either `source` or `sources`"),
+        (line(mask="nowhere.png"), "no such file: nowhere.png"),
+        (line(source="."), "no such file: ."),
+        (line(taget="target.png"), "taget: no such field"),
+        (b'{"id": "\xff", "instruction": "x", "source": "source.png"}', "invalid unicode"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(folder: Path, bad: Any, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        list(written(folder, line(id="first"), bad).checked())
+    assert "line 2: " in str(raised.value)
+    assert said.lower() in str(raised.value).lower()
+    assert len(str(raised.value).splitlines()) == 2
+    assert "1 line cannot be used" in str(raised.value)
+
+
+def test_all_bad_lines_are_listed_up_to_twenty(folder: Path) -> None:
+    bad = [line(id=str(i), mask="no.png") for i in range(30)]
+    with pytest.raises(InputError, match="30 lines cannot be used") as raised:
+        list(written(folder, *bad, line(id="x")).checked())
+    assert "line 20: " in str(raised.value)
+    assert "line 21: " not in str(raised.value)
+
+
+def test_an_empty_file_and_none(folder: Path) -> None:
+    with pytest.raises(InputError, match="no items"):
+        list(written(folder, "", " ").checked())
+    with pytest.raises(InputError, match="no such file"):
+        CoreData(folder / "nowhere.jsonl")
+
+
+def test_the_digest_is_of_the_lines(folder: Path) -> None:
+    one = written(folder, line()).digest
+    assert one == written(folder, line()).digest
+    assert one != written(folder, line(instruction="x")).digest
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_outputs_by_any_suffix(folder: Path, index: bool) -> None:
+    out = folder / "out"
+    (out / "sub").mkdir(parents=True)
+    for number, suffix in enumerate((*SUFFIXES, ".PNG", ".JPG")):
+        (out / "sub" / f"{number}{suffix}").write_bytes(b"x")
+    for name in ("two.png", "two.jpg", "v1.5.webp", "notes.txt"):
+        (out / name).write_bytes(b"x")
+    (out / "linked.png").symlink_to(out / "v1.5.webp")
+    found: Any = OutputFolder(out).index() if index else OutputFolder(out)
+    for number, suffix in enumerate((*SUFFIXES, ".PNG", ".JPG")):
+        assert found.path(f"sub/{number}") == str(out / "sub" / f"{number}{suffix}")
+    assert found.path("v1.5") == str(out / "v1.5.webp")
+    assert found.path("linked") == str(out / "linked.png")
+    assert found.path("two") is None
+    assert "several outputs: two.jpg, two.png" in str(found.why_not("two"))
+    assert found.path("notes") is None
+    assert found.path("sub") is None
+    assert f"no {out}/none.png (or .jpg" in str(found.why_not("none"))
+
+
+def test_pictures_that_are_nobodys_output(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "set").mkdir(parents=True)
+    for name in ("set/a.png", "set/b.jpg", "set/b.png", "set/c.JPG", "notes.txt", ".DS_Store"):
+        (out / name).write_bytes(b"x")
+    outputs = OutputFolder(out)
+    assert outputs.others({"set/a"}) == ["set/b.jpg", "set/b.png", "set/c.JPG"]
+    assert outputs.index().others({"set/a", "set/b", "set/c"}) == []

@@ -1,0 +1,34 @@
+"""Stand-ins for the authors' prompts: made-up texts under the same names, with their digests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.official import import_official_prompts
+from editjudge.benchmarks.kris.official import PROMPTS
+
+from ..stand_ins import stand_ins
+
+
+def stand_in(file: str) -> str:
+    """A made-up text with the fields and the kind of braces that the real one has."""
+    told = {name for one in PROMPTS if one.file == file for name, _ in one.fields or ()}
+    lines = [f"Rate by {file}.", *(f"{name}={{{name}}}" for name in sorted(told))]
+    return "\n".join([*lines, 'Say {{"a_score": X}}.\n'])
+
+
+TEXTS: Mapping[str, str] = {one.file: stand_in(one.file) for one in PROMPTS}
+
+
+def declared(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    """Let the stand-ins be the authors' prompts, kept below a folder; their release."""
+    script = "".join(f"{n.removesuffix('.txt')} = {t!r}\n" for n, t in TEXTS.items())
+    return stand_ins(monkeypatch, folder, "kris", TEXTS, ("prompts.py", script))
+
+
+def imported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The same, imported."""
+    import_official_prompts("kris", declared(monkeypatch, folder).parent)

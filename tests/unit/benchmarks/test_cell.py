@@ -1,0 +1,49 @@
+"""One tally counts and averages for tables, summaries and rescored runs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editjudge.base.signature import Signature
+from editjudge.base.verdict import Failed, NotApplicable, Outcome, Pending, Scored, Unscored
+from editjudge.benchmarks.cell import Tally
+
+NOTHING = NotApplicable(reason="?")
+OUTCOMES: st.SearchStrategy[Outcome] = st.builds(
+    Scored, value=st.floats(-1e6, 1e6), imputed=st.booleans()
+) | st.sampled_from([Unscored(kind="refused", reason="?"), Failed(error="?"), Pending(), NOTHING])
+
+
+@given(st.lists(OUTCOMES))
+@settings(deadline=None)
+def test_every_outcome_is_counted_and_the_mean_is_exact(outcomes: list[Outcome]) -> None:
+    tally = Tally()
+    for outcome in outcomes:
+        tally.add(outcome)
+    values = [outcome.value for outcome in outcomes if isinstance(outcome, Scored)]
+    assert tally.mean() == (math.fsum(values) / len(values) if values else None)
+    assert sum(tally.statuses.values()) == len(outcomes)
+    assert tally.inapplicable == outcomes.count(NOTHING)
+    cell = tally.cell("nothing", Signature(()))
+    assert (cell.scored, cell.asked) == (len(values), len(outcomes) - tally.inapplicable)
+    assert cell.imputed == sum(o.imputed for o in outcomes if isinstance(o, Scored))
+    assert cell.reason == ("" if values else "nothing")
+    assert bool(cell.awaits) == (not values and cell.asked > cell.counts.get("unscored", 0))
+
+
+@given(st.lists(st.tuples(st.integers(-99, 99), st.integers(0, 99) | st.none())))
+@settings(deadline=None)
+def test_values_have_weights(pairs: list[tuple[int, int | None]]) -> None:
+    tally = Tally()
+    for value, weight in pairs:
+        said = Failed(error="?") if weight is None else Scored(value=weight)
+        tally.add(Scored(value=value), said)
+    known = [(value, weight) for value, weight in pairs if weight is not None]
+    total = sum(weight for _, weight in known)
+    exact = Fraction(sum(v * w for v, w in known), total) if total else None
+    assert tally.mean() == (None if exact is None else float(exact))
+    assert tally.counts["failed"] == len(pairs) - len(known)

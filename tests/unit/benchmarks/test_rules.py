@@ -1,0 +1,92 @@
+"""Every protocol, and every switch by itself: what its dimensions and columns are called by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.official import OfficialPrompts
+from editjudge.benchmarks.benchmark import Benchmark, Rules
+from editjudge.benchmarks.dimension import Derived, Dimension
+from editjudge.benchmarks.registry import benchmarks
+
+from .gie.stand_ins import TEXTS as GIE
+from .kris.stand_ins import TEXTS as KRIS
+
+MOVED = (
+    "not signed as in tests/golden/rules.json. If a dimension or a switch was added, or numbers are"
+    " meant to move: make golden, and say in the commit which lines moved and why"
+)
+TABLE = Path(__file__).parents[2] / "golden" / "rules.json"
+
+
+@pytest.fixture
+def prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins for the official prompts."""
+    texts = {"gie": GIE, "kris": KRIS}
+    monkeypatch.setattr(OfficialPrompts, "text", lambda self, name: texts[self.name][name])
+
+
+def every_rule(benchmark: Benchmark) -> Iterator[Rules]:
+    """Each protocol, and each with one switch turned."""
+    for name, usual in benchmark.protocols.items():
+        protocol = name or None
+        yield benchmark.rules(protocol)
+        for switch in benchmark.switches.declared():
+            changed = [switch.name]
+            on = switch.name in usual.on
+            yield benchmark.rules(protocol, () if on else changed, changed if on else ())
+
+
+def signed(dimension: Dimension) -> str:
+    """Its signature without the versions of packages, which change with what is installed."""
+    packages = {p for reading in dimension.readings for p in reading.scorer.packages}
+    left_out = packages | {"pillow", "editjudge"}
+    pairs = dimension.signature({}).fields
+    return "|".join(f"{key}:{value}" for key, value in pairs if key not in left_out)
+
+
+def digest(rules: Rules) -> str:
+    columns = (f"{column.id} {column.protocol} {column.title}" for column in rules.columns)
+    lines = [*map(signed, rules.dimensions), *columns, str(rules.single_image)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def told(rules: Rules) -> dict[str, object]:
+    in_full = [d.id for d in rules.dimensions if d.protocol == rules.protocol]
+    return {"digest": digest(rules), "in_full": in_full}
+
+
+def test_every_rule_is_signed_as_before(prompts: None) -> None:
+    """Stored verdicts and columns are found by these names.
+
+    A dimension that is signed otherwise is judged again; one more moves the line of its protocol
+    too, and makes nothing be judged again.
+    """
+    every = {
+        rules.protocol: told(rules)
+        for benchmark in benchmarks().values()
+        for rules in every_rule(benchmark)
+    }
+    if os.environ.get("EDITJUDGE_GOLDEN") == "write":
+        lines = ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in every.items())
+        TABLE.write_text(f"{{\n{lines}\n}}\n")
+    kept = json.loads(TABLE.read_text())
+    moved = sorted(name for name in every.keys() | kept if every.get(name) != kept.get(name))
+    # Not by `assert`: its own account of two tables would hide ours.
+    if moved:
+        pytest.fail(f"{', '.join(moved)}: {MOVED}", pytrace=False)
+
+
+@pytest.mark.parametrize("benchmark", list(benchmarks().values()), ids=lambda one: one.name)
+def test_what_derives_is_a_value(benchmark: Benchmark) -> None:
+    """The same switches derive in the same way however often they are read."""
+    for rules in every_rule(benchmark):
+        again = benchmark.rules_by(rules.switches)
+        hows = [d.how for d in rules.dimensions if isinstance(d.how, Derived)]
+        assert hows == [d.how for d in again.dimensions if isinstance(d.how, Derived)]

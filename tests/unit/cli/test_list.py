@@ -1,0 +1,61 @@
+"""`editjudge list benchmarks` and `list switches` say what is declared."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from editjudge.base.errors import ConfigError
+from editjudge.benchmarks.registry import benchmarks
+from editjudge.cli.list import command
+
+
+def told(*arguments: str) -> Any:
+    done = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
+    return json.loads(done.output)
+
+
+def test_every_benchmark_is_listed_with_its_protocols() -> None:
+    found = {one["benchmark"]: one for one in told("benchmarks")}
+    assert list(found) == list(benchmarks())
+    assert found["core"]["protocols"] == ""
+    assert found["kris"]["protocols"].split(", ")[0] == "paper"
+    for one in found.values():
+        # A protocol that is not there has a reason.
+        assert one["benchmark"] == "core" or (
+            ("official" in one["protocols"]) == (one["not_official_because"] is None)
+        )
+
+
+@pytest.mark.parametrize("name", list(benchmarks()))
+def test_every_switch_is_listed_with_where_it_is_on(name: str) -> None:
+    switches = told("switches", name)
+    assert [one["switch"] for one in switches] == [
+        one.name for one in benchmarks()[name].switches.declared()
+    ]
+    for one in switches:
+        assert one["what"]
+        assert one["source"]
+        on = set(filter(None, one["on_in"].split(", ")))
+        assert on <= set(benchmarks()[name].protocols)
+    shown = CliRunner().invoke(command, ["switches", name]).output
+    assert all(one["switch"] in shown for one in switches)
+
+
+def test_services_stand_as_they_are_called_those_of_parts_too() -> None:
+    (one,) = told("dimensions", "co_edit.overall")
+    services = ["clip.vit_b_32", "features.dinov2", "generalist.judge", "lpips.vgg"]
+    assert one["services"] == services
+    assert told("dimensions", "core.psnr.source.outside")[0]["services"] == []
+    shown = CliRunner().invoke(command, ["dimensions", "co_edit.overall"]).output
+    assert f"needs {', '.join(services)}" in shown
+    masked = CliRunner().invoke(command, ["dimensions", "core.text_content_accuracy"]).output
+    assert "needs target text, ocr.ppocr" in masked
+
+
+def test_a_benchmark_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match="no benchmark is called 'chess'; there are core"):
+        CliRunner().invoke(command, ["switches", "chess"], catch_exceptions=False)

@@ -1,0 +1,257 @@
+"""What becomes of dimensions on an edit: of any of them, any item and any verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editjudge.base.identity import ServiceName
+from editjudge.base.item import Edit, Item, Missing
+from editjudge.base.verdict import (
+    Failed,
+    MissingOutput,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Pending,
+    Scored,
+    Unscored,
+)
+from editjudge.benchmarks.dataset import placeholder
+from editjudge.benchmarks.dimension import Derived, Dimension, Operand, Reading, derived
+from editjudge.engine.fold import derive, fold
+from editjudge.engine.plan import calls_of
+from editjudge.scorers.scorer import Scorer
+
+ROLES = ("x.one", "x.two")
+
+
+@dataclass(frozen=True)
+class Says(Scorer):
+    """A scorer that is only named."""
+
+    name: ClassVar[str] = "says"
+    key: int = 0
+    needs: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> tuple[ServiceName, ...]:
+        return tuple(map(ServiceName.parsed, self.needs))
+
+    def spec(self) -> Mapping[str, object]:
+        return {"key": self.key}
+
+    async def score(self, edit: Edit, panel: Any, wanted: frozenset[str]) -> Any:
+        raise AssertionError("never called")
+
+
+def only_odd(item: Item) -> str | None:
+    return None if item.task == "odd" else "even"
+
+
+def total(values: Mapping[str, float]) -> float:
+    return sum(values.values())
+
+
+readings = st.builds(
+    Reading,
+    st.builds(Says, st.integers(0, 2), st.lists(st.sampled_from(ROLES), unique=True).map(tuple)),
+    st.sampled_from("fg"),
+)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[Dimension, ...]:
+    """Dimensions, parts first; `d0` reads."""
+    made: list[Dimension] = []
+    for number in range(draw(st.integers(1, 6))):
+        how: Reading | Derived = draw(readings)
+        if made and draw(st.booleans()):
+            names = draw(st.lists(st.sampled_from([d.id for d in made]), unique=True, max_size=3))
+            of: dict[str, Operand] = {name: name for name in names}
+            own = draw(st.lists(readings, max_size=2, min_size=0 if names else 1))
+            of.update({f"own {i}": reading for i, reading in enumerate(own)})
+            how = Derived(total, of, draw(st.booleans()))
+        more: dict[str, Any] = {"when": only_odd} if draw(st.booleans()) else {}
+        high = draw(st.sampled_from([2.0, 100.0]))
+        made.append(Dimension(f"d{number}", "?", (0, high), True, "here", how, **more))
+    return tuple(made)
+
+
+items = st.sampled_from(["odd", "even"]).map(
+    lambda task: Item("i", "x", (placeholder(),), task=task)
+)
+served_sets = st.frozensets(st.sampled_from(ROLES))
+missings = st.sampled_from([None, Missing("absent", ""), Missing("unreadable", "half a file")])
+said = st.sampled_from(
+    [
+        Scored(value=1.0),
+        Scored(value=2.0, evidence={"usage": {"calls": 1, "cost": 2}, "text": "t"}),
+        Scored(value=0.0, imputed=True),
+        Unscored(kind="abstained", reason="?"),
+        Failed(error="lost"),
+        NotApplicable(reason="nothing to ask"),
+    ]
+)
+
+
+def unserved_of(dimensions: tuple[Dimension, ...], served: frozenset[str]) -> dict[str, str]:
+    return {
+        d.id: f"not served: {', '.join(r for r in d.roles if r not in served)}"
+        for d in dimensions
+        if not served.issuperset(d.roles)
+    }
+
+
+def status_of(
+    dimension: Dimension,
+    dimensions: tuple[Dimension, ...],
+    item: Item,
+    missing: Missing | None,
+    unserved: Mapping[str, str],
+) -> str:
+    """The rule said once more, from the dimension down to its parts; nothing is judged."""
+    known = {d.id: d for d in dimensions}
+    parts = [status_of(known[p], dimensions, item, missing, unserved) for p in dimension.operands]
+    applying = [status for status in parts if status != "not_applicable"]
+    whole = isinstance(dimension.how, Derived)
+    complete = isinstance(dimension.how, Derived) and dimension.how.complete
+    if dimension.not_applicable(item) is not None:
+        return "not_applicable"
+    if whole and not (applying or dimension.readings):
+        return "not_applicable"
+    if complete and len(applying) < len(parts):
+        return "not_applicable"
+    if missing is not None:
+        return "missing_output"
+    if "not_served" in applying or (dimension.readings and dimension.id in unserved):
+        return "not_served"
+    return "pending"
+
+
+@given(graphs(), items, served_sets, missings)
+@settings(max_examples=200, deadline=None)
+def test_before_anything_is_judged(
+    dimensions: tuple[Dimension, ...], item: Item, served: frozenset[str], missing: Missing | None
+) -> None:
+    unserved = unserved_of(dimensions, served)
+    got = fold(dimensions, item, missing=missing, unserved=unserved)
+    assert {name: outcome.status for name, outcome in got.items()} == {
+        d.id: status_of(d, dimensions, item, missing, unserved) for d in dimensions
+    }
+    for outcome in got.values():
+        if isinstance(outcome, MissingOutput):
+            assert outcome.reason == (str(missing) or "the model gave no image")
+
+
+@given(graphs(), items, served_sets, st.data())
+@settings(max_examples=200, deadline=None)
+def test_the_calls_of_what_is_pending_decide_it(
+    dimensions: tuple[Dimension, ...], item: Item, served: frozenset[str], data: st.DataObject
+) -> None:
+    unserved = unserved_of(dimensions, served)
+    before = fold(dimensions, item, unserved=unserved)
+    calls = calls_of(dimensions, before)
+    assert all(served.issuperset(scorer.roles) for scorer in calls)
+    replies = {scorer: {f: data.draw(said) for f in sorted(of)} for scorer, of in calls.items()}
+    after = fold(dimensions, item, unserved=unserved, readings=replies)
+    for dimension in dimensions:
+        was, outcome = before[dimension.id], after[dimension.id]
+        if isinstance(was, NotApplicable):
+            assert isinstance(outcome, NotApplicable)
+        elif isinstance(was, NotServed):
+            assert isinstance(outcome, NotServed | NotApplicable)
+        else:
+            assert isinstance(outcome, Scored | Unscored | Failed | NotApplicable)
+        if isinstance(outcome, Scored):
+            assert outcome.value <= dimension.range[1]
+
+
+stored = st.dictionaries(st.sampled_from([f"d{i}" for i in range(6)]), said, max_size=4)
+
+
+@given(graphs(), items, served_sets, missings, st.sampled_from([None, 0.0]), stored)
+@settings(max_examples=200, deadline=None)
+def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
+    dimensions: tuple[Dimension, ...],
+    item: Item,
+    served: frozenset[str],
+    missing: Missing | None,
+    rule: float | None,
+    verdicts: dict[str, Any],
+) -> None:
+    unserved = unserved_of(dimensions, served)
+    got = fold(dimensions, item, missing=missing, unserved=unserved, verdicts=verdicts, rule=rule)
+    for d in dimensions:
+        outcome = got[d.id]
+        if d.id in verdicts:
+            assert outcome == verdicts[d.id]
+        elif d.not_applicable(item) is not None:
+            assert isinstance(outcome, NotApplicable)
+        elif isinstance(d.how, Derived) and not d.readings:
+            whole = derive(d.how, {part: got[part] for part in d.operands})
+            assert outcome.status == whole.status
+            assert getattr(outcome, "value", None) == getattr(whole, "value", None)
+        elif isinstance(outcome, NotApplicable):
+            assert isinstance(d.how, Derived)
+            assert any(isinstance(got[part], NotApplicable) for part in d.operands)
+        elif missing is not None and rule is not None:
+            assert outcome == Scored(value=rule, imputed=True)
+        else:
+            assert isinstance(
+                outcome, MissingOutput if missing is not None else Pending | NotServed
+            )
+
+
+READ, OTHER = Reading(Says(1), "f"), Reading(Says(2, ("x.one",)), "f")
+
+
+def dimension(name: str, how: Reading | Derived) -> Dimension:
+    return Dimension(name, "?", (0, 2), True, "here", how)
+
+
+PART = dimension("part", OTHER)
+MADE = dimension("made", derived(total, "part"))
+BOTH = dimension("both", derived(total, "part", of={"own": READ}))
+WHOLE = dimension("whole", derived(total, "part", of={"own": READ}, complete=True))
+NO_FILE = Missing("absent", "")
+NOTHING = NotApplicable(reason="nothing to ask")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "circumstances", "statuses"),
+    [
+        # What is made of a part that stands is there without the part's service.
+        (Scored(value=1), {"unserved": {"part": "?"}}, ("scored", "scored", "pending", "pending")),
+        (None, {"unserved": {"part": "?"}}, ("not_served",) * 4),
+        # A failed part fails what is made of it alone; what reads itself is still to be judged.
+        (Failed(error="lost"), {}, ("failed", "failed", "pending", "pending")),
+        # That a judge found nothing to ask ends what needs all of its parts.
+        (NOTHING, {}, ("not_applicable", "not_applicable", "pending", "not_applicable")),
+        # An output that went: what was judged stays, and what is made of it.
+        (Scored(value=1), {"missing": NO_FILE}, ("scored", "scored", *("missing_output",) * 2)),
+        (None, {"missing": NO_FILE}, ("missing_output",) * 4),
+        (None, {"missing": NO_FILE, "rule": 0.0}, ("scored",) * 4),
+        (NOTHING, {"missing": NO_FILE}, ("not_applicable", "not_applicable", "missing_output",
+                                    "not_applicable")),
+    ],
+)  # fmt: skip
+def test_where_the_ways_part(
+    verdict: Outcome | None, circumstances: dict[str, Any], statuses: tuple[str, ...]
+) -> None:
+    verdicts = {"part": verdict} if verdict else {}
+    item = Item("i", "x", (placeholder(),))
+    got = fold((PART, MADE, BOTH, WHOLE), item, verdicts=verdicts, **circumstances)
+    assert tuple(outcome.status for outcome in got.values()) == statuses
+
+
+def test_a_call_that_can_decide_nothing_is_not_made() -> None:
+    item = Item("i", "x", (placeholder(),))
+    outcomes = fold((PART, BOTH), item, unserved={"part": "x.one: none here"})
+    assert outcomes["both"] == NotServed(reason="part: x.one: none here")
+    assert calls_of((PART, BOTH), outcomes) == {}

@@ -1,0 +1,45 @@
+"""What is left to do, where only some tasks are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.errors import InputError
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Scored
+from editjudge.engine.keeping import JudgedEdit
+from editjudge.engine.runplan import observe, plan_run
+
+from .test_scheduler import Kept, Log, order
+
+
+@pytest.mark.parametrize(
+    ("tasks", "left"),
+    [((), "01234"), (("odd",), "13"), (("even",), "024"), (("o*", "even"), "01234")],
+)
+def test_tasks_are_names_or_globs(tmp_path: Path, tasks: tuple[str, ...], left: str) -> None:
+    asked = replace(order(tmp_path, Log(), 5, "a"), tasks=tasks)
+    work = plan_run(observe(asked), None, {})
+    assert [ref.id for ref, _ in work.items()] == list(left)
+    assert work.counts["a"]["test.one"]["todo"] == len(left)
+    assert sorted(work.ids[index] for index in work.asked) == list(left)
+
+
+def test_an_unknown_task_is_told_with_those_there_are(tmp_path: Path) -> None:
+    asked = replace(order(tmp_path, Log(), 3, "a"), tasks=("colour",))
+    with pytest.raises(InputError, match=r"no item has a task like colour; there is even, odd"):
+        observe(asked)
+
+
+async def test_verdicts_on_other_tasks_stand(tmp_path: Path) -> None:
+    asked, kept = order(tmp_path, Log(), 4, "a"), Kept()
+    digest = plan_run(observe(asked), kept, {})  # nothing is known yet
+    assert digest.edits == 4
+    edit = JudgedEdit("0", "a", None, Missing("absent", "there was none"))
+    await kept.keep(edit, {"test.one": Scored(value=1)}, {"test.one": "x"})
+    work = plan_run(observe(replace(asked, tasks=("odd",))), kept, {})
+    assert work.edits == 2
+    assert dict(work.counts["a"]["test.one"]) == {"todo": 2}

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from editjudge.base.errors import CostLimit, StoreError, Unreachable
+from editjudge.base.identity import Identities, ModelIdentity, ServiceName
+from editjudge.base.images import load_image
+from editjudge.base.item import Edit, Item, Missing
+from editjudge.base.signature import Signature
+from editjudge.base.verdict import Scored, Verdict
+from editjudge.benchmarks.dataset import ItemRef, placeholder
+from editjudge.benchmarks.dimension import Dimension, Reading, derived
+from editjudge.benchmarks.fusion import mean
+from editjudge.engine import scheduler as module
+from editjudge.engine.judge import Signatures
+from editjudge.engine.keeping import JudgedEdit
+from editjudge.engine.order import Order
+from editjudge.engine.progress import Progress
+from editjudge.engine.runplan import RunPlan, Standing, observe, plan_run
+from editjudge.engine.scheduler import Scheduler, jobs
+from editjudge.scorers.asking import JUDGE
+from editjudge.scorers.scorer import Scorer
+from editjudge.scorers.vqa import FiveLevel
+
+from ...fakes.scorers import FakePanel
+
+ORDERS = Path("orders")
+
+
+@dataclass(frozen=True)
+class Timed(Scorer):
+    """Takes its time; says how many are judged at once, and fails on demand."""
+
+    name: ClassVar[str] = "timed"
+    log: Any = field(default=None, compare=False, hash=False)
+    needs: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> tuple[ServiceName, ...]:
+        return tuple(map(ServiceName.parsed, self.needs))
+
+    def spec(self) -> Mapping[str, object]:
+        return {}
+
+    async def score(self, edit: Edit, panel: Any, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+        self.log.began(edit)
+        try:
+            number = int(edit.item.id)
+            await asyncio.sleep(0.001 * (number * 7 % 5))
+            if error := self.log.errors.get(number):
+                raise error
+            return {"score": Scored(value=number)}
+        finally:
+            self.log.ended()
+
+
+class Log:
+    """What happened, and what is to happen."""
+
+    def __init__(self) -> None:
+        self.errors: dict[int, Exception] = {}
+        self.order: list[tuple[str, str]] = []
+        self.now = self.most = self.loads = 0
+
+    def began(self, edit: Edit) -> None:
+        self.order.append((edit.item.id, edit.model))
+        self.now += 1
+        self.most = max(self.most, self.now)
+
+    def ended(self) -> None:
+        self.now -= 1
+
+
+class Items:
+    """A data set whose images are one pixel."""
+
+    name, protocol, path, digest = "test", "test.1", Path("test"), "sha256:0"
+
+    def __init__(self, count: int, log: Log, size: int = 1) -> None:
+        self.count, self.log, self.size = count, log, size
+
+    def checked(self) -> Iterator[ItemRef]:
+        return self.items()
+
+    def items(self, only: Any = None) -> Iterator[ItemRef]:
+        for index in range(self.count):
+            if only is None or index in only:
+                yield ItemRef(str(index), index, None)
+
+    def likeness(self, ref: ItemRef) -> str:
+        return ""
+
+    def outline(self, ref: ItemRef) -> Item:
+        return Item(ref.id, "x", (placeholder(),), task="odd" if ref.index % 2 else "even")
+
+    def load(self, ref: ItemRef) -> Item:
+        self.log.loads += 1
+        image = load_image(np.zeros((self.size, self.size, 3), np.uint8))
+        return Item(ref.id, "x", (image,), task="odd" if ref.index % 2 else "even")
+
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+        return ()
+
+    def outputs(self, folder: Path) -> Any:
+        return Everything(folder)
+
+
+@dataclass(frozen=True)
+class Everything:
+    """An output for every item, the same picture."""
+
+    folder: Path
+
+    def path(self, item: str) -> str | None:
+        return str(self.folder / "one.png")
+
+    def why_not(self, item: str) -> Missing:
+        return Missing("absent", "")
+
+    def index(self) -> Everything:
+        return self
+
+
+class Kept:
+    """A store in memory."""
+
+    def __init__(self) -> None:
+        self.edits: list[tuple[str, str, str | None]] = []
+        self.verdicts: dict[tuple[str, str, str], Verdict] = {}
+        self.signatures: dict[str, str] = {}
+
+    async def keep(
+        self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+    ) -> None:
+        item, model, digest, _ = edit
+        self.edits.append((item, model, digest))
+        for name, verdict in verdicts.items():
+            self.verdicts[item, model, name] = verdict
+            self.signatures[name] = signatures[name]
+
+    def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
+        for item, of, digest in dict.fromkeys(self.edits):
+            if of == model:
+                names = [n for (i, m, n) in self.verdicts if (i, m) == (item, of)]
+                yield Standing(item, digest, None, [n for n in names if n in signatures])
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def dimension(log: Log, name: str = "test.one", **given: Any) -> Dimension:
+    how = given.pop("how", None) or Reading(Timed(log), "score")
+    return Dimension(name, "?", (0, 1e9), True, "test", how, **given)
+
+
+def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimension) -> Order:
+    outputs = {}
+    for model in models:
+        outputs[model] = tmp_path / model
+        outputs[model].mkdir(exist_ok=True)
+        image = load_image(np.zeros((2, 2, 3), np.uint8))
+        (outputs[model] / "one.png").write_bytes(image.encoded)
+    chosen = dimensions or (dimension(log),)
+    return Order(Items(count, log), outputs, chosen, {d.id: d for d in chosen})
+
+
+def scheduler(order: Order, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
+    progress = Progress.of(work, {})
+    panel: Any = FakePanel()
+    return Scheduler(order, panel, kept, progress, **{"in_flight": 4, **given})
+
+
+async def test_a_signature_is_made_once_and_not_for_every_edit(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Identities] = []
+    signature = Dimension.signature
+
+    def counted(self: Dimension, services: Identities) -> Signature:
+        made.append(services)
+        return signature(self, services)
+
+    monkeypatch.setattr(Dimension, "signature", counted)
+    asked = order(tmp_path, log, 5, "a")
+    kept = Kept()
+    work = plan_run(observe(asked), None, FakePanel().identities())
+    await scheduler(asked, work, kept).run(jobs(work))
+    assert len(kept.verdicts) == 5
+    assert len(made) == 1
+    assert asked.signatures({}) == kept.signatures
+
+
+def test_a_signature_is_that_of_the_services_of_now() -> None:
+    read = Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score")
+    judged = Dimension("t.judged", "?", (0, 5), True, "-", read)
+    averaged = replace(judged, id="t.mean", how=derived(mean, "t.judged"))
+    known = {"t.judged": judged, "t.mean": averaged}
+    signatures = Signatures(known)
+    before, after = ({JUDGE: ModelIdentity(name)} for name in ("before", "after"))
+    texts = [signatures.of(known.values(), services) for services in (before, after, before)]
+    assert texts[0] == texts[2]
+    assert all(texts[0][name] != texts[1][name] for name in known)
+
+
+@pytest.mark.parametrize("in_flight", [1, 3, 16])
+async def test_results_do_not_depend_on_how_many_are_in_flight(
+    in_flight: int, tmp_path: Path, log: Log
+) -> None:
+    asked = order(tmp_path, log, 20, "ab")
+    work = plan_run(observe(asked), None, {})
+    kept = Kept()
+    assert await scheduler(asked, work, kept, in_flight=in_flight).run(jobs(work)) == "done"
+    assert kept.verdicts == {
+        (str(i), model, "test.one"): Scored(value=i) for i in range(20) for model in "ab"
+    }
+    assert log.most <= in_flight
+    assert log.loads == 20, "an item is loaded once for all its models"
+
+
+async def test_the_models_of_an_item_follow_each_other(tmp_path: Path, log: Log) -> None:
+    asked = order(tmp_path, log, 3, "ab")
+    work = plan_run(observe(asked), None, {})
+    await scheduler(asked, work, Kept(), in_flight=1).run(jobs(work))
+    assert log.order == [(str(i), model) for i in range(3) for model in "ab"]
+
+
+async def test_what_stands_is_not_judged_again(tmp_path: Path, log: Log) -> None:
+    asked = order(tmp_path, log, 10, "a")
+    work = plan_run(observe(asked), None, {})
+    kept = Kept()
+    log.errors[3] = Unreachable("gone", service="x.y")
+    await scheduler(asked, work, kept).run(jobs(work))
+    assert kept.verdicts["3", "a", "test.one"].status == "failed"
+    del kept.verdicts["3", "a", "test.one"]  # as the store tells it: failed does not stand
+    left = plan_run(observe(asked), kept, {}, checked={"a": 1e12})
+    assert [ref.id for ref, _ in left.items()] == ["3"]
+    assert left.counts["a"]["test.one"] == {"standing": 9, "todo": 1}
+
+
+async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) -> None:
+    asked = order(tmp_path, log, 2, "a")
+    work = plan_run(observe(asked), None, {})
+    kept = Kept()
+    await scheduler(asked, work, kept).run(jobs(work))
+    same = plan_run(observe(asked), kept, {}, checked={"a": 0.0})
+    assert (same.edits, same.changed) == (0, [])
+    other = load_image(np.ones((2, 2, 3), np.uint8))
+    (tmp_path / "a" / "one.png").write_bytes(other.encoded)
+    changed = plan_run(observe(asked), kept, {}, checked={"a": time.time() - 100})
+    assert changed.edits == 2
+    assert changed.changed[0] == ("0", "a", other.digest)
+
+
+async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log) -> None:
+    free = dimension(log, "test.free", how=Reading(Timed(log, ()), "score"))
+    asked = order(tmp_path, log, 30, "a", free)
+    work = plan_run(observe(asked), None, {})
+    kept, said = Kept(), []
+    log.errors = {number: CostLimit("spent", service="x.y") for number in range(10, 30)}
+    ended = await scheduler(asked, work, kept, say=said.append).run(jobs(work))
+    assert ended == "cost"
+    assert {one.status for one in kept.verdicts.values()} == {"scored"}
+    assert len(kept.verdicts) == 10
+    assert len(said) == 1
+
+
+async def test_too_large_a_share_of_failures_ends_it(tmp_path: Path, log: Log) -> None:
+    asked = order(tmp_path, log, 100, "a")
+    work = plan_run(observe(asked), None, {})
+    log.errors = {number: Unreachable("gone", service="x.y") for number in range(0, 100, 10)}
+    few = scheduler(asked, work, Kept(), fail_on_error=0.2)
+    assert await few.run(jobs(work)) == "done"
+    kept = Kept()
+    many = scheduler(asked, work, kept, fail_on_error=0.05)
+    assert await many.run(jobs(work)) == "failures"
+    assert module.ENOUGH <= len(kept.verdicts) < 100
+
+
+async def test_what_a_scorer_trips_over_costs_one_edit(tmp_path: Path, log: Log) -> None:
+    asked = order(tmp_path, log, 5, "a")
+    work = plan_run(observe(asked), None, {})
+    log.errors[2] = ZeroDivisionError("oh")
+    kept = Kept()
+    assert await scheduler(asked, work, kept).run(jobs(work)) == "done"
+    assert kept.verdicts["2", "a", "test.one"].status == "failed"
+    assert "ZeroDivisionError: oh" in kept.verdicts["2", "a", "test.one"].error  # type: ignore[union-attr]
+    assert len(kept.verdicts) == 5
+
+
+async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:
+    asked = order(tmp_path, log, 50, "a")
+    work = plan_run(observe(asked), None, {})
+    log.errors[2] = StoreError("the disk is full")  # type: ignore[assignment]
+    with pytest.raises(ExceptionGroup) as raised:
+        await scheduler(asked, work, Kept()).run(jobs(work))
+    assert raised.group_contains(StoreError)
+
+
+async def test_cancelled_it_keeps_what_is_judged(tmp_path: Path, log: Log) -> None:
+    asked = order(tmp_path, log, 1000, "a")
+    work = plan_run(observe(asked), None, {})
+    kept = Kept()
+    task = asyncio.create_task(scheduler(asked, work, kept).run(jobs(work)))
+    while len(kept.verdicts) < 10:
+        await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log.now == 0
+    assert 10 <= len(kept.verdicts) < 1000
+
+
+async def test_large_images_wait_for_room(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_DECODED", 2 * 100 * 100 * 3)
+    asked = order(tmp_path, log, 12, "a")
+    asked.dataset.size = 100  # type: ignore[attr-defined]
+    work = plan_run(observe(asked), None, {})
+    await scheduler(asked, work, Kept(), in_flight=12).run(jobs(work))
+    assert log.most < 12
+
+
+def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) -> None:
+    def only_odd(item: Item) -> str | None:
+        return None if item.task == "odd" else "even"
+
+    dimensions = (
+        dimension(log),
+        dimension(log, "test.odd", when=only_odd),
+        dimension(log, "test.masked", needs=frozenset({"mask"})),
+        dimension(log, "test.far", how=Reading(Timed(log, ("x.y",)), "score")),
+        dimension(log, "test.sum", how=derived(lambda v: sum(v.values()), "test.one", "test.odd")),
+        dimension(
+            log, "test.both", how=derived(lambda v: 1, "test.one", "test.odd", complete=True)
+        ),
+        dimension(log, "test.rests", how=derived(lambda v: 1, "test.one", "test.far")),
+    )
+    asked = order(tmp_path, log, 10, "a", *dimensions)
+    work = plan_run(observe(asked), None, {}, served=frozenset())
+    found = {name: dict(count) for name, count in work.counts["a"].items()}
+    assert found == {
+        "test.one": {"todo": 10},
+        "test.odd": {"todo": 5},
+        "test.masked": {},
+        "test.far": {"not_served": 10},
+        "test.sum": {"todo": 10},
+        "test.both": {"todo": 5},
+        "test.rests": {"not_served": 10},
+    }
+    assert work.roles == frozenset()
+    assert plan_run(observe(asked), None, {}).roles == {"x.y"}

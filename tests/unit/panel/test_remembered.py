@@ -1,0 +1,37 @@
+"""What a panel without a ledger remembers, and what it lets go."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from editjudge.panel.calls import Call, Reply
+from editjudge.panel.pictures import Picture
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.remembered import RememberedReplies
+
+
+def call_about(picture: Picture) -> Call:
+    return Call("judge", Prompt("", (picture, Text("Is it red?"))), {"choices": ["Yes", "No"]})
+
+
+async def test_replies_are_remembered_and_pictures_are_not() -> None:
+    """A client that judges for days would hold every picture otherwise."""
+    store = RememberedReplies()
+    picture = Picture(b"encoded", "image/png", (8, 8))
+    call = call_about(picture)
+    key, prompt = call.key, call.prompt.digest
+    await store.put(call, Reply({"text": "Yes"}, "m", 3, 1, 1, 1, None, 0.5))
+    sent = weakref.ref(picture)
+    del picture, call
+    gc.collect()
+    assert sent() is None
+
+    again = call_about(Picture(b"encoded", "image/png", (8, 8)))
+    assert again.key == key
+    reply = await store.get(again)
+    assert reply is not None
+    assert reply.content == {"text": "Yes"}
+    (said,) = (await store.said([key, "sha256:unknown"])).values()
+    assert (said.call, said.judge, said.prompt) == (key, "judge", prompt)
+    assert (said.reply, said.prompt_tokens) == ({"text": "Yes"}, 3)

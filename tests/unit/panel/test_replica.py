@@ -1,0 +1,429 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editjudge.base.errors import (
+    BadReply,
+    DeadlineExceeded,
+    Overloaded,
+    Refused,
+    ServiceError,
+    Unreachable,
+)
+from editjudge.panel.pool import EndpointPool
+from editjudge.panel.replica import Place, PoolPolicy, Replica, State, first_free
+from editjudge.panel.retry import RetryPolicy, with_retries
+
+from ...fakes.virtual_time import ManualClock, Server, insist, run
+
+FULL = Overloaded("full", service="s")
+GONE = Unreachable("gone", service="s")
+
+
+def replica_of(most: int, start: int = 4, **numbers: Any) -> Replica[None]:
+    return Replica("s", lambda _: None, most, PoolPolicy(start=start, **numbers))
+
+
+async def call(replica: Replica[None], error: ServiceError | None = None) -> None:
+    """A call of a second."""
+
+    async def ask(_: None) -> None:
+        await asyncio.sleep(1)
+        if error is not None:
+            raise error
+
+    await EndpointPool([replica]).run(ask)
+
+
+async def together(replica: Replica[None], count: int, error: ServiceError | None = None) -> None:
+    """So many calls of a second at once, all with the same end."""
+    calls = (call(replica, error) for _ in range(count))
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+def test_it_doubles_per_round_until_the_first_overload() -> None:
+    async def main() -> None:
+        replica = replica_of(1000)
+        seen = []
+        for _ in range(5):
+            seen.append(replica.gauge().limit)
+            await together(replica, seen[-1])
+        assert seen == [4, 8, 16, 32, 64]
+        await together(replica, 1, FULL)
+        assert replica.gauge().limit == 64
+        await together(replica, 64)
+        assert replica.gauge().limit == 65, "one more per round"
+        await together(replica, 65)
+        assert replica.gauge().limit == 66
+
+    run(main)
+
+
+def test_one_cut_per_episode() -> None:
+    async def main() -> None:
+        replica = replica_of(64, start=64)
+        await together(replica, 64, FULL)
+        assert replica.gauge().limit == 32
+        await together(replica, 10, FULL)
+        assert replica.gauge().limit == 16, "these began after the cut"
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", [Refused, BadReply])
+def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
+    async def main() -> None:
+        replica = replica_of(64, start=8)
+        await together(replica, 8, kind("no", service="s"))
+        assert replica.gauge().limit == 8
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", [Overloaded, DeadlineExceeded, Unreachable])
+def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
+    async def main() -> None:
+        replica = replica_of(64, start=8)
+        policy = RetryPolicy(first_wait=0.001, observe=replica.observe)
+        script = [kind("x", service="s"), None]
+
+        async def attempt(left: float) -> str:
+            await asyncio.sleep(0.01)
+            if (error := script.pop(0)) is not None:
+                raise error
+            return "done"
+
+        try:
+            said = await EndpointPool([replica]).run(lambda _: with_retries(attempt, policy))
+            assert said == "done"
+        except DeadlineExceeded:
+            assert kind is DeadlineExceeded
+        assert replica.gauge().limit == 4
+
+    run(main)
+
+
+def test_retries_of_calls_from_before_the_cut_do_not_cut_again() -> None:
+    async def main() -> None:
+        replica = replica_of(64, start=32)
+        policy = RetryPolicy(attempts=4, first_wait=0.5, observe=replica.observe)
+        pool = EndpointPool([replica])
+
+        async def attempt(left: float) -> None:
+            await asyncio.sleep(0.01)
+            raise FULL
+
+        calls = (pool.run(lambda _: with_retries(attempt, policy)) for _ in range(32))
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert replica.gauge().limit == 16
+
+    run(main)
+
+
+def test_it_grows_only_while_it_is_used() -> None:
+    async def main() -> None:
+        replica = replica_of(64)
+        for _ in range(50):
+            await together(replica, 3)
+        assert replica.gauge().limit == 4
+
+    run(main)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    capacity=st.integers(1, 60),
+    queue=st.integers(0, 30),
+    most=st.integers(1, 64),
+    seed=st.integers(0, 2**16),
+)
+def test_it_stays_in_its_bounds_and_near_the_capacity(
+    capacity: int, queue: int, most: int, seed: int
+) -> None:
+    async def main() -> None:
+        dice = random.Random(seed)
+        server = Server(capacity, queue=queue)
+        pool = EndpointPool.of(server, most)
+        seen = []
+
+        async def numbered(number: int) -> None:
+            server.seconds = dice.uniform(0.5, 1.5)
+            await insist(pool, number)
+            gauge = pool.replicas[0].gauge()
+            seen.append(gauge.limit)
+            assert 1 <= gauge.limit <= most
+            assert gauge.in_flight <= most
+
+        count = 40 * min(most, capacity + queue)
+        await asyncio.gather(*(numbered(n) for n in range(count)))
+        assert sorted(server.served) == list(range(count)), "none lost, none twice"
+        # Towards the end there are too few to fill it.
+        steady = seen[count // 2 : -count // 5]
+        room = capacity + queue
+        assert max(steady) <= min(most, room + 1)
+        assert sum(steady) / len(steady) >= 0.6 * min(most, room) - 1
+        assert pool.replicas[0].gauge().in_flight == 0
+
+    run(main)
+
+
+def test_it_recovers() -> None:
+    async def main() -> None:
+        server = Server(32)
+        pool = EndpointPool.of(server, 64)
+
+        async def limit_after(calls: int) -> int:
+            await asyncio.gather(*(insist(pool) for _ in range(calls)))
+            return pool.replicas[0].gauge().limit
+
+        assert await limit_after(1000) > 15
+        server.resize(4)
+        assert await limit_after(300) <= 5
+        server.resize(32)
+        assert await limit_after(2000) > 15
+
+    run(main)
+
+
+def test_whoever_waits_longest_is_next() -> None:
+    async def main() -> None:
+        server = Server(3)
+        pool = EndpointPool.of(server, 3)
+        await asyncio.gather(*(insist(pool, n) for n in range(50)))
+        assert server.served == list(range(50))
+
+    run(main)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=40))
+def test_cancelling_loses_no_place(times: list[tuple[float, float]]) -> None:
+    async def main() -> None:
+        replica = replica_of(2)
+
+        async def starting(start: float) -> None:
+            await asyncio.sleep(start)
+            await call(replica)
+
+        tasks = [asyncio.create_task(starting(start)) for start, _ in times]
+        loop = asyncio.get_running_loop()
+        for task, (_, stop) in zip(tasks, times, strict=True):
+            loop.call_later(stop, task.cancel)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (replica.gauge().in_flight, replica.waiting) == (0, 0)
+        await asyncio.wait_for(together(replica, 4), 10)
+
+    run(main)
+
+
+def test_a_place_given_to_somebody_just_cancelled_goes_on() -> None:
+    async def main() -> None:
+        replica = replica_of(1)
+        pool = EndpointPool([replica])
+        order: list[str] = []
+
+        def named(name: str) -> Any:
+            async def ask(_: None) -> None:
+                order.append(name)
+                await asyncio.sleep(1)
+
+            return ask
+
+        first, second, third = (asyncio.create_task(pool.run(named(name))) for name in "abc")
+        await asyncio.sleep(0.5)
+        # In the same step in which `a` ends: `b` was given the place, and is cancelled.
+        first.add_done_callback(lambda _: second.cancel())
+        await asyncio.gather(first, second, third, return_exceptions=True)
+        assert order in (["a", "c"], ["a", "b", "c"])
+        assert replica.gauge().in_flight == 0
+
+    run(main)
+
+
+def test_gauges() -> None:
+    async def main() -> None:
+        replica = replica_of(2)
+        task = asyncio.create_task(together(replica, 5))
+        await asyncio.sleep(0.5)
+        gauge = replica.gauge()
+        assert (gauge.limit, gauge.in_flight, gauge.waiting) == (2, 2, 3)
+        assert gauge.busy_seconds == pytest.approx(1.0)
+        await task
+        assert replica.gauge().busy_seconds == pytest.approx(5.0)
+
+    run(main)
+
+
+def test_waiting_for_several_takes_the_first_that_is_free() -> None:
+    async def main() -> None:
+        slow, fast = replica_of(1), replica_of(1)
+        slow.take()
+        taken = fast.take()
+        waiting = asyncio.create_task(first_free([slow, fast]))
+        await asyncio.sleep(1)
+        assert (slow.waiting, fast.waiting) == (1, 1)
+        fast.answered(taken)
+        place = await waiting
+        assert place is not None
+        assert place.replica is fast
+        in_flight = slow.gauge().in_flight, fast.gauge().in_flight
+        assert (slow.waiting, fast.waiting, in_flight) == (0, 0, (1, 1))
+        assert await first_free([slow, fast], 0.5) is None
+        assert (slow.waiting, fast.waiting) == (0, 0)
+
+    run(main)
+
+
+# States: no event loop is needed, a test moves the clock.
+
+
+class Watched:
+    """A replica on a clock that the test moves."""
+
+    def __init__(self, most: int = 8) -> None:
+        self.clock = ManualClock()
+        policy = PoolPolicy(start=8, lost_after=5, first_pause=1.0, longest_pause=4.0)
+        self.replica: Replica[None] = Replica("s", lambda _: None, most, policy, self.clock)
+
+    @property
+    def state(self) -> State:
+        return self.replica.state
+
+    def lose(self, place: Place[None] | None = None) -> bool:
+        place = place or self.replica.take()
+        return self.replica.lost(place, GONE, place.began)
+
+    def brought_to(self, state: State) -> Place[None] | None:
+        """Walk to a state; returns the place of the call that finds out."""
+        if state is State.CLOSED:
+            self.replica.close()
+        if state in {State.LOST, State.DUE, State.PROBING}:
+            for _ in range(5):
+                self.lose()
+        if state in {State.DUE, State.PROBING}:
+            self.clock.forward(1.0)
+        return self.replica.take() if state is State.PROBING else None
+
+
+def test_five_calls_in_a_row_open_the_breaker() -> None:
+    it = Watched()
+    for _ in range(4):
+        it.lose()
+    it.replica.answered(it.replica.take())
+    for _ in range(4):
+        assert it.state is State.SERVING
+        it.lose()
+    it.lose()
+    assert it.state is State.LOST
+    assert not it.replica.free
+    assert it.replica.gauge().open
+
+
+def test_one_call_goes_ahead_at_growing_intervals() -> None:
+    it = Watched()
+    it.brought_to(State.LOST)
+    limit = it.replica.gauge().limit
+    for pause in (1.0, 2.0, 4.0, 4.0):
+        it.clock.forward(pause - 0.01)
+        assert it.state is State.LOST
+        it.clock.forward(0.01)
+        assert it.state is State.DUE
+        place = it.replica.take()
+        assert place.probe
+        assert it.state is State.PROBING
+        assert not it.replica.free, "one at a time"
+        assert it.lose(place)
+    assert it.replica.gauge().limit == limit, "an endpoint that is gone is not overloaded"
+    it.clock.forward(4.0)
+    it.replica.answered(it.replica.take())
+    assert it.state is State.SERVING
+    assert not it.replica.take().probe
+    for _ in range(5):
+        it.lose()
+    it.clock.forward(1.0)
+    assert it.state is State.DUE, "the pause begins anew"
+
+
+@pytest.mark.parametrize("state", [State.LOST, State.DUE, State.PROBING])
+def test_an_answer_to_an_earlier_call_closes_the_breaker(state: State) -> None:
+    it = Watched()
+    earlier = it.replica.take()
+    it.brought_to(state)
+    assert it.state is state
+    it.replica.answered(earlier)
+    assert it.state is State.SERVING
+    it.clock.forward(100.0)
+    assert it.state is State.SERVING, "no timer is left"
+
+
+def test_an_earlier_call_that_is_lost_changes_nothing() -> None:
+    it = Watched()
+    earlier = it.replica.take()
+    it.brought_to(State.PROBING)
+    assert it.lose(earlier)
+    assert it.state is State.PROBING
+
+
+def test_a_probe_that_is_cancelled_lets_another_go() -> None:
+    it = Watched()
+    place = it.brought_to(State.PROBING)
+    assert place is not None
+    it.replica.unasked(place)
+    assert it.state is State.DUE
+    assert it.replica.free
+
+
+@pytest.mark.parametrize("state", [each for each in State if each is not State.CLOSED])
+def test_what_is_closed_stays_closed(state: State) -> None:
+    it = Watched()
+    places = [it.replica.take() for _ in range(7)]
+    it.brought_to(state)
+    it.replica.close()
+    for place in places[:6]:
+        it.lose(place)
+    it.replica.answered(places[6])
+    it.clock.forward(100.0)
+    assert it.state is State.CLOSED
+    assert not it.replica.free
+
+
+def test_calls_that_others_outlived_do_not_count() -> None:
+    it = Watched()
+    earlier = [it.replica.take() for _ in range(7)]
+    it.clock.forward(1.0)
+    it.replica.answered(it.replica.take())
+    assert not any(it.lose(place) for place in earlier)
+    assert it.state is State.SERVING
+
+
+def test_those_who_wait_look_elsewhere_when_it_is_lost_and_stay_while_it_is() -> None:
+    async def main() -> None:
+        replica = replica_of(8, start=8, first_pause=1.0, longest_pause=4.0)
+        places = [replica.take() for _ in range(8)]
+        before = asyncio.create_task(first_free([replica]))
+        await asyncio.sleep(0.5)
+        for place in places[:5]:
+            replica.lost(place, GONE, place.began)
+        assert await before is None
+        waiting = [asyncio.create_task(first_free([replica])) for _ in range(3)]
+        await asyncio.sleep(1.5)
+        (probe,) = (task.result() for task in waiting if task.done())
+        assert probe is not None
+        replica.lost(probe, GONE, probe.began)
+        assert replica.waiting == 2
+        await asyncio.sleep(2.5)
+        (probe,) = (task.result() for task in waiting[1:] if task.done())
+        assert probe is not None
+        assert probe.probe
+        replica.answered(probe)
+        last = await waiting[2]
+        assert last is not None
+        assert not last.probe
+
+    run(main)

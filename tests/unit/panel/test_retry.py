@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editjudge.base.errors import BadReply, Overloaded, ServiceError, Unreachable
+from editjudge.panel.retry import RetryPolicy, with_retries
+
+from ...fakes.virtual_time import ManualClock
+
+
+class Script:
+    """A call whose attempts take a second, or what time is left, and end as the script says."""
+
+    def __init__(self, *ends: Any) -> None:
+        self.ends = list(ends)
+        self.clock = ManualClock()
+        self.left: list[float] = []
+
+    async def attempt(self, left: float) -> Any:
+        self.left.append(left)
+        self.clock.forward(min(1.0, left))
+        end = self.ends.pop(0)
+        if isinstance(end, ServiceError):
+            raise end
+        return end
+
+    def run(self, **numbers: Any) -> Any:
+        policy = RetryPolicy(**numbers)
+        return asyncio.run(with_retries(self.attempt, policy, self.clock))
+
+
+def gone(detail: str = "gone", **facts: Any) -> Unreachable:
+    return Unreachable(detail, service="s", endpoint="grpc://x:1", model="m", **facts)
+
+
+def test_an_answer_is_not_waited_for() -> None:
+    script = Script("done")
+    assert script.run() == "done"
+    assert (script.left, script.clock.slept) == ([60.0], [])
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    script = Script(*(gone() for _ in range(5)), "done")
+    assert script.run(attempts=6, first_wait=1.0, longest_wait=4.0) == "done"
+    for wait, least in zip(script.clock.slept, [1, 2, 4, 4, 4], strict=True):
+        assert least <= wait <= least + 1.0
+
+
+def test_a_server_that_asks_for_more_time_gets_it() -> None:
+    script = Script(Overloaded("full", service="s", retry_after=7.0), "done")
+    assert script.run() == "done"
+    assert script.clock.slept == [7.0]
+
+
+def test_the_last_error_tells_of_all_attempts() -> None:
+    script = Script(gone("first"), gone("second"), gone("third"))
+    with pytest.raises(Unreachable) as caught:
+        script.run(attempts=3)
+    assert str(caught.value) == "s at grpc://x:1: third after 3 attempts"
+    assert (caught.value.attempts, caught.value.since, caught.value.model) == (3, 1.0, "m")
+
+
+def test_what_no_retry_can_mend_ends_it() -> None:
+    script = Script(gone(), BadReply("no tensor", service="s"))
+    with pytest.raises(BadReply, match="s: no tensor after 2 attempts"):
+        script.run()
+    script = Script(BadReply("no tensor", service="s"))
+    with pytest.raises(BadReply) as caught:
+        script.run()
+    assert (str(caught.value), script.clock.slept) == ("s: no tensor", [])
+
+
+def test_what_the_server_says_of_another_try_is_kept() -> None:
+    last = gone()
+    last.retryable = False  # type: ignore[misc]
+    script = Script(gone(), last)
+    with pytest.raises(Unreachable) as caught:
+        script.run(attempts=9)
+    assert (caught.value.attempts, caught.value.retryable) == (2, False)
+
+
+@given(chance=st.lists(st.floats(0, 1), min_size=9, max_size=9))
+def test_one_deadline_for_all_attempts(chance: list[float]) -> None:
+    script = Script(*(gone() for _ in range(99)))
+    numbers = iter(chance)
+    with (
+        patch("editjudge.panel.retry.random.uniform", lambda least, most: most * next(numbers)),
+        pytest.raises(Unreachable),
+    ):
+        script.run(attempts=99, deadline=10.0, first_wait=1.0, longest_wait=1.0)
+    assert script.clock.time <= 10.0 + 1e-9
+    waited = [0.0, *script.clock.slept]
+    spent = [number + sum(waited[: number + 1]) for number in range(len(script.left))]
+    assert script.left == pytest.approx([10.0 - each for each in spent])
+
+
+def test_every_failed_attempt_is_observed() -> None:
+    seen: list[tuple[str, float]] = []
+    script = Script(gone("first"), gone("second"), "done")
+    script.clock.forward(5.0)
+    script.run(observe=lambda error, began: seen.append((error.detail, began)))
+    assert seen == [("first", 5.0), ("second", 5.0)]
+
+
+@given(attempt=st.integers(1, 10**6))
+def test_waits_stay_finite(attempt: int) -> None:
+    policy = RetryPolicy(first_wait=0.1, longest_wait=5.0)
+    assert 0.1 <= policy.wait(attempt, gone()) <= 5.1

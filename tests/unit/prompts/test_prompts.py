@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from editjudge.answers import Questions
+from editjudge.base import official as module
+from editjudge.base.errors import ConfigError
+from editjudge.base.images import load_image
+from editjudge.base.official import OfficialPrompts, import_official_prompts, official_prompts
+from editjudge.panel.pictures import Picture, Pictures
+from editjudge.panel.prompt import Text
+from editjudge.prompts import Labelled, Template, template, templates
+
+PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
+PICTURES = ("sources", "edited", "target", "frames")
+FIELDS = {*PICTURES, "instruction", "hint", "target_text"}
+MORE = {"question", "answer", "options"}
+
+
+@pytest.mark.parametrize("name", templates())
+def test_every_template_can_be_asked(name: str) -> None:
+    one = template(name)
+    assert one.name == name
+    assert set(one.fields) <= FIELDS | MORE
+    assert bool(one.choices) != (one.contract is not None)
+    assert one.asks.endswith(("?", "."))
+    assert one.source
+    assert one.digest.startswith("sha256:")
+    values = {f: f"<{f}>" for f in one.fields}
+    pictures = {f: (Labelled(f, PICTURE),) for f in PICTURES}
+    prompt = one.prompt(values | {f: p for f, p in pictures.items() if f in one.fields})
+    data = [p.text for p in prompt.parts if isinstance(p, Text) and p.data]
+    assert data == [f"<{f}>" for f in one.fields if f not in pictures]
+    assert isinstance(prompt.parts[-1], Text)
+    assert prompt.parts[-1].text.endswith(one.answer)
+
+
+def test_prompts_about_one_edit_begin_alike() -> None:
+    shown = {"sources": (Labelled("Source image", PICTURE),), "edited": (Labelled("E", PICTURE),)}
+    texts = {"instruction": "make it red", "question": "Is it red?"}
+    core = [t for t in templates().values() if t.name.startswith("core/") and "edited" in t.fields]
+    assert len(core) >= 4
+    assert len({t.prompt(shown | texts).prefix for t in core}) == 1
+
+
+def test_a_template_reads_in_order() -> None:
+    one = Template("a/b", "?", "s", "sys", "{sources}Told: {instruction}\nDone?", ("Yes", "No"))
+    labelled = tuple(Labelled(f"Source {i}", PICTURE) for i in (1, 2))
+    parts = one.prompt({"sources": labelled, "instruction": "red {x}"}).parts
+    assert [p if isinstance(p, Picture) else p.text for p in parts] == [
+        "Source 1:\n",
+        PICTURE,
+        "\nSource 2:\n",
+        PICTURE,
+        "\nTold: ",
+        "red {x}",
+        "\nDone?\nAnswer with one of these words and nothing else: Yes, No.",
+    ]
+    with pytest.raises(KeyError):
+        one.prompt({"sources": labelled})
+
+
+def test_a_text_that_an_item_lacks_has_a_substitute() -> None:
+    one = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"), absent=(("hint", "unknown"),))
+    given = one.prompt({"hint": "x"}).parts[1]
+    assert isinstance(given, Text)
+    assert given.data
+    lacking = one.prompt({}).parts[0]
+    assert isinstance(lacking, Text)
+    assert lacking.text.startswith("Why: unknown\n")
+    assert not lacking.data
+    other = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"))
+    assert one.digest != other.digest
+    with pytest.raises(KeyError):
+        other.prompt({})
+
+
+def test_the_digest_covers_words_and_form() -> None:
+    base = {"name": "a/b", "asks": "?", "source": "s", "system": "x", "user": "y"}
+    made = [
+        Template(**base, choices=("Yes", "No")),
+        Template(**{**base, "system": "z"}, choices=("Yes", "No")),
+        Template(**{**base, "user": "z"}, choices=("Yes", "No")),
+        Template(**base, choices=("No", "Yes")),
+        Template(**base, contract=Questions()),
+        Template(**base, contract=Questions(low=4)),
+    ]
+    assert len({one.digest for one in made}) == len(made)
+
+
+TEXTS = {"system.txt": "You judge.\n", "question.txt": '  How "good"?  '}
+
+
+@pytest.fixture
+def release(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in TEXTS.items()}
+    known = {"bench": OfficialPrompts("bench", "example.org/bench", digests)}
+    monkeypatch.setattr(module, "official_prompts", lambda: known)
+
+
+def as_python(folder: Path) -> None:
+    (folder / "src").mkdir()
+    inside = f"def f():\n    return {TEXTS['question.txt']!r}\n"
+    (folder / "src" / "demo.py").write_text(f"SYSTEM = {TEXTS['system.txt']!r}\n{inside}")
+
+
+def as_json(folder: Path) -> None:
+    (folder / "prompts.json").write_text(json.dumps({"a": list(TEXTS.values())}))
+
+
+def as_files(folder: Path) -> None:
+    for name, text in TEXTS.items():
+        (folder / name).write_text(text + "\n" if "question" in name else text)
+
+
+@pytest.mark.parametrize("written", [as_python, as_json, as_files])
+@pytest.mark.usefixtures("release")
+def test_originals_are_found_by_digest(written: object, tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    folder.mkdir()
+    (folder / "broken.py").write_text("def (")
+    (folder / "broken.json").write_text("{")
+    written(folder)  # type: ignore[operator]
+    bench = module.official_prompts()["bench"]
+    assert not bench.imported
+    found = import_official_prompts("bench", folder)
+    assert set(found) == set(TEXTS)
+    assert bench.imported
+    for name, text in TEXTS.items():
+        assert (bench.folder / name).read_bytes() == text.encode()
+    (bench.folder / "system.txt").write_text("You judge!\n")
+    assert not bench.imported
+
+
+@pytest.mark.usefixtures("release")
+def test_one_missing_text_keeps_all_out(tmp_path: Path) -> None:
+    (tmp_path / "system.txt").write_text(TEXTS["system.txt"])
+    with pytest.raises(ConfigError, match=r"question\.txt.*example\.org"):
+        import_official_prompts("bench", tmp_path)
+    assert not module.official_prompts()["bench"].folder.exists()
+
+
+def test_what_cannot_be_imported(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="known: qinsight"):
+        import_official_prompts("nothing", tmp_path)
+    with pytest.raises(ConfigError, match="no such file"):
+        import_official_prompts("qinsight", tmp_path / "absent")
+    with pytest.raises(ConfigError, match="bytedance"):
+        import_official_prompts("qinsight", tmp_path)
+
+
+def test_the_declared_digests_are_digests() -> None:
+    for one in official_prompts().values():
+        assert one.texts
+        for digest in one.texts.values():
+            assert len(bytes.fromhex(digest)) == 32

@@ -1,0 +1,89 @@
+"""What people see: tables, the page, and strict JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from markupsafe import Markup
+
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.verdict import Failed, NotServed, Scored, Unscored
+from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.column import Column, Mean, Row, tabulate
+from editjudge.benchmarks.dimension import Dimension, Reading
+from editjudge.engine.judge import Judgement, judge
+from editjudge.report.page import Page, render
+from editjudge.report.plots import scatter
+from editjudge.report.table import cell_text, note, untrained_line
+
+from ...fakes.scorers import FakePanel, Scripted, edit
+
+NASTY = "</script><img src=x onerror=alert(1)>"
+
+
+async def judged(model: str = "m", **replies: Any) -> Judgement:
+    dimension = Dimension(
+        id="core.d",
+        asks="?",
+        range=(0, 1),
+        higher_is_better=True,
+        source="here",
+        how=Reading(Scripted(key="k"), "f"),
+    )
+    of = edit(model=model, **replies)
+    return await judge(of, [dimension], {}, FakePanel())  # type: ignore[arg-type]
+
+
+NOTES = [
+    (Scored(value=1, evidence={"capped": True}), "capped"),
+    (Scored(value=1, evidence={"read": "SALE"}), "read 'SALE'"),
+    (Unscored(kind="degenerate", reason="flat"), "unscored (degenerate): flat"),
+    (Failed(error="gone"), "failed: gone"),
+    (NotServed(reason="no ocr"), "no ocr"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "text"), NOTES)
+def test_notes(outcome: Any, text: str) -> None:
+    assert text in note(outcome)
+
+
+def test_random_weights_are_told() -> None:
+    reader = {ServiceName("ocr", "ppocr"): ModelIdentity("untrained=yes/1")}
+    network = {ServiceName("lpips", "vgg"): ModelIdentity("lpips_vgg/1", {"untrained": "yes"})}
+    assert untrained_line(network | reader) == "UNTRAINED weights, not a result: lpips.vgg"
+    assert untrained_line(reader) == "", "a name is not a fact"
+
+
+def test_cells_show_their_coverage() -> None:
+    assert cell_text(Cell(0.5, {"scored": 3, "failed": 1})) == "0.5 (3/4)"
+    assert cell_text(Cell(None, {"failed": 1}, reason="nothing scored")) == "- (nothing scored)"
+
+
+async def test_the_page_escapes_data_and_loads_nothing() -> None:
+    judgements = [await judged(model=NASTY, f=Unscored(kind="refused", reason=NASTY))]
+    rows = [Row(j.edit.item, j.edit.model, j.outcomes, j.signatures) for j in judgements]
+    columns = (Column("c", NASTY, Mean("core.d"), True),)
+    page = Page(
+        title=NASTY,
+        introduction=Markup("<p>Hello</p>"),
+        models={},
+        columns=columns,
+        cells=tabulate(columns, rows),
+        judgements=judgements,
+        highlights=["core.d"],
+        plots={"caption": scatter({"m": [(1, 2)], "none": []}, "x", "y")},
+    )
+    html = render(page)
+    assert NASTY not in html
+    assert "<p>Hello</p>" in html
+    assert "refused" in html
+    for loads in ('src="http', 'href="http', "url(http", "<script", "@import"):
+        assert loads not in html
+
+
+def test_plots_are_reproducible() -> None:
+    points = {"a": [(1.0, 2.0), (3.0, 4.0)], "b": [(2.0, 2.0)]}
+    assert scatter(points, "x", "y") == scatter(points, "x", "y")
+    assert scatter(points, "x", "y").startswith("<svg")

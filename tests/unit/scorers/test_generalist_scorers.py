@@ -1,0 +1,401 @@
+"""What the ways of asking a generalist make of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editjudge.answers import QuestionAnswers, Questions, ScoreField, Scores
+from editjudge.app.client import make_edit
+from editjudge.base.errors import Abstained
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.item import Edit
+from editjudge.base.verdict import Scored, Unscored
+from editjudge.benchmarks.registry import benchmark, dimensions
+from editjudge.engine.judge import judge as judge_edit
+from editjudge.panel.prompt import Prompt
+from editjudge.panel.usage import counting
+from editjudge.prompts import Template
+from editjudge.scorers import asking as module
+from editjudge.scorers.asking import Asking
+from editjudge.scorers.rubric import Rubric
+from editjudge.scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList, YesNo
+
+from ...fakes.transport import ScriptedTransport, generalist, seen
+
+JUDGE = "generalist.judge"
+QUESTIONS = [f"Is part {i} right?" for i in range(5)]
+
+
+class Panel:
+    """Has one generalist."""
+
+    def __init__(self, *script: Any, **settings: Any) -> None:
+        self.transport = ScriptedTransport(*script)
+        self.judge = generalist(self.transport, **settings)
+        self.served = frozenset({JUDGE})
+
+    def generalist(self, service: str) -> Any:
+        assert service == JUDGE
+        return self.judge
+
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
+        return {JUDGE: self.judge.identity}
+
+
+TEMPLATES = {
+    one.name: one
+    for one in (
+        Template(
+            "t/rubric",
+            "?",
+            "s",
+            "",
+            "{edited}Rate.",
+            contract=Scores(fields=(ScoreField("consistency", 1, 5), ScoreField("quality", 1, 5))),
+        ),
+        Template("t/option", "?", "s", "", "{edited}{question} {options}", choices=("a", "b")),
+        Template("t/fact", "?", "s", "", "{edited}{question} {answer}", ("True", "False")),
+        Template("t/list", "?", "s", "", "{edited}", contract=Questions(1, 2)),
+        Template("t/two", "?", "s", "", "{edited}", contract=QuestionAnswers(count_high=2)),
+        Template("t/pairs", "?", "s", "", "{instruction}", contract=QuestionAnswers()),
+        Template("t/other", "?", "s", "", "{edited}Other?", ("Yes", "No")),
+        Template("t/yes", "?", "s", "", "{sources}{edited}{instruction}?", ("Yes", "No")),
+    )
+}
+
+
+@pytest.fixture(autouse=True)
+def _templates(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = module.template
+    monkeypatch.setattr(
+        module, "template", lambda name: TEMPLATES[name] if name in TEMPLATES else real(name)
+    )
+
+
+@pytest.fixture
+def edit(photo: np.ndarray) -> Edit:
+    return make_edit(source=photo, edited=255 - photo, instruction="make it red")
+
+
+def with_questions(photo: np.ndarray, *questions: Mapping[str, Any]) -> Edit:
+    made = make_edit(source=photo, edited=255 - photo, instruction="make it red")
+    return replace(made, item=replace(made.item, questions=questions))
+
+
+async def score(scorer: Any, edit: Edit, panel: Panel) -> Mapping[str, Any]:
+    return await scorer.score(edit, panel, frozenset({"score"}))  # type: ignore[no-any-return]
+
+
+async def test_five_levels_weigh_their_probabilities(edit: Edit) -> None:
+    spread = {"excellent": 0.4, "good": 0.3, "fair": 0.2, "poor": 0.05, "bad": 0.05}
+    panel = Panel(spread)
+    got = await score(FiveLevel(JUDGE, "core/instruction_following"), edit, panel)
+    assert got["score"].value == pytest.approx(0.4 + 0.75 * 0.3 + 0.5 * 0.2 + 0.25 * 0.05)
+    assert len(got["score"].calls) == 1
+    text = seen(panel.transport.asked[0])
+    assert text.index("Source image") < text.index("Edited image") < text.index("make it red")
+
+
+async def test_a_task_may_have_a_prompt_of_its_own(edit: Edit) -> None:
+    scorer = YesNo(JUDGE, "t/yes", by_task=(("count", "t/other"), ("size", "t/other")))
+    for task, expected in (("count", "Other?"), ("size", "Other?"), ("", "make it red?")):
+        panel = Panel({"Yes": 1.0})
+        asked = replace(edit, item=replace(edit.item, task=task))
+        await score(scorer, asked, panel)
+        assert expected in seen(panel.transport.asked[0])
+        (question,) = scorer.questions(asked.item)
+        assert question.template.name == ("t/yes" if not task else "t/other")
+    spec = scorer.spec()
+    assert str(spec["by_task"]).startswith("count+size:t/other(own,sha256:")
+    assert "by_task" not in YesNo(JUDGE, "t/yes").spec()
+
+
+async def test_yes_no_is_the_share_of_yes(edit: Edit) -> None:
+    got = await score(YesNo(JUDGE, "t/yes"), edit, Panel({"Yes": 0.6, "No": 0.2}))
+    assert got["score"].value == pytest.approx(0.75)
+
+
+def listed(questions: list[str]) -> str:
+    return json.dumps({"questions": questions})
+
+
+def by_question(answers: Mapping[str, float], generated: str) -> Any:
+    """Answers a generation with `generated`, and each question with its P(Yes)."""
+
+    def reply(prompt: Prompt) -> Any:
+        text = seen(prompt)
+        for question, yes in answers.items():
+            if question in text:
+                return {"Yes": yes, "No": 1 - yes}
+        return generated
+
+    return reply
+
+
+QUESTION_LIST = QuestionList(JUDGE, "core/physical_plausibility_questions", "core/question")
+
+
+async def test_the_share_of_questions_answered_yes(edit: Edit) -> None:
+    answers = dict(zip(QUESTIONS, (0.9, 0.51, 0.5, 0.2, 0.99), strict=True))
+    panel = Panel(by_question(answers, listed(QUESTIONS)))
+    got = await score(QUESTION_LIST, edit, panel)
+    assert got["score"].value == pytest.approx(3 / 5)
+    assert [one["question"] for one in got["score"].evidence["questions"]] == QUESTIONS
+    assert len(got["score"].calls) == 6
+
+
+async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: Any) -> None:
+    panel = Panel(by_question(dict.fromkeys(QUESTIONS, 1.0), listed(QUESTIONS)))
+    other = make_edit(source=photo, edited=photo, instruction="make it red", model="other")
+    await asyncio.gather(score(QUESTION_LIST, edit, panel), score(QUESTION_LIST, other, panel))
+    generations = [p for p in panel.transport.asked if "You have not seen the result" in seen(p)]
+    assert len(generations) == 1
+    assert "Edited image" not in seen(generations[0])
+    assert len(panel.transport.asked) == 1 + 2 * len(QUESTIONS)
+
+
+async def test_too_few_questions_are_no_score(edit: Edit) -> None:
+    panel = Panel(by_question({}, listed(QUESTIONS[:4])))
+    with pytest.raises(Abstained) as caught:
+        await score(QUESTION_LIST, edit, panel)
+    assert caught.value.kind == "unparsable"
+    assert len(panel.transport.asked) == 2, "one retry"
+
+
+async def test_a_rubric_gives_several_scores_from_one_call(edit: Edit) -> None:
+    panel = Panel(json.dumps({"reasoning": "why", "consistency": 4, "quality": 2}))
+    got = await score(Rubric(JUDGE, "t/rubric"), edit, panel)
+    assert {name: one.value for name, one in got.items()} == {"consistency": 4, "quality": 2}
+    assert got["quality"].calls == got["consistency"].calls != ()
+    assert len(panel.transport.asked) == 1
+
+
+async def test_a_sampled_rubric_is_averaged(edit: Edit) -> None:
+    replies = [{"reasoning": "", "consistency": c, "quality": 2} for c in (3, 4, 4)]
+    panel = Panel(*map(json.dumps, replies), temperature=0.7, repeats=3)
+    got = await score(Rubric(JUDGE, "t/rubric"), edit, panel)
+    assert got["consistency"].value == pytest.approx(11 / 3)
+    assert sorted(got["consistency"].evidence["values"]) == [3, 4, 4]
+    greedy = Panel(json.dumps(replies[0]), repeats=3)
+    await score(Rubric(JUDGE, "t/rubric"), edit, greedy)
+    assert len(greedy.transport.asked) == 1, "a greedy judge says the same each time"
+
+
+COLOUR = {"question": "What colour?", "options": ["Red", "Blue"], "answer": "Red"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "exact", "value"),
+    [("Red", False, 1), ("red.", False, 1), ('"Blue"', False, 0), ("Red", True, 1)],
+)
+async def test_multiple_choice(photo: Any, reply: str, exact: bool, value: float) -> None:
+    scorer = MultipleChoice(JUDGE, "t/option", exact)
+    got = await score(scorer, with_questions(photo, COLOUR), Panel(reply))
+    assert got["correct"].value == value
+    assert got["correct"].evidence["answers"][0]["due"] == "Red"
+
+
+async def test_a_reply_that_is_no_option(photo: Any) -> None:
+    edit = with_questions(photo, COLOUR)
+    with pytest.raises(Abstained) as caught:
+        await score(MultipleChoice(JUDGE, "t/option"), edit, Panel("Green"))
+    assert caught.value.kind == "unparsable"
+
+
+FACTS = [{"question": f"Fact {i}?", "answer": "yes"} for i in range(3)]
+
+
+@pytest.mark.parametrize(("true", "value"), [((0.9, 0.8, 0.7), 1.0), ((0.9, 0.4, 0.9), 0.0)])
+async def test_one_strike(photo: Any, true: tuple[float, ...], value: float) -> None:
+    def reply(prompt: Prompt) -> Any:
+        index = next(i for i in range(3) if f"Fact {i}?" in seen(prompt))
+        return {"True": true[index], "False": 1 - true[index]}
+
+    got = await score(
+        FactCheck(JUDGE, "t/fact", "t/pairs"), with_questions(photo, *FACTS), Panel(reply)
+    )
+    assert got["correct"].value == value
+    assert got["correct"].evidence["generated"] is False
+
+
+async def test_facts_are_generated_where_the_item_has_none(edit: Edit) -> None:
+    pairs = json.dumps({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
+
+    def reply(prompt: Prompt) -> Any:
+        return {"True": 0.9, "False": 0.1} if "Is it red?" in seen(prompt) else pairs
+
+    got = await score(FactCheck(JUDGE, "t/fact", "t/pairs"), edit, Panel(reply))
+    assert got["correct"].value == 1
+    assert got["correct"].evidence["generated"] is True
+
+
+def sampling(prompt: Prompt) -> Any:
+    """A judge that writes every word itself."""
+    text = seen(prompt)
+    if "have not seen the result" in text:
+        return listed(QUESTIONS)
+    if "Is part" in text:
+        return "Yes"
+    if text.startswith("make it red\n"):
+        return json.dumps({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
+    if "Is it red?" in text:
+        return "True"
+    if "Rate." in text:
+        return json.dumps({"reasoning": "", "consistency": 4, "quality": 2})
+    return "good" if "excellent" in text else "No"
+
+
+@pytest.mark.parametrize("settings", [{}, {"repeats": 2}, {"repeats": 2, "temperature": 0.7}])
+@pytest.mark.parametrize(
+    ("scorer", "value", "calls"),
+    [
+        (FiveLevel(JUDGE, "core/instruction_following"), 0.75, {1: 1, 2: 2}),
+        (YesNo(JUDGE, "t/yes"), 0.0, {1: 1, 2: 2}),
+        (QUESTION_LIST, 1.0, {1: 6, 2: 11}),
+        (FactCheck(JUDGE, "t/fact", "t/pairs"), 1.0, {1: 2, 2: 3}),
+        (Rubric(JUDGE, "t/rubric"), 4.0, {1: 1, 2: 2}),
+    ],
+)
+async def test_a_judge_without_probabilities(
+    edit: Edit, scorer: Any, value: float, calls: dict[int, int], settings: dict[str, Any]
+) -> None:
+    """What it says is paid for whatever `repeats` is, so it is told, and foreseen."""
+    panel = Panel(sampling, logprobs="never", **settings)
+    with counting() as taken:
+        got = await score(scorer, edit, panel)
+    verdict = got.get("score") or got.get("correct") or got["consistency"]
+    assert verdict.value == value
+    made = len(panel.transport.asked)
+    greedy = isinstance(scorer, Rubric) and "temperature" not in settings
+    assert made == calls[1 if greedy else settings.get("repeats", 1)]
+    assert (taken["calls"], taken["prompt_tokens"]) == (made, 100 * made)
+    assert len(set(verdict.calls)) == len(verdict.calls) == made
+    # Seven questions or three pairs at most, where five and one were written.
+    unwritten = {QuestionList: 2, FactCheck: 2}.get(type(scorer), 0) * settings.get("repeats", 1)
+    endpoint = panel.judge.endpoint
+    foreseen = sum(question.calls(endpoint) for question in scorer.questions(edit.item))
+    assert foreseen == made + unwritten
+
+
+def test_counts_of_questions_come_from_the_contract(edit: Edit) -> None:
+    for scorer in (QuestionList(JUDGE, "t/list", "t/yes"), FactCheck(JUDGE, "t/fact", "t/two")):
+        assert [question.count for question in scorer.questions(edit.item)] == [1, 2]
+        assert scorer.calls(edit.item, frozenset()) == {JUDGE: 3}
+
+
+@pytest.mark.parametrize(
+    ("scorer", "kind"),
+    [
+        (QuestionList(JUDGE, "t/pairs", "t/yes"), "t/pairs does not ask for questions"),
+        (FactCheck(JUDGE, "t/fact", "t/rubric"), "t/rubric does not ask for question_answers"),
+        (Rubric(JUDGE, "t/yes"), "t/yes does not ask for scores"),
+    ],
+)
+async def test_a_template_that_asks_for_something_else(edit: Edit, scorer: Any, kind: str) -> None:
+    with pytest.raises(TypeError, match=kind):
+        await score(scorer, edit, Panel("x"))
+
+
+@pytest.mark.parametrize("name", ["core", "co_edit", "gie", "i2i", "kris", "omni_iie"])
+def test_whose_words_covers_every_question(edit: Edit, name: str) -> None:
+    questions = ({"question": "?", "options": ["a", "b"], "answer": "a", "compares": True},)
+    scorers = {r.scorer for d in benchmark(name).dimensions for r in d.readings}
+    asking = [scorer for scorer in scorers if isinstance(scorer, Asking)]
+    assert asking
+    for scorer in asking:
+        for task in ("", *dict(scorer.by_task)):
+            for item in (edit.item, replace(edit.item, questions=questions)):
+                for question in scorer.questions(replace(item, task=task)):
+                    assert question.template in scorer.templates
+
+
+def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
+    with pytest.raises(ValueError, match="needs hint"):
+        module.prompt_about(Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge)
+
+
+def test_specs_name_the_prompts_with_their_digests() -> None:
+    spec = QUESTION_LIST.spec()
+    assert str(spec["prompt"]).startswith("core/physical_plausibility_questions(own,sha256:")
+    assert str(spec["question_prompt"]).startswith("core/question(own,sha256:")
+
+
+async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
+    """Every generic dimension from a generalist alone, and the calls that it takes."""
+    levels = {"excellent": 0.5, "good": 0.5, "Yes": 1.0}
+
+    def reply(prompt: Prompt) -> Any:
+        text = seen(prompt)
+        if "have not seen the result" in text:
+            return listed(QUESTIONS)
+        return {"Yes": 1.0} if "Is part" in text else {k: levels[k] for k in ("excellent", "good")}
+
+    panel = Panel(reply)
+    known = dimensions()
+    asked = [d for d in benchmark("core").dimensions if d.roles == (JUDGE,) and not d.needs]
+    assert len(asked) == 5
+    judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
+    values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Scored)}
+    assert len(values) == 5, judged.outcomes
+    assert values["core.physical_plausibility"] == 1
+    assert values["core.editing_artifacts"] == pytest.approx(0.875)
+    # Both lists hold the same questions here, so they are asked once.
+    assert len(panel.transport.asked) == 3 + 2 + len(QUESTIONS)
+    for name in values:
+        assert "choices=logprobs" in str(judged.signatures[name])
+
+
+CHOICE = {"question": "Which colour?", "options": ["Red", "Blue"], "answer": "Red"}
+FACT = {"question": "Is it red?", "answer": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("questions", "values"),
+    [
+        ((CHOICE, {**CHOICE, "answer": "Blue"}), {"core.multiple_choice": 0.5}),
+        ((FACT, {**FACT, "question": "Is it blue?"}), {"core.fact_check": 0.0}),
+        ((FACT,), {"core.fact_check": 1.0}),
+        ((CHOICE, FACT), {}),
+        (({"question": "Is it red?"},), {}),
+        ((), {}),
+    ],
+)
+async def test_questions_that_come_with_an_item(
+    edit: Edit, questions: tuple[dict[str, Any], ...], values: dict[str, float]
+) -> None:
+    def reply(prompt: Prompt) -> Any:
+        text = seen(prompt)
+        if "Which colour?" in text:
+            return "Red"
+        return {"True": 0.9, "False": 0.1} if "Is it red?" in text else {"True": 0.2, "False": 0.8}
+
+    asked = [d for d in benchmark("core").dimensions if "questions" in d.needs]
+    one = replace(edit, item=replace(edit.item, questions=questions))
+    judged = await judge_edit(one, asked, dimensions(), Panel(reply))  # type: ignore[arg-type]
+    scored = {name: v.value for name, v in judged.outcomes.items() if isinstance(v, Scored)}
+    assert scored == values
+    others = {v.reason for v in judged.outcomes.values() if not isinstance(v, Scored)}
+    assert all(reason.startswith("needs questions") for reason in others)
+
+
+async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:
+    def reply(prompt: Prompt) -> Any:
+        return "no idea" if "have not seen" in seen(prompt) else {"excellent": 1.0}
+
+    panel = Panel(reply)
+    known = dimensions()
+    asked = [known["core.physical_plausibility"], known["core.editing_artifacts"]]
+    judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
+    lost = judged.outcomes["core.physical_plausibility"]
+    assert isinstance(lost, Unscored)
+    assert lost.kind == "unparsable"
+    assert len(lost.calls) == 2
+    assert judged.usage["calls"] == 3
+    assert isinstance(judged.outcomes["core.editing_artifacts"], Scored)

@@ -1,0 +1,421 @@
+"""Regions by command: what is segmented, what is compared, and what has no number."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.answers import Commands
+from editjudge.base import official as official_texts
+from editjudge.base.errors import Abstained, BadReply, Unreachable
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.images import Image, decode, load_image
+from editjudge.base.item import Edit, Item
+from editjudge.base.official import OfficialPrompts
+from editjudge.base.verdict import NotApplicable, Scored, Unscored
+from editjudge.benchmarks.dimension import Dimension, Reading
+from editjudge.engine.judge import judge as judge_edit
+from editjudge.prompts.official import Labels, OfficialPrompt
+from editjudge.scorers.region_similarity import RegionSimilarity
+
+from ...fakes.transport import ScriptedTransport, generalist, seen
+
+JUDGE, SEGMENTER, FEATURES = "generalist.judge", "segmenter.sa2va", "features.dinov3"
+SUBJECTS = RegionSimilarity(JUDGE, "i2i/unchanged_subjects")
+OUTSIDE = RegionSimilarity(JUDGE, "i2i/edited_region", found="edited", inverted=True)
+ELEMENTS = RegionSimilarity(JUDGE, "i2i/preserved_subjects")
+SCORE = frozenset({"score"})
+
+
+def png(mask: Any) -> bytes:
+    buffer = io.BytesIO()
+    Pil.fromarray(np.asarray(mask, bool)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def box(image: Image, left: float, right: float) -> np.ndarray[Any, Any]:
+    """A band of columns, as shares of the width."""
+    width, height = image.size
+    mask = np.zeros((height, width), bool)
+    mask[:, round(left * width) : round(right * width)] = True
+    return mask
+
+
+class Panel:
+    """A judge, a segmenter and features that are written down.
+
+    Args:
+        said: The commands.
+        masks: By phrase and the image's name: a mask, bytes, or an exception.
+        vectors: By the image's name; or a function of the region.
+    """
+
+    def __init__(
+        self, said: Sequence[Any], masks: Mapping[tuple[str, str], Any], **vectors: Any
+    ) -> None:
+        self.transport = ScriptedTransport(json.dumps({"commands": said}))
+        self.judge = generalist(self.transport)
+        self.masks, self.vectors = masks, vectors
+        self.names: dict[bytes, str] = {}
+        self.asked: list[tuple[str, str, str]] = []
+        self.regions: list[tuple[str, np.ndarray]] = []
+        self.served = frozenset({JUDGE, SEGMENTER, FEATURES})
+
+    def knows(self, edit: Edit) -> Panel:
+        for image in (*edit.item.sources, edit.output):
+            self.names[image.encoded] = image.name
+        return self
+
+    def generalist(self, service: str) -> Any:
+        assert service == JUDGE
+        return self.judge
+
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
+        return {ServiceName.parsed(name): ModelIdentity("x") for name in self.served}
+
+    async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
+        image = self.names[inputs["IMAGE"]]
+        if service == SEGMENTER:
+            assert parameters == {"select": "all"}
+            phrase = inputs["PROMPT"].decode()
+            self.asked.append((service, image, phrase))
+            found = self.masks[phrase, image]
+            if isinstance(found, Exception):
+                raise found
+            data = found if isinstance(found, bytes) else png(found)
+            return {"MASK": data, "SCORE": np.array([0.75], np.float32)}
+        assert (service, parameters) == (FEATURES, {"region": "pool"})
+        region = decode(inputs["MASK"])[0][..., 0] > 0
+        assert region.shape == decode(inputs["IMAGE"])[0].shape[:2]
+        self.regions.append((image, region))
+        vector = self.vectors[image]
+        if callable(vector):
+            vector = vector(region)
+        return {"EMBEDDING": np.asarray(vector, np.float32)}
+
+
+def picture(name: str, width: int, height: int, seed: int) -> Image:
+    rng = np.random.default_rng(seed)
+    return load_image(rng.integers(0, 256, (height, width, 3), dtype=np.uint8), name)
+
+
+@pytest.fixture
+def edit() -> Edit:
+    item = Item("1", "make the coat red", (picture("a", 40, 30, 1),), task="local_editing")
+    return Edit(item, "m", picture("out", 20, 15, 2))
+
+
+@pytest.fixture
+def several() -> Edit:
+    sources = (picture("a", 40, 30, 1), picture("b", 24, 24, 3))
+    return Edit(Item("1", "a beside b", sources), "m", picture("out", 20, 15, 2))
+
+
+async def score(scorer: RegionSimilarity, edit: Edit, panel: Panel) -> Any:
+    got = await scorer.score(edit, panel.knows(edit), SCORE)  # type: ignore[arg-type]
+    assert set(got) == {"score"}
+    return got["score"]
+
+
+async def test_subjects_are_found_in_each_image(edit: Edit) -> None:
+    source, out = edit.item.sources[0], edit.output
+    masks = {
+        ("the face", "a"): box(source, 0, 0.25),
+        ("the face", "out"): box(out, 0.5, 0.75),
+        ("the sky", "a"): box(source, 0, 0.5),
+        ("the sky", "out"): box(out, 0, 0.5),
+    }
+    panel = Panel(["Please segment the face", "the sky"], masks, a=[1, 0], out=[0.6, 0.8])
+    got = await score(SUBJECTS, edit, panel)
+    assert isinstance(got, Scored)
+    assert got.value == pytest.approx(0.6, abs=1e-7)
+    for name, region in panel.regions:
+        shares = {"a": (0.25, 0.5), "out": (0.25, 0.5)}[name]
+        assert region.mean() in shares
+    face, sky = got.evidence["regions"]  # type: ignore[misc]
+    assert face["command"] == "the face"  # type: ignore[index,call-overload]
+    assert face["source"]["share"] == 0.25  # type: ignore[index,call-overload]
+    assert face["edited"]["score"] == 0.75  # type: ignore[index,call-overload]
+    assert face["cosine"] == sky["cosine"] == got.value  # type: ignore[index,call-overload]
+    text = seen(panel.transport.asked[0])
+    assert "Source image" in text
+    assert "Edited image" not in text, "what depends on the item alone is shared by all models"
+
+
+async def test_the_mean_over_commands(edit: Edit) -> None:
+    source, out = edit.item.sources[0], edit.output
+    masks = {(p, "a"): box(source, 0, 0.5) for p in "xy"}
+    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): box(out, 0, 0.25)}
+
+    def vector(region: np.ndarray) -> list[float]:
+        return [1, 0] if region.mean() == 0.5 else [0, 1]
+
+    got = await score(SUBJECTS, edit, Panel(["x", "y"], masks, a=vector, out=vector))
+    assert got.value == 0.5
+    assert [one["cosine"] for one in got.evidence["regions"]] == [1.0, 0.0]
+
+
+async def test_one_mask_inverted_and_laid_over_the_source(edit: Edit) -> None:
+    masks = {("the coat", "out"): box(edit.output, 0, 0.25)}
+    panel = Panel(["the coat"], masks, a=[3, 4], out=[4, 3])
+    got = await score(OUTSIDE, edit, panel)
+    assert got.value == pytest.approx(24 / 25, abs=1e-7)
+    assert [call[1:] for call in panel.asked] == [("out", "the coat")]
+    regions = dict(panel.regions)
+    assert (regions["out"] == ~box(edit.output, 0, 0.25)).all()
+    assert (regions["a"] == ~box(edit.item.sources[0], 0, 0.25)).all()
+    assert got.evidence["compared"] == "outside"
+    shown = got.evidence["regions"][0]["source"]
+    small = decode(base64.b64decode(shown["mask"]))[0]
+    assert small.shape == (30, 40, 3)
+    assert shown["share"] == 0.75
+    text = seen(panel.transport.asked[0])
+    assert text.index("Source image") < text.index("Edited image") < text.index("the coat red")
+
+
+async def test_source_index_says_which_source(several: Edit) -> None:
+    a, b = several.item.sources
+    masks = {
+        ("the dog", "b"): box(b, 0, 0.5),
+        ("the dog", "out"): box(several.output, 0, 0.5),
+        ("the cat", "a"): box(a, 0.5, 1),
+        ("the cat", "out"): box(several.output, 0.5, 1),
+    }
+    said = [
+        {"source_index": 1, "phrase": "the dog"},
+        {"source_index": 0, "phrase": "the cat"},
+    ]
+    panel = Panel(said, masks, a=[1, 0], b=[0, 1], out=[0, 2])
+    got = await score(ELEMENTS, several, panel)
+    assert got.value == 0.5, "1 for b and 0 for a"
+    assert ("segmenter.sa2va", "a", "the dog") not in panel.asked
+    inverted = await score(
+        replace(ELEMENTS, inverted=True),
+        several,
+        Panel(said, masks, a=[1, 0], b=[0, 1], out=[0, 2]),
+    )
+    assert inverted.evidence["compared"] == "outside"
+
+
+async def test_an_index_without_a_source_is_asked_again(several: Edit) -> None:
+    panel = Panel([{"source_index": 2, "phrase": "x"}], {})
+    got = await judged(several, panel)
+    assert len(panel.transport.asked) == 2
+    assert isinstance(got, Unscored)
+    assert got.kind == "unparsable"
+    assert '"source_index" is 2, there is 0 to 1' in got.reason
+
+
+async def judged(edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS) -> Any:
+    """Through the judge, which makes verdicts of what is raised."""
+    one = Dimension("t.x", "?", (-1, 1), True, "s", Reading(scorer, "score"))
+    done = await judge_edit(edit, [one], {}, panel.knows(edit))  # type: ignore[arg-type]
+    return done.outcomes["t.x"]
+
+
+async def test_an_empty_list_does_not_apply(several: Edit) -> None:
+    panel = Panel([], {})
+    got = await judged(several, panel)
+    assert isinstance(got, NotApplicable)
+    assert "nothing to compare" in got.reason
+    assert len(got.calls) == 1
+    assert panel.asked == []
+
+
+async def test_an_empty_list_where_one_is_due_is_no_answer(edit: Edit) -> None:
+    got = await judged(edit, Panel([], {}), SUBJECTS)
+    assert isinstance(got, Unscored)
+    assert got.kind == "unparsable"
+
+
+LOST = "'x' was found in the source image 1 and not in the edited image"
+DEGENERATE: list[tuple[RegionSimilarity, dict[str, Any], str]] = [
+    (SUBJECTS, {"a": b"", "out": (0, 1 / 2)}, "'x' was not found in the source image 1"),
+    (SUBJECTS, {"a": (0, 1 / 2), "out": b""}, LOST),
+    (SUBJECTS, {"a": (0, 1 / 2), "out": (0, 0)}, LOST),
+    (SUBJECTS, {"a": (0, 1), "out": b""}, f"'x' fills the source image 1; {LOST}"),
+    (SUBJECTS, {"a": b"", "out": b""}, "source image 1; 'x' was not found in the edited image"),
+    (SUBJECTS, {"a": (0, 0), "out": (0, 1 / 2)}, "'x' was not found in the source image 1"),
+    (SUBJECTS, {"a": (0, 1), "out": (0, 1 / 2)}, "'x' fills the source image 1"),
+    (SUBJECTS, {"a": (0, 1 / 2), "out": (0, 1)}, "'x' fills the edited image"),
+    (OUTSIDE, {"out": b""}, "'x' was not found in the edited image"),
+    (OUTSIDE, {"out": (0, 0)}, "'x' was not found in the edited image"),
+    (OUTSIDE, {"out": (0, 1)}, "'x' fills the source image 1; 'x' fills the edited image"),
+    (
+        SUBJECTS,
+        {"a": (0, 1 / 2), "out": Abstained("degenerate", "nothing there")},
+        "'x': nothing there",
+    ),
+]
+
+
+@pytest.mark.parametrize(("scorer", "found", "reason"), DEGENERATE)
+async def test_masks_without_a_region(
+    edit: Edit, scorer: RegionSimilarity, found: dict[str, Any], reason: str
+) -> None:
+    images = {"a": edit.item.sources[0], "out": edit.output}
+    masks = {
+        ("x", name): box(images[name], *one) if isinstance(one, tuple) else one
+        for name, one in found.items()
+    }
+    panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
+    got = await judged(edit, panel, scorer)
+    assert isinstance(got, Unscored)
+    assert got.kind == "degenerate"
+    assert reason in got.reason
+    (region,) = got.evidence["regions"]  # type: ignore[misc]
+    assert region["command"] == "x"  # type: ignore[index,call-overload]
+    assert ("lost" in region) == (LOST in got.reason)  # type: ignore[operator]
+    assert panel.regions == [], "nothing is compared"
+
+
+ZERO = replace(SUBJECTS, lost=0.0)
+
+
+async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
+    source, out = edit.item.sources[0], edit.output
+    masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xy"}
+    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b""}
+    got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), ZERO)
+    assert isinstance(got, Scored)
+    assert got.value == pytest.approx((0.6 + 0) / 2, abs=1e-7)
+    assert got.imputed
+    kept, lost = got.evidence["regions"]  # type: ignore[misc]
+    assert kept["cosine"] == pytest.approx(0.6)  # type: ignore[index,call-overload,arg-type]
+    assert "lost" not in kept  # type: ignore[operator]
+    assert lost["lost"] is True  # type: ignore[index,call-overload]
+    assert "cosine" not in lost, "it was not measured"  # type: ignore[operator]
+    masks["y", "out"] = box(out, 0, 0.25)
+    found = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), ZERO)
+    assert not found.imputed
+    nothing = replace(SUBJECTS, lost=0.0, prompt="i2i/edited_region", found="edited")
+    got = await judged(edit, Panel(["y"], {("y", "out"): b""}), nothing)
+    assert got.reason == "'y' was not found in the edited image", "no source has it"
+
+
+@pytest.mark.parametrize("source", [b"", (0, 1)])
+async def test_what_no_source_shows_was_not_lost(edit: Edit, source: Any) -> None:
+    there = box(edit.item.sources[0], *source) if isinstance(source, tuple) else source
+    got = await judged(edit, Panel(["x"], {("x", "a"): there, ("x", "out"): b""}), ZERO)
+    assert isinstance(got, Unscored)
+    assert got.kind == "degenerate"
+    assert "source image 1" in got.reason
+
+
+async def test_a_mask_that_vanishes_on_a_smaller_source() -> None:
+    item = Item("1", "x", (picture("a", 10, 10, 1),))
+    edit = Edit(item, "m", picture("out", 100, 100, 2))
+    thin = np.zeros((100, 100), bool)
+    thin[:, 0] = True
+    got = await judged(edit, Panel(["x"], {("x", "out"): thin}, a=[1], out=[1]), OUTSIDE)
+    assert isinstance(got, Unscored)
+    assert got.kind == "degenerate"
+    assert got.reason == "'x' vanishes at the size of the source image 1"
+
+
+async def test_a_zero_vector_and_one_bad_command_of_two(edit: Edit) -> None:
+    source, out = edit.item.sources[0], edit.output
+    masks = {(p, "a"): box(source, 0, 0.5) for p in "xy"} | {("x", "out"): box(out, 0, 0.5)}
+    masks["y", "out"] = b""  # type: ignore[assignment]
+    got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[1, 0]), SUBJECTS)
+    assert isinstance(got, Unscored), "a mean over the rest would hide that y is gone"
+    assert got.reason == "'y' was found in the source image 1 and not in the edited image"
+    masks["y", "out"] = box(out, 0, 0.5)
+    got = await judged(edit, Panel(["x", "y"], masks, a=[0, 0], out=[1, 0]), SUBJECTS)
+    assert isinstance(got, Unscored)
+    assert "'x': a feature vector is zero" in got.reason
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"no picture", "not an image"), (png(np.ones((7, 90), bool)), "90x7")]
+)
+async def test_a_mask_that_is_none_is_a_bad_reply(edit: Edit, data: bytes, said: str) -> None:
+    masks = {("x", "a"): data, ("x", "out"): box(edit.output, 0, 0.5)}
+    with pytest.raises(BadReply, match=said):
+        await score(SUBJECTS, edit, Panel(["x"], masks, a=[1], out=[1]))
+
+
+async def test_a_service_that_fails_is_a_failure(edit: Edit) -> None:
+    gone = Unreachable("gone", service=SEGMENTER)
+    got = await judged(edit, Panel(["x"], {("x", "a"): gone, ("x", "out"): gone}), SUBJECTS)
+    assert got.status == "failed"
+
+
+def test_what_it_takes_and_says_of_itself(edit: Edit) -> None:
+    assert SUBJECTS.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 12, FEATURES: 12}
+    assert OUTSIDE.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 1, FEATURES: 2}
+    assert SUBJECTS.roles == (JUDGE, SEGMENTER, FEATURES)
+    assert SUBJECTS.asked("generalist.second", 2) == replace(
+        SUBJECTS, service="generalist.second", repeat=2
+    )
+    spec = OUTSIDE.spec()
+    assert str(spec["prompt"]).startswith("i2i/edited_region(own,sha256:")
+    assert (spec["found"], spec["inverted"], spec["segmenter"]) == ("edited", True, SEGMENTER)
+    assert (SUBJECTS.spec()["lost"], ZERO.spec()["lost"]) == (None, 0.0)
+    with pytest.raises(TypeError, match="does not ask for commands"):
+        RegionSimilarity(JUDGE, "i2i/accuracy").calls(edit.item, SCORE)
+
+
+async def test_official_prompts_reach_it(edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"commands.txt": "Name every subject of {told}."}
+    monkeypatch.setattr(OfficialPrompts, "text", lambda _, name: texts[name])
+    release = {"bench": OfficialPrompts("bench", "example.org", {})}
+    monkeypatch.setattr(official_texts, "official_prompts", lambda: release)
+    official = OfficialPrompt(
+        "bench/commands",
+        "bench",
+        "commands.txt",
+        "?",
+        "s",
+        ("sources",),
+        Labels(source="Image {n}:"),
+        Commands(high=4),
+        (("told", "instruction"),),
+    )
+    scorer = RegionSimilarity(JUDGE, official.name, official=(official,))
+    masks = {
+        ("x", n): box(i, 0, 0.5) for n, i in (("a", edit.item.sources[0]), ("out", edit.output))
+    }
+    panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
+    assert (await score(scorer, edit, panel)).value == 1
+    (prompt,) = panel.transport.asked
+    assert "Name every subject of make the coat red." in seen(prompt)
+    assert "Image 1:" in seen(prompt)
+    assert scorer.words == {"original"}
+    assert scorer.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 8, FEATURES: 8}
+
+
+async def test_evidence_is_small() -> None:
+    item = Item("1", "x", (picture("a", 640, 480, 1),))
+    edit = Edit(item, "m", picture("out", 640, 480, 2))
+    rng = np.random.default_rng(0)
+    names = [f"thing {i}" for i in range(6)]
+    masks = {
+        (name, image): np.add.outer(rng.random(480).cumsum(), rng.random(640).cumsum()) > 280
+        for name in names
+        for image in ("a", "out")
+    }
+    got = await score(SUBJECTS, edit, Panel(names, masks, a=[1, 0], out=[1, 0]))
+    assert len(json.dumps(got.evidence)) < 8192
+
+
+async def test_models_share_what_depends_on_the_item(edit: Edit) -> None:
+    other = replace(edit, model="n", image=picture("out", 20, 15, 9))
+    masks = {
+        ("x", n): box(i, 0, 0.5) for n, i in (("a", edit.item.sources[0]), ("out", edit.output))
+    }
+    panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
+    await score(SUBJECTS, edit, panel)
+    await score(SUBJECTS, other, panel)
+    assert len(panel.transport.asked) == 1
+    await score(OUTSIDE, edit, panel)
+    await score(OUTSIDE, other, panel)
+    assert len(panel.transport.asked) == 3, "what was edited depends on the edit"

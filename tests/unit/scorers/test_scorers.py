@@ -1,0 +1,179 @@
+"""The pixel comparison and the text measure, as verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from skimage.metrics import peak_signal_noise_ratio, structural_similarity
+
+from editjudge.app.client import make_edit
+from editjudge.base.errors import Abstained
+from editjudge.base.images import load_image
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import Scored, Unscored, Verdict
+from editjudge.scorers.pixels import PixelComparison
+from editjudge.scorers.specialists import TextContent, comparable, text_accuracy
+
+METRICS = ("mse", "psnr", "ssim")
+
+
+def compared(edit: Any, reference: Any = "source", *, aligned: bool = False) -> dict[str, Verdict]:
+    regions = ("whole", "inside", "outside") if edit.item.mask else ("whole",)
+    wanted = frozenset(f"{m}.{r}" for m in METRICS for r in regions)
+    return dict(PixelComparison(reference, aligned=aligned).compare(edit, wanted))
+
+
+@pytest.fixture
+def changed(photo: np.ndarray) -> np.ndarray:
+    """The photo, lighter in its left half."""
+    edited = photo.copy()
+    edited[:, :64] = np.clip(edited[:, :64].astype(int) + 40, 0, 255)
+    return edited
+
+
+@pytest.fixture
+def left() -> np.ndarray:
+    mask = np.zeros((96, 128), bool)
+    mask[:, :64] = True
+    return mask
+
+
+def test_inside_outside_and_whole(photo: Any, changed: Any, left: Any) -> None:
+    got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=left))
+    assert got["mse.outside"].value == 0
+    assert got["mse.inside"].value == pytest.approx(2 * got["mse.whole"].value)
+    assert got["psnr.whole"].value == pytest.approx(peak_signal_noise_ratio(photo, changed))
+    assert got["ssim.whole"].value == pytest.approx(
+        structural_similarity(photo, changed, channel_axis=2), abs=1e-6
+    )
+    assert got["ssim.outside"].value > got["ssim.whole"].value > got["ssim.inside"].value
+    assert got["mse.inside"].evidence["region_share"] == 0.5
+
+
+@pytest.mark.parametrize("field", ["mae.whole", "mse.around", "mse"])
+def test_a_field_that_is_not_there_is_refused(photo: Any, left: Any, field: str) -> None:
+    edit = make_edit(source=photo, edited=photo, instruction="x", mask=left)
+    with pytest.raises(ValueError, match="there is"):
+        PixelComparison("source").compare(edit, frozenset({field}))
+
+
+def test_identical_images_are_capped_and_flagged(photo: Any) -> None:
+    got = compared(make_edit(source=photo, edited=photo, instruction="x"))
+    assert got["psnr.whole"].value == 100
+    assert got["psnr.whole"].evidence["capped"] is True
+    assert got["mse.whole"].value == 0
+    assert got["ssim.whole"].value == 1
+
+
+@pytest.mark.parametrize(("mask", "without"), [(False, "inside"), (True, "outside")])
+def test_an_empty_region_is_no_number(photo: Any, mask: bool, without: str) -> None:
+    everywhere = np.full((96, 128), mask)
+    got = compared(make_edit(source=photo, edited=photo, instruction="x", mask=everywhere))
+    for metric in METRICS:
+        verdict = got[f"{metric}.{without}"]
+        assert isinstance(verdict, Unscored)
+        assert verdict.kind == "degenerate"
+        assert isinstance(got[f"{metric}.whole"], Scored)
+
+
+def test_another_size_is_resized_and_noted(photo: Any) -> None:
+    got = compared(make_edit(source=photo, edited=photo[::2, ::2].copy(), instruction="x"))
+    assert got["psnr.whole"].evidence["resized"] == "64x48 to 128x96 (Lanczos)"
+
+
+def test_a_mask_follows_the_references_size(photo: Any, changed: Any, left: Any) -> None:
+    small = left[::2, ::2].copy()
+    got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=small))
+    assert got["mse.outside"].value == 0
+
+
+@pytest.mark.parametrize("size", [(1, 1), (6, 40)])
+def test_tiny_images_have_no_ssim(size: tuple[int, int]) -> None:
+    image = np.full((*size, 3), 10, np.uint8)
+    got = compared(make_edit(source=image, edited=image + 5, instruction="x"))
+    assert isinstance(got["ssim.whole"], Unscored)
+    assert got["mse.whole"].value == 25
+
+
+def test_a_failed_alignment_is_no_number(photo: Any) -> None:
+    flat = np.full_like(photo, 127)
+    got = compared(make_edit(source=photo, edited=flat, instruction="x"), aligned=True)
+    for verdict in got.values():
+        assert isinstance(verdict, Unscored)
+        assert "keypoints" in verdict.reason
+
+
+EQUAL = [
+    ("SALE", "SALE"),
+    ("SALE\n50%", "SALE 50%"),
+    ("限时\n优惠", "限时优惠"),
+    ("限时 优惠 50 %", "限时优惠 50 %"),
+    ("ＳＡＬＥ", "SALE"),
+    ("  two   words ", "two words"),
+    ("ｶﾞ", "ガ"),
+    ("", ""),
+]
+UNEQUAL = [
+    ("SALE", "sale", 0.0),
+    ("SALE", "SAIE", 0.75),
+    ("", "SALE", 0.0),
+    ("SALE", "", 0.0),
+    ("twowords", "two words", 1 - 1 / 9),
+    ("优惠", "优恵", 0.5),
+]
+
+
+@pytest.mark.parametrize(("read", "target"), EQUAL)
+def test_layout_and_width_are_no_spelling_mistakes(read: str, target: str) -> None:
+    assert text_accuracy(read, target) == 1
+
+
+@pytest.mark.parametrize(("read", "target", "expected"), UNEQUAL)
+def test_letters_are(read: str, target: str, expected: float) -> None:
+    assert text_accuracy(read, target) == pytest.approx(expected)
+
+
+class Reader:
+    """OCR that reads nothing."""
+
+    async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
+        return {"TEXT": b"", "CONFIDENCE": np.zeros(0, np.float32)}
+
+
+async def content(target: str) -> Verdict:
+    image = load_image(np.zeros((8, 8, 3), np.uint8))
+    edit = Edit(Item("1", "x", (image,), target_text=target), "m", image)
+    wanted = frozenset({"accuracy"})
+    got = await TextContent("ocr.got").score(edit, Reader(), wanted)  # type: ignore[arg-type]
+    return got["accuracy"]
+
+
+async def test_no_text_where_some_is_due_is_0() -> None:
+    got = await content("SALE")
+    assert isinstance(got, Scored)
+    assert got.value == 0
+
+
+@pytest.mark.parametrize("target", [" ", "\u3000", "\n\t "])
+async def test_a_blank_target_is_no_number(target: str) -> None:
+    """It would be right to the letter in an image without any text."""
+    with pytest.raises(Abstained, match="blank") as caught:
+        await content(target)
+    assert caught.value.kind == "degenerate"
+
+
+@given(st.text(), st.text())
+def test_text_accuracy_is_bounded_and_symmetric(one: str, other: str) -> None:
+    accuracy = text_accuracy(one, other)
+    assert 0 <= accuracy <= 1
+    assert accuracy == text_accuracy(other, one)
+    assert (accuracy == 1) == (comparable(one) == comparable(other))
+
+
+@given(st.text())
+def test_comparable_is_idempotent(text: str) -> None:
+    assert comparable(comparable(text)) == comparable(text)

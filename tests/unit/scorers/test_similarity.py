@@ -1,0 +1,67 @@
+"""What similarity scorers send, and what they make of the replies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editjudge.app.client import make_edit
+from editjudge.base.images import decode
+from editjudge.base.verdict import Scored, Unscored
+from editjudge.scorers.similarity import FeatureSimilarity, Lpips
+
+
+class Recording:
+    """A panel that answers with what it is given, and keeps what it was asked."""
+
+    def __init__(self, **reply: Any) -> None:
+        self.reply = reply
+        self.asked: list[tuple[dict[str, bytes], dict[str, str]]] = []
+
+    async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
+        self.asked.append((inputs, parameters))
+        return self.reply
+
+
+async def test_an_edit_of_the_same_size_travels_as_it_is(photo: np.ndarray) -> None:
+    panel = Recording(DISTANCE=np.array([0.25], np.float32))
+    edit = make_edit(source=photo, edited=photo, instruction="x")
+    got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
+    assert got == {"whole": Scored(value=0.25)}
+    ((inputs, parameters),) = panel.asked
+    assert inputs["IMAGE_B"] is edit.output.encoded
+    assert "MASK" not in inputs
+    assert parameters == {"region": "weight"}
+
+
+async def test_an_edit_of_another_size_is_resized_and_noted(photo: np.ndarray) -> None:
+    panel = Recording(DISTANCE=np.array([0.25], np.float32))
+    edit = make_edit(source=photo, edited=photo[::2, ::2].copy(), instruction="x")
+    got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
+    assert got["whole"].evidence == {"resized": "64x48 to 128x96 (Lanczos)"}  # type: ignore[union-attr]
+    assert decode(panel.asked[0][0]["IMAGE_B"])[0].shape == photo.shape
+
+
+async def test_each_image_gets_the_mask_at_its_own_size(photo: np.ndarray) -> None:
+    panel = Recording(EMBEDDING=np.array([0.6, 0.8], np.float32))
+    mask = np.zeros(photo.shape[:2], bool)
+    mask[:48] = True
+    edit = make_edit(source=photo, edited=photo[::2, ::2].copy(), instruction="x", mask=mask)
+    scorer = FeatureSimilarity("features.dinov2", "source")
+    got = await scorer.score(edit, panel, frozenset({"inside"}))  # type: ignore[arg-type]
+    assert got["inside"].value == pytest.approx(1)  # type: ignore[union-attr]
+    for inputs, parameters in panel.asked:
+        assert decode(inputs["MASK"])[0].shape == decode(inputs["IMAGE"])[0].shape
+        assert parameters == {"region": "pool"}
+
+
+async def test_an_empty_region_is_not_asked(photo: np.ndarray) -> None:
+    panel = Recording(EMBEDDING=np.array([1.0], np.float32))
+    mask = np.zeros(photo.shape[:2], bool)
+    edit = make_edit(source=photo, edited=photo, instruction="x", mask=mask)
+    scorer = FeatureSimilarity("features.dinov2", "source")
+    got = await scorer.score(edit, panel, frozenset({"inside"}))  # type: ignore[arg-type]
+    assert isinstance(got["inside"], Unscored)
+    assert panel.asked == []

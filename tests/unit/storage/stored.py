@@ -1,0 +1,65 @@
+"""A run in a folder, for tests."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
+from editjudge.engine.header import RunHeader
+from editjudge.storage.store import RunStore
+
+HEADER = RunHeader(
+    benchmark="core",
+    protocol="core.1",
+    data="/data/core",
+    data_digest="sha256:1",
+    outputs={"alpha": "/outputs/alpha"},
+    dimensions=("core.a", "core.b"),
+    settings={"concurrency": 32},
+    identities={ServiceName("quality", "piqe"): ModelIdentity("quality_piqe/1")},
+)
+SIGNATURES = {"core.a": "dimension:core.a|v:1", "core.b": "dimension:core.b|v:1"}
+
+
+def header(**changed: Any) -> RunHeader:
+    """The header with other fields."""
+    return HEADER.model_copy(update=changed)
+
+
+def digest(text: str) -> str:
+    """Of a text, as of an image."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def put(
+    store: RunStore,
+    item: str,
+    verdicts: dict[str, Verdict],
+    model: str = "alpha",
+    signatures: dict[str, str] | None = None,
+    output: str = "",
+) -> int:
+    """Keep an edit with its verdicts."""
+    edit = store.edit_id(item, model, digest(output or model + item))
+    store.put_verdicts(edit, verdicts, signatures or SIGNATURES)
+    return edit
+
+
+def made(folder: Path, **items: dict[str, Verdict]) -> Path:
+    """A run with these verdicts of model alpha, closed."""
+    with RunStore.open(folder, HEADER) as store:
+        for item, verdicts in items.items():
+            put(store, item, verdicts)
+    return folder
+
+
+def scored(value: float, **evidence: Any) -> Scored:
+    """A number."""
+    return Scored(value=value, evidence=evidence)
+
+
+UNREAD = Unscored(kind="unparsable", reason="no JSON", evidence={"reply": "I think\u2028…"})
+LOST = Failed(error="quality.piqe at grpc://a:1: lost", retryable=True)

@@ -1,0 +1,34 @@
+"""What asynchronous code asks of the file is done in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from threading import Event
+from typing import Any
+
+import pytest
+
+from editjudge.base.errors import StoreError
+from editjudge.storage.database import Database
+
+
+async def test_work_that_fails_when_its_caller_has_left_says_nothing() -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
+    database, may_fail = Database(), Event()
+
+    def fail() -> None:
+        may_fail.wait()
+        raise StoreError("the disk is full")
+
+    caller = asyncio.create_task(database.aside(fail))
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    may_fail.set()
+    await database.aside(int)  # after it, in the same thread
+    gc.collect()
+    assert not complaints
+    database.close()

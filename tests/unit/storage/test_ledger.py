@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.identity import ServiceName
+from editjudge.panel.calls import Call, Reply, SpecialistCall
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.ledger import Ledger
+
+PROMPT = Prompt("judge", (Text("Is it "), Text("röd\u2028?", data=True)))
+REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", 10, 4, 1, 1, 0.5, 0.25)
+
+
+def call(**changed: object) -> Call:
+    given = {"judge": "judge(server=vllm)", "prompt": PROMPT, "form": {"choices": ["Yes", "No"]}}
+    return Call(**{**given, **changed})  # type: ignore[arg-type]
+
+
+async def test_a_reply_comes_back_after_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "ledger.sqlite"
+    with Ledger(path) as ledger:
+        assert await ledger.get(call()) is None
+        await ledger.put(call(), REPLY)
+        assert await ledger.get(call()) == REPLY
+    with Ledger(path) as ledger:
+        assert await ledger.get(call()) == REPLY
+        assert ledger.count == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"judge": "judge(server=other)"},
+        {"prompt": PROMPT.followed_by(Text("!"))},
+        {"form": {"choices": ["No", "Yes"]}},
+        {"repeat": 1},
+    ],
+    ids=["judge", "prompt", "form", "repeat"],
+)
+async def test_whatever_a_reply_depends_on_tells_calls_apart(changed: dict[str, object]) -> None:
+    with Ledger() as ledger:
+        await ledger.put(call(), REPLY)
+        assert await ledger.get(call(**changed)) is None
+
+
+async def test_the_first_reply_stays() -> None:
+    with Ledger() as ledger:
+        await ledger.put(call(), REPLY)
+        await ledger.put(call(), Reply({"text": "No"}, "judge-2", 1, 1, 1, 1, None, 1))
+        assert await ledger.get(call()) == REPLY
+
+
+def test_what_is_no_ledger(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a database, but long enough to look at it twice " * 10)
+    with pytest.raises(ConfigError, match="give another file"):
+        Ledger(text)
+    with pytest.raises(ConfigError, match="give another file"):
+        Ledger(tmp_path)
+    newer = tmp_path / "newer.sqlite"
+    db = sqlite3.connect(newer)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(ConfigError, match="version 99"):
+        Ledger(newer)
+
+
+def _write(path: Path, start: int) -> None:
+    async def write() -> None:
+        with Ledger(path) as ledger:
+            for index in range(start, start + 40):
+                await ledger.put(call(repeat=index), REPLY)
+
+    asyncio.run(write())
+
+
+def test_processes_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    spawn = multiprocessing.get_context("spawn")
+    others = [spawn.Process(target=_write, args=(path, start)) for start in (0, 20, 1000)]
+    for one in others:
+        one.start()
+    for one in others:
+        one.join()
+        assert one.exitcode == 0
+    with Ledger(path) as ledger:
+        assert ledger.count == 100
+
+
+FEATURES = SpecialistCall(
+    ServiceName("features", "dinov3"), "features_dinov3/1", {"IMAGE": "sha256:" + "ab" * 32}
+)
+
+
+async def test_outputs_are_the_same_the_first_time_and_later(tmp_path: Path) -> None:
+    given = {"EMBEDDING": np.random.default_rng(0).normal(size=64).astype(np.float32)}
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path) as ledger:
+        assert await ledger.outputs(FEATURES) is None
+        first = await ledger.keep_outputs(FEATURES, given, 0.5)
+        other = await ledger.keep_outputs(FEATURES, {"EMBEDDING": np.ones(64, np.float32)}, 0.5)
+        np.testing.assert_array_equal(first["EMBEDDING"], other["EMBEDDING"])
+    with Ledger(path) as ledger:
+        later = await ledger.outputs(FEATURES)
+        assert later is not None
+        np.testing.assert_array_equal(later["EMBEDDING"], first["EMBEDDING"])
+        assert ledger.count == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"service": ServiceName("features", "dinov2")},
+        {"identity": "features_dinov3/2"},
+        {"inputs": {"IMAGE": "sha256:" + "cd" * 32}},
+        {"inputs": {**FEATURES.inputs, "MASK": "sha256:" + "cd" * 32}},
+        {"parameters": {"region": "zero"}},
+    ],
+    ids=["service", "identity", "image", "mask", "parameters"],
+)
+async def test_whatever_outputs_depend_on_tells_calls_apart(changed: dict[str, object]) -> None:
+    given = {name: getattr(FEATURES, name) for name in FEATURES.__dataclass_fields__}
+    with Ledger() as ledger:
+        await ledger.keep_outputs(FEATURES, {"EMBEDDING": np.ones(2, np.float32)}, 0)
+        assert await ledger.outputs(SpecialistCall(**{**given, **changed})) is None
+        assert await ledger.outputs(SpecialistCall(**given)) is not None
+
+
+async def test_an_abstention_is_kept() -> None:
+    with Ledger() as ledger:
+        raised = await ledger.keep_abstention(FEATURES, "degenerate", "the mask is empty", 0.1)
+        with pytest.raises(Abstained, match="the mask is empty") as caught:
+            await ledger.outputs(FEATURES)
+        assert caught.value.kind == raised.kind == "degenerate"
+        assert caught.value.calls == raised.calls == (FEATURES.key,)
+
+
+async def test_a_dropped_reply_can_be_made_again() -> None:
+    second = Reply({"text": "No"}, "judge-1", 1, 1, 1, 1, None, 1)
+    with Ledger() as ledger:
+        await ledger.put(call(), REPLY)
+        await ledger.put(call(repeat=1), REPLY)
+        assert await ledger.drop([call().key, "sha256:" + "0" * 64]) == 1
+        assert await ledger.get(call()) is None
+        assert await ledger.get(call(repeat=1)) == REPLY
+        assert ledger.count == 1
+        await ledger.put(call(), second)
+        assert await ledger.get(call()) == second
+        assert await ledger.drop([call().key]) == 1
+
+
+async def test_facts() -> None:
+    with Ledger() as ledger:
+        assert await ledger.fact("judge.method") is None
+        await ledger.keep_fact("judge.method", "sampled")
+        await ledger.keep_fact("judge.method", "logprobs")
+        assert await ledger.fact("judge.method") == "logprobs"
+
+
+async def test_broken_text_of_a_server_is_kept() -> None:
+    reply = Reply({"text": "half of \ud83d"}, "judge-\ud800", 1, 0, 1, 1, None, 1)
+    with Ledger() as ledger:
+        await ledger.put(call(), reply)
+        assert await ledger.get(call()) == reply
+
+
+async def test_what_was_said() -> None:
+    few = SpecialistCall(ServiceName("lpips", "vgg"), "lpips_vgg/1", {})
+    with Ledger() as ledger:
+        await ledger.put(call(), REPLY)
+        await ledger.keep_outputs(FEATURES, {"EMBEDDING": np.ones(64, np.float32)}, 0)
+        await ledger.keep_outputs(few, {"DISTANCE": np.ones(1, np.float32), "TEXT": b"ab"}, 0)
+        said = await ledger.said([call().key, "sha256:" + "0" * 64, FEATURES.key, few.key])
+    assert list(said) == [call().key, FEATURES.key, few.key]
+    assert said[call().key].model_dump() == {
+        "call": call().key,
+        "judge": "judge(server=vllm)",
+        "model": "judge-1",
+        "prompt": PROMPT.digest,
+        "reply": {"text": "Yes", "finish": "stop"},
+        "prompt_tokens": 10,
+        "cached_tokens": 4,
+        "completion_tokens": 1,
+        "cost": 0.5,
+    }
+    assert said[FEATURES.key].reply == {"EMBEDDING": {"shape": [64]}}
+    assert said[few.key].reply == {"DISTANCE": [1.0], "TEXT": {"bytes": 2}}
+    assert (said[few.key].judge, said[few.key].prompt) == ("lpips_vgg/1", None)
+
+
+async def test_a_busy_file_holds_up_its_writer_and_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path) as ledger:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        writing = [asyncio.ensure_future(ledger.put(call(repeat=i), REPLY)) for i in range(3)]
+        for _ in range(100):  # the loop goes on
+            await asyncio.sleep(0)
+        assert not any(one.done() for one in writing)
+        writing[1].cancel()
+        other.execute("ROLLBACK")
+        other.close()
+        await asyncio.gather(*writing, return_exceptions=True)
+    with Ledger(path) as ledger:
+        assert ledger.count == 3  # what was paid for is kept, whoever still waited for it
+        rows = ledger._database.each("SELECT repeat FROM calls ORDER BY id")
+        assert [repeat for (repeat,) in rows] == [0, 1, 2]

@@ -1,0 +1,268 @@
+"""Files of version 2 become today's, and say the same."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.base.errors import ConfigError, StoreError
+from editjudge.storage import database, version_2
+from editjudge.storage.codec import dumps
+from editjudge.storage.ledger import Ledger
+from editjudge.storage.store import FILE, RunStore
+from editjudge.storage.tables import VERSION
+
+STORED = Path(__file__).parents[2] / "golden" / "stored" / "v2"
+ARCHIVES = sorted(STORED.glob("*.zip"))
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """The run of an archive; its data lies elsewhere, which nobody here reads."""
+    shutil.unpack_archive(archive, folder)
+    return folder / "run"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return unpacked(STORED / "kris.paper.zip", tmp_path)
+
+
+def version(run: Path) -> int:
+    db = sqlite3.connect(run / FILE)
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    db.close()
+    return int(found)
+
+
+def before(run: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Details of verdicts as version 2 read them, by model, item and dimension."""
+    db = sqlite3.connect(run / FILE)
+    text = dict(db.execute("SELECT id, text FROM texts"))
+    found = {}
+    for model, item, of, detail, calls in db.execute(
+        "SELECT model, item, dimension, detail, calls FROM verdicts JOIN edits ON id = edit"
+    ):
+        rows = [_call(db, int(number)) for number in calls.split(",")] if calls else []
+        said = version_2.said_by(row for row in rows if row["prompt"])
+        found[text[model], text[item], text[of]] = (
+            version_2.unpacked(detail, said) if detail else {}
+        )
+    db.close()
+    return found
+
+
+def _call(db: sqlite3.Connection, number: int) -> dict[str, Any]:
+    key, model, prompt, reply, *counts = db.execute(
+        "SELECT calls.key, texts.text, prompts.digest, reply, prompt_tokens, cached_tokens,"
+        " completion_tokens, cost FROM calls LEFT JOIN texts ON texts.id = model"
+        " LEFT JOIN prompts ON prompts.id = prompt WHERE calls.id = ?",
+        (number,),
+    ).fetchone()
+    names = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+    return {
+        "call": f"sha256:{key.hex()}",
+        "model": model,
+        "prompt": prompt and f"sha256:{prompt.hex()}",
+        "reply": version_2.unpacked(reply) if prompt else None,
+        **dict(zip(names, counts, strict=True)),
+    }
+
+
+def told(evidence: Mapping[str, Any]) -> set[str]:
+    """The calls that evidence of version 2 names."""
+    named = [evidence, *evidence.get("readings", {}).values()]
+    return {key for one in named for key in one.get("calls", [one.get("call")]) if key}
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda one: one.stem)
+def test_verdicts_say_what_they_said(archive: Path, tmp_path: Path) -> None:
+    run = unpacked(archive, tmp_path)
+    expected = before(run)
+    with RunStore.open(run) as store:
+        for one in store.verdicts():
+            was = expected.pop((one.model, one.item, one.dimension)).get("evidence", {})
+            now = getattr(one.verdict, "evidence", {})
+            assert told(was) <= {said.call for said in one.said}
+            pairs = [(was, now)]
+            pairs += [
+                (e, now.get("readings", {}).get(n, {})) for n, e in was.get("readings", {}).items()
+            ]
+            for old, new in pairs:
+                for name in old.keys() - new.keys() - {"readings"}:
+                    assert _is_in(name, old[name], one.said), (one.dimension, name)
+                kept = new.keys() - {"readings"}
+                assert {name: old[name] for name in kept} == {name: new[name] for name in kept}
+        (intact,) = store.database.one("PRAGMA integrity_check") or ("",)
+        assert intact == "ok"
+        assert store.database.one("SELECT * FROM pragma_foreign_key_check") is None
+        assert not any(
+            name.endswith("_2") for (name,) in store.database.each("SELECT name FROM sqlite_master")
+        )
+    assert not expected
+    assert version(run) == VERSION
+
+
+def _is_in(name: str, value: Any, said: Any) -> bool:
+    """Whether what left evidence can be seen in the calls."""
+    replies = [one.reply for one in said]
+    texts = [reply.get("text", "") for reply in replies]
+    match name:
+        case "call":
+            return value in [one.call for one in said]
+        case "calls":
+            return set(value) <= {one.call for one in said}
+        case "judge":
+            return value in [one.model for one in said]
+        case "prompt":
+            return value in [one.prompt for one in said]
+        case "reply":
+            return value in texts
+        case "replies":
+            return set(value) <= set(texts)
+        case "reasoning":
+            return all(any(json.dumps(p)[1:-1] in t for t in texts) for p in value.split("\n\n"))
+        case "usage":
+            return bool(value["prompt_tokens"] <= sum(one.prompt_tokens for one in said))
+    return any(reply.get(name) == value for reply in replies)
+
+
+def test_identities_and_missing_outputs_have_their_parts(old: Path) -> None:
+    with RunStore.open(old) as store:
+        judges = {str(name): one for name, one in store.header.identities.items()}
+        assert judges["generalist.judge"].name == "model-judge"
+        assert judges["generalist.judge"].facts["temperature"]
+        missing = {e.item: e.missing for e in store.edits("ours") if e.missing}
+    assert {one.kind for one in missing.values() if one} == {"absent", "unreadable"}
+    assert not any(str(one.reason).startswith("unreadable") for one in missing.values() if one)
+
+
+async def test_what_a_preparation_knows_of_its_services(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    Ledger(path).close()
+    _as_version_2(path)
+    db = sqlite3.connect(path)
+    text = json.dumps({"generalist.judge": "m(seed=0,server=vllm)"})
+    db.executemany(
+        "INSERT INTO facts VALUES (?, ?)",
+        [("services that prepared, by sha256:1", text), ("choices of m", "logprobs")],
+    )
+    db.commit()
+    db.close()
+    with Ledger(path) as ledger:
+        known = await ledger.fact("services that prepared, by sha256:1")
+        facts = {"seed": "0", "server": "vllm"}
+        assert json.loads(known or "") == {"generalist.judge": {"name": "m", "facts": facts}}
+        assert await ledger.fact("choices of m") == "logprobs"
+
+
+def _as_version_2(path: Path) -> None:
+    """An empty file of today's form as one of version 2."""
+    db = sqlite3.connect(path)
+    db.executescript(
+        """
+        DROP TABLE verdict_calls; DROP TABLE verdicts; DROP TABLE edits;
+        CREATE TABLE edits (id INTEGER PRIMARY KEY, model INTEGER NOT NULL,
+            item INTEGER NOT NULL, digest BLOB, missing TEXT, UNIQUE (model, item));
+        CREATE TABLE verdicts (edit INTEGER NOT NULL, dimension INTEGER NOT NULL,
+            status INTEGER NOT NULL, signature INTEGER NOT NULL, value REAL, kind INTEGER,
+            detail BLOB, calls TEXT, PRIMARY KEY (edit, dimension)) WITHOUT ROWID;
+        PRAGMA user_version = 2;
+        """
+    )
+    db.close()
+
+
+def test_evidence_that_says_more_than_its_calls_stays(tmp_path: Path) -> None:
+    call = {"call": "k", "model": "m", "prompt": "p", "reply": {"text": '{"score": 3}'}}
+    evidence = {"call": "k", "judge": "another", "reply": "I said no such thing", "prompt": "p"}
+    whole = version_2.without_replies({"evidence": evidence, "reason": "r"}, [call])
+    assert whole == {
+        "reason": "r",
+        "evidence": {"judge": "another", "reply": "I said no such thing"},
+    }
+    # Where a call is not there any more, all stays to the letter.
+    assert version_2.without_replies({"evidence": evidence}, []) == {"evidence": evidence}
+
+
+def test_a_migration_that_fails_changes_nothing(old: Path) -> None:
+    db = sqlite3.connect(old / FILE)
+    last = "(SELECT max(id) FROM calls WHERE prompt IS NOT NULL)"
+    db.execute(f"UPDATE calls SET reply = x'01ff' WHERE id = {last}")  # noqa: S608
+    db.commit()
+    db.close()
+    with pytest.raises(StoreError, match="cannot be brought up to date: stored text"):
+        RunStore.open(old)
+    assert version(old) == 2
+    assert before_tables(old)
+
+
+def before_tables(run: Path) -> bool:
+    """Whether the tables are those of version 2, with all rows."""
+    db = sqlite3.connect(run / FILE)
+    (count,) = db.execute("SELECT count(calls) FROM verdicts").fetchone()
+    names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    db.close()
+    return count > 0 and "verdict_calls" not in names and "verdicts_2" not in names
+
+
+def _killed_within(run: Path) -> None:
+    migrate = database.migrate
+
+    def killed(db: sqlite3.Connection) -> None:
+        migrate(db)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    database.migrate = killed
+    RunStore.open(run)
+
+
+def test_a_migration_that_is_killed_begins_anew(old: Path) -> None:
+    expected = before(old)
+    process = multiprocessing.get_context("spawn").Process(target=_killed_within, args=(old,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert version(old) == 2
+    assert before(old) == expected
+    with RunStore.open(old) as store:
+        assert sum(1 for _ in store.verdicts()) == len(expected)
+
+
+def test_a_reader_is_told_who_brings_it_up_to_date(old: Path) -> None:
+    with pytest.raises(ConfigError, match=r"version 2, this editjudge reads 3.*open it once"):
+        RunStore.open(old, read_only=True)
+    assert version(old) == 2
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_of_version_1_is_refused(tmp_path: Path, *, read_only: bool) -> None:
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute("PRAGMA user_version = 1")
+    db.execute("CREATE TABLE calls (key)")
+    db.close()
+    with pytest.raises(ConfigError, match=r"of version 1, .* brings 2 up to date; .*commit \w{7}"):
+        RunStore.open(tmp_path, read_only=read_only)
+    assert version(tmp_path) == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "dictionary", "empty"])
+def test_damaged_texts_of_version_2_are_told(damage: str) -> None:
+    dictionary = version_2._DICTIONARIES[1]
+    compressor = zlib.compressobj(9, zdict=dictionary + b"said")
+    whole = b"\x01" + compressor.compress(dumps("x" * 50).encode()) + compressor.flush()
+    assert version_2.unpacked(whole, b"said") == "x" * 50
+    stored = {"cut": whole[:-3], "dictionary": b"\xff" + whole[1:], "empty": b""}[damage]
+    with pytest.raises(ValueError, match="stored text"):
+        version_2.unpacked(stored, b"said")
+    with pytest.raises(ValueError, match="stored text"):
+        version_2.unpacked(whole, b"something else")

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import random
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.errors import ConfigError, StoreError
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
+from editjudge.panel.calls import Call, Reply, SpecialistCall
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.store import FILE, RunStore
+
+from .stored import (
+    HEADER,
+    LOST,
+    SIGNATURES,
+    UNREAD,
+    digest,
+    header,
+    made,
+    put,
+    scored,
+)
+
+A = {"core.a": SIGNATURES["core.a"]}
+
+
+def test_verdicts_come_back(tmp_path: Path) -> None:
+    given: dict[str, dict[str, Verdict]] = {
+        "one": {"core.a": scored(0.1 + 0.2, method="logprobs", share=[1, None, {"x": True}])},
+        "two": {"core.a": UNREAD, "core.b": LOST},
+        "röd/3": {"core.a": Scored(value=-3, imputed=True), "core.b": Scored(value=0)},
+    }
+    with RunStore.open(made(tmp_path / "run", **given)) as store:
+        found: dict[str, dict[str, Verdict]] = {}
+        for one in store.verdicts():
+            found.setdefault(one.item, {})[one.dimension] = one.verdict
+            assert (one.model, one.signature) == ("alpha", SIGNATURES[one.dimension])
+        assert found == given
+        assert list(found) == list(given)
+        assert [v.item for v in store.verdicts(dimension="core.b")] == ["two", "röd/3"]
+        assert [v.dimension for v in store.verdicts("alpha", item="two")] == ["core.a", "core.b"]
+        assert list(store.verdicts("beta")) == []
+        bare = [one.verdict for one in store.verdicts(evidence=False)]
+        assert bare[0] == Scored(value=0.1 + 0.2)
+        assert bare[1] == UNREAD.model_copy(update={"evidence": {}})
+        assert bare[2] == LOST
+        assert bare[3] == given["röd/3"]["core.a"]
+
+
+def test_verdicts_take_the_place_of_earlier_ones(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, HEADER) as store:
+        edit = put(store, "one", {"core.a": LOST, "core.b": scored(1)})
+        assert put(store, "one", {"core.a": scored(2)}) == edit
+        assert [one.verdict for one in store.verdicts()] == [scored(2), scored(1)]
+
+
+def test_all_of_an_edit_or_nothing(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, HEADER) as store:
+        with pytest.raises(KeyError):
+            put(store, "one", {"core.a": scored(1), "core.b": scored(1)}, signatures=A)
+        assert list(store.verdicts()) == []
+        # The names that the undone transaction brought in are not remembered as if they were there.
+        put(store, "one", {"core.a": scored(1), "core.b": scored(1)})
+        assert len(list(store.verdicts())) == 2
+
+
+async def test_verdicts_refer_to_the_replies_they_rest_on(tmp_path: Path) -> None:
+    prompt = Prompt("You judge.", (Text("Is it röd?", data=True),))
+    letters = random.Random(0)
+    with RunStore.open(tmp_path, HEADER) as store:
+        for index in range(20):
+            reasoning = "".join(letters.choices("abcdefghijklmnop ", k=3000))
+            text = f'{{"reasoning": "{reasoning}", "score": 3}}'
+            call = Call("judge(1)", prompt, {"schema": None}, index)
+            await store.ledger.put(call, Reply({"text": text}, "judge", 1000, 0, 700, 1, 0.01, 2))
+            verdict = Scored(value=0.5, calls=(call.key,))
+            put(store, f"item-{index}", {"core.a": verdict, "core.b": verdict})
+        for one in store.verdicts():
+            (said,) = one.said
+            assert one.verdict == Scored(value=0.5, calls=(said.call,))
+            assert (said.model, said.prompt, said.cost) == ("judge", prompt.digest, 0.01)
+            assert len(said.reply["text"]) > 3000  # type: ignore[index,call-overload,arg-type]
+        assert all(one.verdict == Scored(value=0.5) for one in store.verdicts(evidence=False))
+        assert store.database.one("SELECT max(length(detail)) FROM verdicts") == (None,)
+        # Dropped calls are made again, and verdicts can still show what they rested on.
+        before = list(store.verdicts())
+        assert await store.ledger.drop([call.key]) == 1
+        assert list(store.verdicts()) == before
+
+
+def test_what_stands(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, HEADER) as store:
+        put(store, "done", {"core.a": scored(1), "core.b": UNREAD})
+        put(store, "half", {"core.a": scored(1), "core.b": LOST})
+        put(store, "old", {"core.a": scored(1)}, signatures={"core.a": "of yesterday"})
+        put(store, "other", {"core.a": scored(1)}, model="beta")
+        store.edit_id("none", "alpha", None, Missing("absent", "no file röd.png"))
+        found = {one.item: one for one in store.standing("alpha", SIGNATURES)}
+        assert {name: set(one.dimensions) for name, one in found.items()} == {
+            "done": {"core.a", "core.b"},
+            "half": {"core.a"},
+            "old": set(),
+            "none": set(),
+        }
+        assert found["done"].digest == digest("alphadone")
+        assert (found["none"].digest, found["none"].missing) == (
+            None,
+            Missing("absent", "no file röd.png"),
+        )
+        assert store.missing() == {"alpha": 1, "beta": 0}
+        assert [(e.item, e.model) for e in store.edits("beta")] == [("other", "beta")]
+        assert store.counts()["alpha"] == {
+            "core.a": {"scored": 3},
+            "core.b": {"unscored": 1, "failed": 1},
+        }
+        assert store.counts(A) == {
+            "alpha": {"core.a": {"scored": 2}},
+            "beta": {"core.a": {"scored": 1}},
+        }
+        assert next(store.standing("alpha", {"core.new": "unseen"})).dimensions == set()
+        assert list(store.standing("gamma", SIGNATURES)) == []
+
+
+def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, HEADER) as store:
+        edit = put(store, "one", {"core.a": scored(1)})
+        put(store, "two", {"core.a": scored(2)})
+        assert put(store, "one", {}, output="another") == edit
+        assert [one.item for one in store.verdicts()] == ["two"]
+        assert store.edit_id("two", "alpha", None, Missing("absent", "gone")) != edit
+        assert list(store.verdicts()) == []
+        assert store.missing() == {"alpha": 1}
+
+
+async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -> None:
+    lpips = SpecialistCall(ServiceName("lpips", "vgg"), "lpips_vgg/1", {"IMAGE_A": digest("a")})
+    call = Call("judge", Prompt("", (Text("?"),)), {})
+    with RunStore.open(tmp_path, HEADER) as store:
+        abstained = await store.ledger.keep_abstention(lpips, "degenerate", "no region")
+        await store.ledger.put(call, Reply({"text": "Hm"}, "judge", 1, 0, 1, 1, None, 1))
+        unread = Unscored(kind="unparsable", reason="no JSON", calls=(call.key,))
+        empty = unscored(abstained)
+        number = Scored(value=1, calls=(call.key,))
+        put(store, "one", {"core.a": unread, "core.b": empty})
+        put(store, "two", {"core.a": number})
+        assert store.drop_verdicts("unscored", model="beta") == 0
+        assert store.drop_verdicts("unscored", kind="unparsable") == 1
+        assert await store.ledger.get(call) is None
+        assert store.ledger.count == 1
+        assert store.drop_verdicts("unscored", dimension="core.b") == 1
+        assert await store.ledger.outputs(lpips) is None
+        (left,) = store.verdicts()
+        assert left.verdict == number
+        assert left.said[0].reply == {"text": "Hm"}
+        # What is said anew is another verdict's.
+        await store.ledger.put(call, Reply({"text": "Well"}, "judge", 1, 0, 1, 1, None, 1))
+        put(store, "one", {"core.a": number})
+        replies = {one.item: one.said[0].reply for one in store.verdicts()}
+        assert replies == {"one": {"text": "Well"}, "two": {"text": "Hm"}}
+
+
+def test_verdicts_that_go_leave_no_calls_behind(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, HEADER) as store:
+        store.database.run(
+            "INSERT INTO calls (id, key, service, form, reply, seconds, made)"
+            " VALUES (1, x'00', 1, 1, x'', 0, 0)"
+        )
+        edit = put(store, "one", {"core.a": scored(1)})
+        for _ in range(2):
+            store.rests_on(edit, "core.a", [1, 1])
+            assert store.calls_of(edit, "core.a") == [1, 1]
+        put(store, "one", {"core.a": scored(2)})
+        assert store.calls_of(edit, "core.a") == []
+        store.rests_on(edit, "core.a", [1])
+        put(store, "one", {}, output="another")
+        assert store.database.one("SELECT count(*) FROM verdict_calls") == (0,)
+
+
+def test_a_run_goes_on_with_more_outputs_and_dimensions(tmp_path: Path) -> None:
+    made(tmp_path, one={"core.a": scored(1)})
+    more = header(
+        outputs={"beta": "/outputs/beta"},
+        dimensions=("core.b", "core.c"),
+        identities={ServiceName("ocr", "ppocr"): ModelIdentity("ocr_ppocr/1")},
+        created="2000-01-01T00:00:00+00:00",
+        settings={},
+    )
+    with RunStore.open(tmp_path, more):
+        pass
+    with RunStore.open(tmp_path) as store:
+        assert store.header.outputs == {"alpha": "/outputs/alpha", "beta": "/outputs/beta"}
+        assert store.header.dimensions == ("core.a", "core.b", "core.c")
+        assert store.header.identities == {**HEADER.identities, **more.identities}
+        assert store.header.created == HEADER.created
+        assert store.header.settings == {}
+        assert len(list(store.verdicts())) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"benchmark": "gie"}, "benchmark core, not gie"),
+        ({"protocol": "core.2"}, "protocol core.1, not core.2"),
+        ({"data_digest": "sha256:2"}, "data digest sha256:1, not sha256:2"),
+        ({"outputs": {"alpha": "/other"}}, "of alpha from /outputs/alpha, not /other"),
+    ],
+)
+def test_a_run_of_something_else_is_refused(
+    tmp_path: Path, changed: dict[str, object], told: str
+) -> None:
+    made(tmp_path)
+    with pytest.raises(ConfigError, match=told):
+        RunStore.open(tmp_path, header(**changed))
+    with RunStore.open(tmp_path) as store:
+        assert store.header == HEADER
+
+
+def test_what_holds_no_run(tmp_path: Path) -> None:
+    for read_only in (False, True):
+        with pytest.raises(ConfigError, match="holds no run"):
+            RunStore.open(tmp_path / "none", read_only=read_only)
+    assert not (tmp_path / "none").exists()
+    (tmp_path / FILE).touch()
+    with pytest.raises(ConfigError, match="holds no run"):
+        RunStore.open(tmp_path)
+    with RunStore.open(tmp_path, HEADER) as store:
+        assert store.header == HEADER
+
+
+def test_evidence_that_cannot_be_read_names_its_verdict(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, HEADER) as store:
+        put(store, "one", {"core.a": scored(1, x="y")})
+        store.database.run("UPDATE verdicts SET detail = x'09ff'")
+        with pytest.raises(StoreError, match=r"the verdict on one, alpha, core\.a cannot be read"):
+            list(store.verdicts())
+
+
+def test_many_edits_take_little_room(tmp_path: Path) -> None:
+    count = 5_000
+    values = random.Random(0)
+    with RunStore.open(tmp_path, HEADER) as store, store.database.transaction():
+        for index in range(count):
+            verdict = scored(values.random(), region_share=round(values.random(), 6))
+            put(store, f"sample-{index:06}", {"core.a": verdict}, signatures=A)
+    size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert size / count < 200
+    with RunStore.open(tmp_path, read_only=True) as store:
+        assert sum(len(one.dimensions) for one in store.standing("alpha", A)) == count
+        tracemalloc.start()
+        standing = {one.item: (one.digest, one.dimensions) for one in store.standing("alpha", A)}
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(standing) == count
+        assert held / count < 500  # bytes, of which the names take half
+        # Evidence is read one verdict at a time.
+        tracemalloc.start()
+        assert sum(1 for _ in store.verdicts()) == count
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 2_000_000

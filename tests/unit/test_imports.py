@@ -1,0 +1,162 @@
+"""Imports go one way: every package of the house may import those below it and no other."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CLIENT, SERVICES = "editjudge", "editjudge_services"
+
+_BASE = frozenset({"base"})
+_ANSWERS = _BASE | {"answers"}
+_PANEL = _ANSWERS | {"panel"}
+_SCORERS = _PANEL | {"prompts", "pixels"}
+_BENCHMARKS = _SCORERS | {"scorers"}
+_ENGINE = _BENCHMARKS | {"benchmarks"}
+_APP = _ENGINE | {"engine", "storage"}
+_REPORT = _APP | {"app"}
+
+MAY_IMPORT: Mapping[str, frozenset[str]] = {
+    "base": frozenset(),
+    "answers": _BASE,
+    "panel": _ANSWERS,
+    "prompts": _PANEL,
+    "pixels": _BASE,
+    "scorers": _SCORERS,
+    "benchmarks": _BENCHMARKS,
+    "engine": _ENGINE,
+    # It implements what panel and engine ask for, and knows nothing of what is in between.
+    "storage": frozenset({"base", "panel", "engine"}),
+    "app": _APP,
+    # Only `app` opens what is stored.
+    "report": _REPORT - {"storage"},
+    "demo": (_REPORT | {"report"}) - {"storage"},
+    "prepare": (_REPORT | {"report"}) - {"storage"},
+    # It runs nothing and stores nothing itself: it asks `app`.
+    "cli": (_REPORT | {"report", "demo", "prepare"}) - {"engine", "storage"},
+    # The modules that lie in no package: the public names, and `python -m editjudge`.
+    "__init__": _REPORT,
+    "__main__": frozenset({"cli"}),
+    SERVICES: _BASE,
+}
+"""The packages of the client that a package may import beside itself."""
+
+TO_GO: frozenset[tuple[str, str]] = frozenset()
+"""Imports against the table that are still there. It only shrinks."""
+
+ONE_BENCHMARK = frozenset({("cli.prepare", "gie")})
+"""The modules above `benchmarks` that name one of them: `prepare gie` converts its data."""
+
+
+def modules(folder: str, package: str) -> Iterator[tuple[str, Path]]:
+    root = ROOT / folder
+    for path in sorted((root / package).rglob("*.py")):
+        yield ".".join(path.relative_to(root).with_suffix("").parts), path
+
+
+def imported(module: str, tree: ast.Module) -> Iterator[str]:
+    """The modules that a module names, wherever in it, with the name that it takes of each."""
+    package = module.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def house_of(module: str) -> str | None:
+    """The row of the table that a module belongs to; None for one that is not ours."""
+    root, _, rest = module.partition(".")
+    if root == SERVICES:
+        return SERVICES
+    if root != CLIENT:
+        return None
+    first = rest.partition(".")[0]
+    return first if first in MAY_IMPORT else "__init__"
+
+
+def against(module: str, tree: ast.Module) -> Iterator[tuple[tuple[str, str], str]]:
+    """The imports against the table: the two packages, and a line that names the two modules."""
+    own = house_of(module)
+    assert own is not None
+    for other in imported(module, tree):
+        there = house_of(other)
+        if there not in {None, own} | MAY_IMPORT[own]:
+            assert there is not None
+            yield (own, there), f"{module} imports {other}"
+
+
+def all_against() -> list[tuple[tuple[str, str], str]]:
+    every = [*modules("client", CLIENT), *modules("services", SERVICES)]
+    return [
+        problem
+        for module, path in every
+        for problem in against(module, ast.parse(path.read_text("utf-8")))
+    ]
+
+
+def test_every_package_is_in_the_table() -> None:
+    here = {path.name for path in (ROOT / "client" / CLIENT).iterdir() if path.is_dir()}
+    assert here - {"__pycache__"} == MAY_IMPORT.keys() - {"__init__", "__main__", SERVICES}
+
+
+def test_nothing_imports_against_the_table() -> None:
+    lines = [line for pair, line in all_against() if pair not in TO_GO]
+    assert not lines, "\n".join(lines)
+
+
+def test_nothing_above_the_benchmarks_knows_one_of_them() -> None:
+    packages = {path.parent.name for path in (ROOT / "client").rglob("benchmarks/*/__init__.py")}
+    assert len(packages) > 5
+    named = {
+        (module.partition(".")[2], name)
+        for module, path in modules("client", CLIENT)
+        if house_of(module) != "benchmarks"
+        for other in imported(module, ast.parse(path.read_text("utf-8")))
+        for name in packages & set(other.split(".")[2:3])
+        if other.startswith(f"{CLIENT}.benchmarks.")
+    }
+    assert named == ONE_BENCHMARK
+
+
+def test_what_is_still_to_go_is_still_there() -> None:
+    gone = TO_GO - {pair for pair, _ in all_against()}
+    assert not gone, f"take these out of TO_GO: {sorted(gone)}"
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("editjudge.panel.triton", "from ..app.client import Client"),
+        ("editjudge.panel.triton", "def f():\n    from .. import app"),
+        ("editjudge.base.images", "if TYPE_CHECKING:\n    from ..panel import Panel"),
+        ("editjudge.cli.run", "import editjudge_services.runtime.launcher as launcher"),
+        ("editjudge.app.client", "import editjudge.cli"),
+        ("editjudge.base.images", "from editjudge import Panel"),
+        ("editjudge.storage.store", "from ..scorers.scorer import Scorer"),
+        ("editjudge_services.zoo.pull", "from editjudge.report.table import console"),
+    ],
+)
+def test_lazy_and_typing_imports_count(module: str, source: str) -> None:
+    ((_, line),) = against(module, ast.parse(source))
+    assert line.startswith(f"{module} imports editjudge")
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("editjudge.panel.triton", "from ..base.errors import ServiceError"),
+        ("editjudge.benchmarks.kris.dataset", "from ..items import Text"),
+        ("editjudge.benchmarks.kris.dataset", "from ...base.images import Image"),
+        ("editjudge.benchmarks.kris", "import numpy"),
+        ("editjudge_services.zoo.pull", "from ..runtime.onnx import Session"),
+    ],
+)
+def test_what_lies_below_may_be_imported(module: str, source: str) -> None:
+    assert not list(against(module, ast.parse(source)))

@@ -1,0 +1,141 @@
+"""Verbs and the local stack come from whatever package is there, and the client knows none."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from editjudge import cli
+from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError
+from editjudge.cli import options
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+Plug = Callable[..., None]
+
+
+@pytest.fixture
+def plug(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
+    """Says which entry points there are: the group's, as `module:attribute`."""
+
+    def replace(group: str, *values: str) -> None:
+        points = [EntryPoint(value.partition(":")[0], value, group) for value in values]
+        for module in (cli, options):
+            monkeypatch.setattr(
+                module, "entry_points", lambda group: [one for one in points if one.group == group]
+            )
+        cli.plugged_in.cache_clear()
+
+    yield replace
+    cli.plugged_in.cache_clear()
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A package of somebody else's."""
+    module = ModuleType("somebodys")
+    monkeypatch.setitem(sys.modules, "somebodys", module)
+    return module
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str]:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*arguments])
+    shown = capsys.readouterr()
+    return ended.value.code, shown.out + shown.err
+
+
+def test_a_package_adds_a_verb(plug: Plug, package: ModuleType) -> None:
+    @click.command("greet")
+    def greet() -> None:
+        click.echo("hello")
+
+    package.TABLE = {"greet": ("somebodys", "Say hello.")}  # type: ignore[attr-defined]
+    package.command = greet  # type: ignore[attr-defined]
+    plug(cli.GROUP, "somebodys:TABLE")
+    assert "greet     Say hello." in CliRunner().invoke(cli.root, ["--help"]).output
+    assert CliRunner().invoke(cli.root, ["greet"]).output == "hello\n"
+
+
+def test_without_the_package_its_verbs_are_unknown(
+    plug: Plug, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plug(cli.GROUP)
+    code, text = told(capsys, "up")
+    assert code == 2
+    assert "No such command 'up'" in text
+    assert "up " not in CliRunner().invoke(cli.root, ["--help"]).output
+
+
+def test_a_package_that_does_not_load_is_named_and_stops_no_verb_of_ours(
+    plug: Plug, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plug(cli.GROUP, "nowhere.at_all:TABLE")
+    code, text = told(capsys, "greet")
+    assert code == 2
+    assert "error: the commands of nowhere.at_all:TABLE cannot be loaded" in text
+    assert told(capsys, "list", "benchmarks")[0] == 0
+
+
+def test_a_verb_is_there_once(plug: Plug, package: ModuleType) -> None:
+    package.TABLE = {"run": ("somebodys", "Run.")}  # type: ignore[attr-defined]
+    plug(cli.GROUP, "somebodys:TABLE")
+    with pytest.raises(ConfigError, match="two packages have a command run"):
+        cli.plugged_in()
+
+
+@dataclass(frozen=True)
+class Started:
+    url: str
+
+
+@contextmanager
+def started_here(_: object) -> Iterator[Started]:
+    yield Started("grpc://127.0.0.1:9")
+
+
+def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleType) -> None:
+    package.cannot = lambda settings: None  # type: ignore[attr-defined]
+    package.can = started_here  # type: ignore[attr-defined]
+    said: list[str] = []
+    plug("editjudge.stack", "somebodys:cannot", "somebodys:can")
+    with options.services_at_hand(Settings(), start=True, say=said.append) as settings:
+        assert [one.url for one in settings.endpoints.values()] == ["grpc://127.0.0.1:9"]
+    assert "starting the local services" in said[0]
+    with options.services_at_hand(Settings(), start=False, say=said.append) as settings:
+        assert not settings.endpoints
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("values", [(), ("somebodys:cannot",)])
+def test_without_a_stack_there_are_no_services(
+    plug: Plug, package: ModuleType, values: tuple[str, ...]
+) -> None:
+    package.cannot = lambda settings: None  # type: ignore[attr-defined]
+    plug("editjudge.stack", *values)
+    with options.services_at_hand(Settings(), start=True, say=pytest.fail) as settings:
+        assert settings == Settings()
+
+
+def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
+    plug("editjudge.stack", "nowhere.at_all:start")
+    with pytest.raises(ConfigError, match="services cannot be loaded: No module named 'nowhere'"):
+        with options.services_at_hand(Settings(), start=True, say=pytest.fail):
+            pytest.fail("there is nothing to use")
+
+
+@pytest.mark.parametrize("group", [cli.GROUP, "editjudge.stack"])
+def test_our_own_services_are_plugged_in(group: str) -> None:
+    for name, value in PROJECT["project"]["entry-points"][group].items():
+        loaded = EntryPoint(name, value, group).load()
+        assert callable(loaded) or {"up", "down", "models"} == set(loaded)
