@@ -16,11 +16,13 @@ from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Price, Settings
 from editjudge.base.errors import Abstained, NotServed, ServiceError
 from editjudge.base.identity import ServiceName
+from editjudge.base.verdict import calls_of
 from editjudge.panel import Panel
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.ledger import Ledger
 
 from ..fakes.openai import ScriptedOpenAi, reply
+from ..fakes.scorers import edit
 from ..fakes.triton import Failure, ScriptedTriton, score
 
 FLAT = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: flat")
@@ -104,6 +106,32 @@ async def test_a_ledger_that_was_given_stays_open() -> None:
         async with panel_of(ScriptedTriton(), ledger) as panel:
             await ask(panel)
         assert ledger.count == 1
+
+
+@pytest.mark.parametrize("answer", [score(0.25), FLAT])
+async def test_a_verdict_names_the_specialists_calls_that_it_rests_on(
+    tmp_path: Path, answer: Any
+) -> None:
+    server = ScriptedTriton(answer)
+    async with server.serving() as url:
+        settings = Settings(endpoints={"a": Endpoint(url=url)}, ledger=tmp_path / "l.sqlite")
+        async with Client(settings) as client:
+            judgement = await client.score(edit(), ["core.quality.piqe", "core.psnr.source.whole"])
+            again = await client.score(edit(), ["core.quality.piqe"])
+    asked, computed = judgement.outcomes.values()
+    assert calls_of(computed) == ()
+    (key,) = calls_of(asked)
+    assert judgement.said[key].judge == str(judgement.services["quality.piqe"])
+    assert calls_of(*again.outcomes.values()) == (key,)
+
+
+async def test_a_failed_verdict_rests_on_no_call(tmp_path: Path) -> None:
+    async with ScriptedTriton(BROKEN).serving() as url:
+        settings = Settings(endpoints={"a": Endpoint(url=url)}, ledger=tmp_path / "l.sqlite")
+        async with Client(settings) as client:
+            (outcome,) = (await client.score(edit(), ["core.quality.piqe"])).outcomes.values()
+    assert outcome.status == "failed"
+    assert calls_of(outcome) == ()
 
 
 # From the ledger alone

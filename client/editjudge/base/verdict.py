@@ -8,6 +8,7 @@ Only `Scored` carries a number, so nothing else can enter a mean by accident.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
@@ -29,7 +30,8 @@ class Scored(_Outcome):
         value: Finite; its unit and direction are the dimension's.
         evidence: What the number rests on beside the replies to `calls`: what they were read
             as, what was measured.
-        calls: Keys of the calls whose replies it rests on, in order.
+        calls: Keys of the calls whose replies it rests on: generalists' in order, then
+            specialists'.
         imputed: True when a rule of the benchmark put the number in, not a judge.
     """
 
@@ -128,6 +130,14 @@ def unscored(abstained: Abstained) -> Unscored:
 def calls_of(outcome: Outcome) -> tuple[str, ...]:
     """Keys of the calls that an outcome rests on; none where nobody was asked."""
     return outcome.calls if isinstance(outcome, Scored | Unscored | NotApplicable) else ()
+
+
+def rests_on(verdict: Verdict, calls: Iterable[str]) -> Verdict:
+    """The verdict with further calls after its own; a failure rests on no reply."""
+    further = [key for key in sorted(calls) if key not in calls_of(verdict)]
+    if isinstance(verdict, Failed) or not further:
+        return verdict
+    return verdict.model_copy(update={"calls": (*verdict.calls, *further)})
 
 
 def failed(error: EditjudgeError) -> Failed:

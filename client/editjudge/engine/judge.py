@@ -10,9 +10,10 @@ from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, 
 from ..base.identity import Identities, ServiceName, untrained
 from ..base.item import Edit
 from ..base.signature import Signature
-from ..base.verdict import Failed, Outcome, Verdict, failed, unscored
+from ..base.verdict import Failed, Outcome, Verdict, failed, rests_on, unscored
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel
+from ..panel.cached import asking
 from ..panel.said import Said
 from ..panel.usage import counting
 from ..scorers.scorer import Scorer
@@ -159,10 +160,9 @@ async def _call(
     errors: dict[Scorer, ServiceError],
 ) -> Mapping[str, Verdict]:
     try:
-        verdicts = await scorer.score(edit, panel, fields)
-        return {name: verdicts[name] for name in fields}
-    except Abstained as abstained:
-        return dict.fromkeys(fields, unscored(abstained))
+        with asking() as specialists:
+            verdicts = await _scored(scorer, edit, panel, fields)
+        return {name: rests_on(verdicts[name], specialists) for name in fields}
     except ServiceError as error:
         errors[scorer] = error
         return dict.fromkeys(fields, failed(error))
@@ -173,6 +173,15 @@ async def _call(
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
         trouble = f"{scorer.name}: {type(error).__name__}: {error}"
         return dict.fromkeys(fields, Failed(error=trouble))
+
+
+async def _scored(
+    scorer: Scorer, edit: Edit, panel: Panel, fields: frozenset[str]
+) -> Mapping[str, Verdict]:
+    try:
+        return await scorer.score(edit, panel, fields)
+    except Abstained as abstained:
+        return dict.fromkeys(fields, unscored(abstained))
 
 
 def _unserved(dimensions: Iterable[Dimension], panel: Panel) -> dict[str, str]:
