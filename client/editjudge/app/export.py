@@ -96,7 +96,7 @@ def _write_csv(file: Path, rows: Iterable[Row], _: str) -> int:
         writer = csv.DictWriter(out, FIELDS)
         writer.writeheader()
         for row in map(_with_text, rows):
-            writer.writerow(row)
+            writer.writerow({name: _inert(value) for name, value in row.items()})
             count += 1
     return count
 
@@ -131,6 +131,11 @@ def _with_text(row: Row) -> Plain:
     return plain | texts
 
 
+def _inert(value: object) -> object:
+    """Text that a spreadsheet would compute, behind the apostrophe that marks it as text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
 def _utf8(row: Plain) -> Plain:
     """Lone surrogates, which Arrow refuses, as their escapes."""
     return {
@@ -141,6 +146,7 @@ def _utf8(row: Plain) -> Plain:
     }
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _WRITERS: Mapping[Format, Callable[[Path, Iterable[Row], str], int]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,

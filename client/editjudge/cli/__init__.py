@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from ..base.errors import ConfigError, EditjudgeError
+from ..base.screen import say
 
 VERBS = {
     "demo": "Judge a built-in set of edits and write a report.",
@@ -104,7 +105,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
     except EditjudgeError as error:
-        click.secho(f"error: {error}", fg="red", err=True)
+        say(f"error: {error}", fg="red", err=True)
         code = error.exit_code
     except click.exceptions.Abort:
         code = 130

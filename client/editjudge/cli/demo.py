@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
-from rich.console import Console
 from rich.progress import track
 
 from ..app.wire.base import text_of
+from ..base.screen import console, say, tell
 from ..base.verdict import Failed
 from ..benchmarks.column import tabulate
 from ..demo import judging
 from ..demo.editors import EDITORS
 from ..report.columns import results_table
 from ..report.page import render
-from ..report.table import console
-from .options import config_option, endpoint_option, say, services_at_hand, settings_of
+from .options import config_option, endpoint_option, services_at_hand, settings_of
 
 T = TypeVar("T")
 
@@ -42,26 +41,26 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     settings = settings_of(config, endpoints)
     out.mkdir(parents=True, exist_ok=True)
     edits = judging.prepare(out)
-    with services_at_hand(settings, start=True, say=say) as at_hand:
+    with services_at_hand(settings, start=True, say=tell) as at_hand:
         judgements = asyncio.run(judging.judge_all(at_hand, edits, _progress))
     cells = tabulate(judging.COLUMNS, judging.rows(judgements))
-    click.echo(f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors")
+    say(f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors")
     screen = console()
     screen.print(results_table(judging.COLUMNS, cells, width=screen.width))
     results, report = out / "results.json", out / "report.html"
     results.write_text(text_of(judging.results(judgements, cells)), encoding="utf-8")
     report.write_text(render(judging.page(judgements, cells)), encoding="utf-8")
-    click.echo(f"wrote {results} and {report}")
+    say(f"wrote {results} and {report}")
     failures = [o for j in judgements for o in j.outcomes.values() if isinstance(o, Failed)]
     if not failures:
         return 0
-    say(f"{len(failures):,} verdicts failed (first: {failures[0].reason})")
+    tell(f"{len(failures):,} verdicts failed (first: {failures[0].reason})")
     return 3
 
 
 def _progress(finished: Iterable[T], total: int) -> Iterator[T]:
     """Draw a bar on a terminal's error output, and nothing elsewhere."""
-    console = Console(stderr=True)
+    drawing = console(err=True)
     return iter(
-        track(finished, "judging", total=total, console=console, disable=not console.is_terminal)
+        track(finished, "judging", total=total, console=drawing, disable=not drawing.is_terminal)
     )

@@ -17,6 +17,7 @@ from ..base.config import Settings
 from ..base.errors import Abstained, ServiceError
 from ..base.identity import ServiceName
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
+from ..base.screen import say, say_json, tell
 from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
@@ -26,7 +27,6 @@ from .options import (
     ServiceOptions,
     json_option,
     options,
-    say,
     services_at_hand,
 )
 
@@ -51,10 +51,10 @@ def command(services: ServiceOptions, as_json: bool) -> int:
     settings = with_local_stack(services.settings())
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
-    with services_at_hand(settings, start=start, say=say) as at_hand:
+    with services_at_hand(settings, start=start, say=tell) as at_hand:
         findings = asyncio.run(_examine(at_hand))
     if as_json:
-        click.echo(text_of(findings))
+        say_json(text_of(findings))
     else:
         for finding in findings:
             _show(finding)
@@ -189,11 +189,11 @@ async def _round_trip(
 
 def _show(finding: Finding) -> None:
     if finding.problem:
-        click.secho(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
-        click.echo(f"  mend: {finding.mend}")
+        say(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
+        say(f"  mend: {finding.mend}")
         return
-    click.secho(f"✓ {finding.service:<14}", fg="green", nl=False)
-    click.echo(
+    say(f"✓ {finding.service:<14}", fg="green", nl=False)
+    say(
         f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
         f"{finding.answer}\n  {finding.identity}"
     )

@@ -8,6 +8,7 @@ import click
 
 from ..app.export import Format, export
 from ..app.view import RunView
+from ..base.screen import say
 
 
 @click.command("export")
@@ -33,4 +34,4 @@ def command(run: Path, form: Format, out: Path | None) -> None:
     file = out or run / f"verdicts.{form}"
     with RunView(run) as view:
         count = export(view, file, form)
-    click.echo(f"{file}: {count:,} rows")
+    say(f"{file}: {count:,} rows")

@@ -10,6 +10,7 @@ from ..app.wire import lists as wire
 from ..app.wire.base import text_of
 from ..base.contracts import Tensor
 from ..base.official import official_prompts
+from ..base.screen import say, say_json
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import benchmarks, select
 from ..panel import SERVICES, model_name
@@ -30,18 +31,18 @@ def list_dimensions(patterns: tuple[str, ...], as_json: bool) -> None:
     """Every dimension with its question, range, direction, inputs and source."""
     listed = [wire.Dimension.of(d) for d in select(patterns)]
     if as_json:
-        click.echo(text_of(listed))
+        say_json(text_of(listed))
         return
     for dimension in listed:
         low, high = dimension.range
         unit = f" {dimension.unit}" if dimension.unit else ""
         inputs = (name.replace("_", " ") for name in dimension.needs)
         needs = ", ".join([*inputs, *dimension.services])
-        click.echo(
+        say(
             f"{dimension.id:<34} {low:g}..{high:g}{unit} {arrow(dimension.higher_is_better)}"
             f"   {'needs ' + needs if needs else ''}"
         )
-        click.echo(f"    {dimension.asks}\n    {dimension.variant} ({dimension.source})")
+        say(f"    {dimension.asks}\n    {dimension.variant} ({dimension.source})")
 
 
 @command.command("benchmarks")
@@ -59,13 +60,13 @@ def list_benchmarks(as_json: bool) -> None:
         for b in benchmarks().values()
     ]
     if as_json:
-        click.echo(text_of(listed))
+        say_json(text_of(listed))
         return
     for declared in listed:
         protocols = declared.protocols or "one protocol"
-        click.echo(f"{declared.benchmark:<10} {declared.title:<22} {protocols}")
+        say(f"{declared.benchmark:<10} {declared.title:<22} {protocols}")
         if declared.not_official_because:
-            click.echo(f"    no protocol official: {declared.not_official_because}")
+            say(f"    no protocol official: {declared.not_official_because}")
 
 
 @command.command("switches")
@@ -86,13 +87,13 @@ def list_switches(benchmark: str, as_json: bool) -> None:
         for s in declared.switches.declared()
     ]
     if as_json:
-        click.echo(text_of(listed))
+        say_json(text_of(listed))
         return
     if not listed:
-        click.echo(f"{benchmark} has no switches")
+        say(f"{benchmark} has no switches")
     for switch in listed:
-        click.echo(f"{switch.switch:<28} on in: {switch.on_in or 'none'}")
-        click.echo(f"    {switch.what} ({switch.source})")
+        say(f"{switch.switch:<28} on in: {switch.on_in or 'none'}")
+        say(f"    {switch.what} ({switch.source})")
 
 
 @command.command("services")
@@ -109,11 +110,11 @@ def list_services(as_json: bool) -> None:
         for name, contract in SERVICES.items()
     ]
     if as_json:
-        click.echo(text_of(listed))
+        say_json(text_of(listed))
         return
     for service in listed:
         inputs, outputs = ", ".join(service.inputs), ", ".join(service.outputs)
-        click.echo(f"{service.service:<14} model {service.model:<14} {inputs} -> {outputs}")
+        say(f"{service.service:<14} model {service.model:<14} {inputs} -> {outputs}")
 
 
 @command.command("prompts")
@@ -136,17 +137,17 @@ def list_prompts(text: bool, as_json: bool) -> None:
         ),
     )
     if as_json:
-        click.echo(text_of(prompts))
+        say_json(text_of(prompts))
         return
     for template in prompts.own:
-        click.echo(f"{template.name:<48} own  {template.digest[:19]}")
-        click.echo(f"    {template.asks} ({template.source})")
+        say(f"{template.name:<48} own  {template.digest[:19]}")
+        say(f"    {template.asks} ({template.source})")
         if text:
             shown = "\n\n".join((template.system, template.user, template.answer))
-            click.echo(indent(shown, "    | ", lambda _: True))
+            say(indent(shown, "    | ", lambda _: True))
     for release in prompts.originals:
         state = "imported" if release.imported else "not imported"
-        click.echo(f"{release.prompts:<48} official, {state}\n    {release.source}")
+        say(f"{release.prompts:<48} official, {state}\n    {release.source}")
 
 
 def _tensor(tensor: Tensor) -> str:

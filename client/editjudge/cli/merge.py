@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..app.merge import Prefer, merge
+from ..base.screen import say
 
 
 @click.command("merge")
@@ -31,7 +32,7 @@ def command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     """
     merged = merge(runs, out, prefer)
     decided = f", {merged.preferred:,} of them decided by --prefer" if merged.preferred else ""
-    click.echo(
+    say(
         f"{out}: {merged.verdicts:,} verdicts on {merged.edits:,} edits"
         f" ({merged.same:,} were in several runs{decided})"
     )

@@ -17,6 +17,7 @@ from ..app.client import with_local_stack
 from ..app.spec import RunSpec
 from ..base.config import Settings, load_settings, parsed_generalist
 from ..base.errors import ConfigError, InputError
+from ..base.screen import tell
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
 
@@ -87,11 +88,6 @@ single_image_option = click.option(
     help="A model that takes one image only: it needs no output to several, and the paper's rule "
     "holds where it gave none; may be given several times.",
 )
-
-
-def say(text: str) -> None:
-    """Tell people something on standard error, where it is in the way of no output."""
-    click.echo(text, err=True)
 
 
 @dataclass(frozen=True)
@@ -328,7 +324,7 @@ class SpecOptions(RulesOptions):
             return roots
         if not roots:
             return before.roots
-        say("--root differs from that of the run: the files there are taken to be the same")
+        tell("--root differs from that of the run: the files there are taken to be the same")
         return roots
 
     def check_judges(self, settings: Settings) -> None:

@@ -11,6 +11,7 @@ import click
 from ..app.wire.base import text_of
 from ..app.wire.prepared import Converted, Prepared
 from ..base.errors import ConfigError
+from ..base.screen import say, say_json, tell
 from ..benchmarks.gie.compact import convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
@@ -28,7 +29,6 @@ from .options import (
     json_option,
     ledger_option,
     options,
-    say,
     services_at_hand,
 )
 
@@ -145,11 +145,11 @@ def gie(data: Path, out: Path, as_json: bool) -> None:
             data_digest=converted.digest,
             notes=notes,
         )
-        click.echo(text_of(result))
+        say_json(text_of(result))
         return
     for note in notes:
-        click.echo(f"note: {note}")
-    click.echo(
+        say(f"note: {note}")
+    say(
         f"{converted.folder}: {converted.items:,} items, {converted.size / 1e6:.1f} MB;"
         " give it as --data"
     )
@@ -168,16 +168,16 @@ def review(folder: Path, decisions: Path, as_json: bool) -> None:
     """
     reviewed = apply(Folder(folder), decisions)
     if as_json:
-        click.echo(text_of(reviewed))
+        say_json(text_of(reviewed))
         return
     for name, note in reviewed.rejected.items():
-        click.echo(f"rejected: {name}{f': {note}' if note else ''}")
-    click.echo(
+        say(f"rejected: {name}{f': {note}' if note else ''}")
+    say(
         f"{reviewed.accepted:,} accepted, {len(reviewed.rejected):,} rejected,"
         f" {len(reviewed.undecided):,} not decided, {reviewed.untouched:,} untouched"
     )
-    click.echo(f"{reviewed.accepted_data}: {reviewed.accepted + reviewed.untouched:,} items")
-    click.echo(f"{reviewed.rejected_data}: {len(reviewed.rejected):,} items")
+    say(f"{reviewed.accepted_data}: {reviewed.accepted + reviewed.untouched:,} items")
+    say(f"{reviewed.rejected_data}: {len(reviewed.rejected):,} items")
 
 
 def _prepared(maker: Maker, of: _DataOptions, services: JudgeOptions) -> int:
@@ -187,7 +187,7 @@ def _prepared(maker: Maker, of: _DataOptions, services: JudgeOptions) -> int:
             _make(preparation)
     result = preparation.result()
     if of.as_json:
-        click.echo(text_of(result))
+        say_json(text_of(result))
     else:
         _show(result, of.out)
     return result.exit_code
@@ -195,9 +195,9 @@ def _prepared(maker: Maker, of: _DataOptions, services: JudgeOptions) -> int:
 
 def _make(preparation: Preparation) -> None:
     start = any(not role.is_generalist for role in preparation.maker.roles)
-    tell = preparation.live.say
+    progress = preparation.live.say
     try:
-        with services_at_hand(preparation.settings, start=start, say=tell) as at_hand:
+        with services_at_hand(preparation.settings, start=start, say=progress) as at_hand:
             preparation.make(at_hand)
     except KeyboardInterrupt:
         tell("interrupted; the same command goes on where this ended")
@@ -208,16 +208,16 @@ def _show(result: Prepared, out: Path) -> None:
     for status, reasons in result.reasons.items():
         _list(status.replace("_", " "), reasons)
     counts = [f"{result.counts[s]:,} {words}" for s, words in STATUSES.items() if result.counts[s]]
-    click.echo(f"{result.what}: {', '.join(counts)}")
+    say(f"{result.what}: {', '.join(counts)}")
     if result.usage:
-        click.echo(f"generalists took {usage_text(result.usage)}")
-    click.echo(f"kept in {out}; open {result.review} to accept or reject")
+        say(f"generalists took {usage_text(result.usage)}")
+    say(f"kept in {out}; open {result.review} to accept or reject")
     if result.exit_code:
-        say("the same command tries again what failed")
+        tell("the same command tries again what failed")
 
 
 def _list(status: str, reasons: dict[str, str]) -> None:
     for name, reason in list(reasons.items())[:_LISTED]:
-        say(f"{status}: {name}: {reason}")
+        tell(f"{status}: {name}: {reason}")
     if len(reasons) > _LISTED:
-        say(f"{status}: and {len(reasons) - _LISTED:,} more")
+        tell(f"{status}: and {len(reasons) - _LISTED:,} more")

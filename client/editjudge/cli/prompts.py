@@ -9,6 +9,7 @@ import click
 from ..app.wire.base import text_of
 from ..app.wire.lists import Imported
 from ..base.official import import_official_prompts, official_prompts
+from ..base.screen import say, say_json
 from .options import json_option
 
 
@@ -39,8 +40,8 @@ def import_(name: str, source: Path, as_json: bool) -> None:
     files = import_official_prompts(name, source)
     folder = official_prompts()[name].folder
     if as_json:
-        click.echo(text_of(Imported(prompts=name, folder=folder, found=files)))
+        say_json(text_of(Imported(prompts=name, folder=folder, found=files)))
         return
     for file, path in files.items():
-        click.echo(f"{file} from {path}")
-    click.echo(f"kept in {folder}")
+        say(f"{file} from {path}")
+    say(f"kept in {folder}")

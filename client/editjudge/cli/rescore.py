@@ -11,8 +11,8 @@ from rich.table import Table
 from ..app.rescore import Changes, rescored_run
 from ..app.wire.base import text_of
 from ..app.wire.checks import Change as ChangeJson
+from ..base.screen import console, say, say_json, tell
 from ..benchmarks.cell import Tally
-from ..report.table import console
 from .options import json_option
 
 
@@ -27,13 +27,13 @@ def command(run: Path, write: bool, as_json: bool) -> int:
     """
     changes = rescored_run(run, write=write)
     if as_json:
-        click.echo(text_of([ChangeJson.of(*key, change) for key, change in changes.items()]))
+        say_json(text_of([ChangeJson.of(*key, change) for key, change in changes.items()]))
         return 0
     console().print(changes_table(changes))
     for line in reasons(changes):
-        click.echo(line)
+        say(line)
     if not write and any(change.changed for change in changes.values()):
-        click.echo("nothing was changed in the run; --write keeps the new verdicts", err=True)
+        tell("nothing was changed in the run; --write keeps the new verdicts")
     return 0
 
 

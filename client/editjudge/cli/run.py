@@ -20,16 +20,16 @@ from ..app.wire.checks import Estimate
 from ..app.wire.run import Finished
 from ..base.config import Settings
 from ..base.errors import InputError
+from ..base.screen import console, say, say_json, tell
 from ..report.columns import results_table
 from ..report.live import display, summary
-from ..report.table import console, untrained_line, usage_text
+from ..report.table import untrained_line, usage_text
 from .options import (
     ServiceOptions,
     SpecOptions,
     cost_option,
     json_option,
     options,
-    say,
     services_at_hand,
 )
 
@@ -101,7 +101,7 @@ def command(
         with prepared as running:
             result = _judged(running, settings)
     if result is None:
-        say(f"interrupted; {_RESUME}")
+        tell(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
         _show(result)
@@ -157,10 +157,10 @@ def _signals(judging: asyncio.Future[RunResult]) -> Iterator[None]:
 def _dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool) -> int:
     estimate, work = foreseen(spec, out, settings)
     if as_json:
-        click.echo(text_of(Estimate.of(estimate)))
+        say_json(text_of(Estimate.of(estimate)))
         return 0
     for line in lines(estimate, work):
-        click.echo(line)
+        say(line)
     return 0
 
 
@@ -170,13 +170,13 @@ def _show(result: RunResult) -> None:
     screen = console()
     screen.print(results_table(columns(judged), result.cells, width=screen.width))
     if warning := untrained_line(result.services_of(d.id for d in judged)):
-        click.secho(warning, fg="red", bold=True)
+        say(warning, fg="red", bold=True)
     for reason, names in finished.not_served.items():
-        click.echo(f"not judged, {reason}: {', '.join(names)}")
+        say(f"not judged, {reason}: {', '.join(names)}")
     if finished.usage:
-        click.echo(f"generalists took {usage_text(finished.usage)}")
+        say(f"generalists took {usage_text(finished.usage)}")
     for line in (_done(result), *_ending(finished), f"kept in {result.out}"):
-        say(line)
+        tell(line)
 
 
 def _done(result: RunResult) -> str:

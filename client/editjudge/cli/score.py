@@ -12,9 +12,10 @@ from ..app.wire.base import text_of
 from ..app.wire.verdict import Score
 from ..base.config import Settings
 from ..base.item import Edit
+from ..base.screen import console, say, say_json, tell
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select
-from ..report.table import console, judged_by, skipped, verdict_table
+from ..report.table import judged_by, skipped, verdict_table
 from .options import (
     ServiceOptions,
     cost_option,
@@ -22,7 +23,6 @@ from .options import (
     json_option,
     ledger_option,
     options,
-    say,
     services_at_hand,
 )
 
@@ -85,7 +85,7 @@ def command(
         any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
         for d in dimensions
     )
-    with services_at_hand(settings, start=needed, say=say) as at_hand:
+    with services_at_hand(settings, start=needed, say=tell) as at_hand:
         judgement = asyncio.run(_judge(at_hand, edit, dimensions))
     show(judgement, as_json=as_json)
     return 3 if judgement.failed else 0
@@ -99,15 +99,15 @@ async def _judge(settings: Settings, edit: Edit, dimensions: tuple[Dimension, ..
 def show(judgement: Judgement, *, as_json: bool) -> None:
     """Print one judged edit."""
     if as_json:
-        click.echo(text_of(Score.of(judgement)))
+        say_json(text_of(Score.of(judgement)))
         return
     console().print(verdict_table(judgement))
     for line in judged_by(judgement):
-        click.echo(line)
+        say(line)
     for reason, names in skipped(judgement).items():
-        click.echo(f"not judged, {reason}: {', '.join(names)}")
+        say(f"not judged, {reason}: {', '.join(names)}")
     item = judgement.edit.item
     pictures = (*item.sources, judgement.edit.image, item.mask, item.target)
     for picture in filter(None, pictures):
         for note in picture.notes:
-            say(f"note: {picture.name}: {note}")
+            tell(f"note: {picture.name}: {note}")

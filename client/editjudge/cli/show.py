@@ -11,6 +11,7 @@ from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.verdict import Shown, ShownEdit
 from ..base.errors import ConfigError, EditjudgeError
+from ..base.screen import say, say_json
 from .options import json_option
 
 
@@ -33,14 +34,14 @@ def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
         shown = _shown(view, edit, edits)
     if as_json:
-        click.echo(text_of(shown))
+        say_json(text_of(shown))
         return 0
     if shown.instruction is not None:
-        click.echo(f"{edit}: {shown.instruction}")
+        say(f"{edit}: {shown.instruction}")
     for shown_edit in shown.edits:
         _show(shown_edit)
     for name, why in shown.not_served.items():
-        click.echo(f"\n  {name}: not served\n    {why}")
+        say(f"\n  {name}: not served\n    {why}")
     return 0
 
 
@@ -64,12 +65,12 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
 
 
 def _show(edit: ShownEdit) -> None:
-    click.secho(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
+    say(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
     for verdict in edit.verdicts:
         value = f"{verdict.value:.6g}" if verdict.value is not None else None
-        click.echo(f"\n  {verdict.dimension}: {value or verdict.kind or verdict.status}")
+        say(f"\n  {verdict.dimension}: {value or verdict.kind or verdict.status}")
         if verdict.reason:
-            click.echo(f"    {verdict.reason}")
+            say(f"    {verdict.reason}")
         for name, evidence in verdict.evidence.items():
             text = evidence if isinstance(evidence, str) else json.dumps(evidence, indent=2)
             _block(name, text)
@@ -77,8 +78,8 @@ def _show(edit: ShownEdit) -> None:
             words = call.reply.get("text") if isinstance(call.reply, dict) else None
             text = words if isinstance(words, str) and words else json.dumps(call.reply, indent=2)
             _block(f"{call.model or call.judge} replied", text)
-        click.secho(f"    {verdict.signature}", dim=True)
+        say(f"    {verdict.signature}", dim=True)
 
 
 def _block(title: str, text: str) -> None:
-    click.echo(f"    {title}: " + text.replace("\n", "\n    "))
+    say(f"    {title}: " + text.replace("\n", "\n    "))

@@ -13,6 +13,7 @@ from ..app.wire.services import NoStack, Stack
 from ..base.config import load_settings
 from ..base.identity import printed
 from ..base.local import running_stack
+from ..base.screen import say, say_json
 from ..panel import Panel
 from .options import json_option
 
@@ -23,25 +24,25 @@ def command(as_json: bool) -> int:
     """Show the local stack: address, uptime, models. Exit code 1 where none runs."""
     state = running_stack()
     if state is None:
-        click.echo(text_of(NoStack()) if as_json else "no local stack is running")
+        say_json(text_of(NoStack())) if as_json else say("no local stack is running")
         return 1
     services, problem = asyncio.run(_services())
     seconds = max(0.0, time.time() - state.started)
     if as_json:
         stack = Stack(**dict(state), uptime_seconds=seconds, services=services, problem=problem)
-        click.echo(text_of(stack))
+        say_json(text_of(stack))
         return 1 if problem else 0
-    click.echo(f"running for {seconds:.0f} s, pid {state.pid}")
+    say(f"running for {seconds:.0f} s, pid {state.pid}")
     if state.grpc:
-        click.echo(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
+        say(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
     if state.generalist:
-        click.echo(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
-        click.echo(f"  vLLM log {state.generalist.log}")
-    click.echo(f"  log      {state.log}")
+        say(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
+        say(f"  vLLM log {state.generalist.log}")
+    say(f"  log      {state.log}")
     for name, identity in services.items():
-        click.echo(f"  {name:<14} {identity}")
+        say(f"  {name:<14} {identity}")
     if problem:
-        click.secho(f"  {problem}", fg="red", err=True)
+        say(f"  {problem}", fg="red", err=True)
     return 1 if problem else 0
 
 

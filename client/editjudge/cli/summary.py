@@ -9,9 +9,10 @@ import click
 from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.results import Summary
+from ..base.screen import console, say, say_json
 from ..benchmarks.rounds import JudgeRounds
 from ..report.columns import agreement_tables, reasons, results_table
-from ..report.table import console, untrained_line
+from ..report.table import untrained_line
 from .options import RulesOptions, json_option, options, single_image_option
 
 
@@ -30,7 +31,7 @@ def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_js
     with RunView(run) as view:
         results = view.results(single_image, asked.rules(view.spec))
     if as_json:
-        click.echo(text_of(Summary.of(results)))
+        say_json(text_of(Summary.of(results)))
         return 0
     about = [
         results.benchmark.title,
@@ -40,13 +41,13 @@ def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_js
     ]
     if results.words:
         about.append(f"prompts: {results.words}")
-    click.echo(", ".join(filter(None, about)))
+    say(", ".join(filter(None, about)))
     for role, identity in results.identities.items():
-        click.echo(f"{role}: {identity}")
+        say(f"{role}: {identity}")
     if warning := untrained_line(results.identities):
-        click.secho(warning, fg="red", bold=True)
+        say(warning, fg="red", bold=True)
     if results.beside.judge_rounds.each and any(role.is_generalist for role in results.identities):
-        click.echo(_judges(results.beside.judge_rounds))
+        say(_judges(results.beside.judge_rounds))
     screen = console()
     screen.print(
         results_table(
@@ -54,9 +55,9 @@ def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_js
         )
     )
     for line in reasons(results.columns, results.cells):
-        click.echo(line)
+        say(line)
     if any(cell.imputed for row in results.cells.values() for cell in row.values()):
-        click.echo("* imputed: a rule of the benchmark put these numbers in, no judge did")
+        say("* imputed: a rule of the benchmark put these numbers in, no judge did")
     if results.beside.agreement:
         screen.print(agreement_tables(results.beside.agreement))
     return 0

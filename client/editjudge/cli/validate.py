@@ -12,6 +12,7 @@ from ..app.spec import Resolved
 from ..app.validate import Validation, validated
 from ..app.wire.base import text_of
 from ..app.wire.checks import Validation as ValidationJson
+from ..base.screen import say, say_json
 from .options import (
     SpecOptions,
     config_option,
@@ -43,26 +44,26 @@ def command(
         asked.check_judges(settings)
     validation = validated(Resolved(spec).order, settings, single_image)
     if as_json:
-        click.echo(text_of(ValidationJson.of(validation)))
+        say_json(text_of(ValidationJson.of(validation)))
     else:
         _show(validation)
     return 2 if validation.wrong else 0
 
 
 def _show(validation: Validation) -> None:
-    click.echo(f"{validation.items:,} items can be used")
+    say(f"{validation.items:,} items can be used")
     for model, count in validation.outputs.items():
-        click.echo(f"{model}: {count:,} outputs")
+        say(f"{model}: {count:,} outputs")
     shown: Counter[tuple[str, str]] = Counter()
     for problem in validation.problems:
         shown[problem.where, problem.kind] += 1
         if shown[problem.where, problem.kind] <= _SHOWN:
             kind = f"{problem.kind}, only noted" if problem.note else problem.kind
-            click.echo(f"{problem.where}: {kind}: {problem.what}")
+            say(f"{problem.where}: {kind}: {problem.what}")
     for (where, kind), count in shown.items():
         if count > _SHOWN:
-            click.echo(f"{where}: {kind}: and {count - _SHOWN:,} more")
+            say(f"{where}: {kind}: and {count - _SHOWN:,} more")
     if validation.estimate is not None:
         for line in (*call_lines(validation.estimate), *validation.estimate.notes):
-            click.echo(line)
-    click.secho("something is wrong" if validation.wrong else "all is well")
+            say(line)
+    say("something is wrong" if validation.wrong else "all is well")

@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-from rich.console import Console
 from rich.status import Status
 
+from ..base.screen import console, tell
 from ..engine.progress import Progress, took
 from ..panel import Panel
 from ..report.live import clock
@@ -22,7 +21,7 @@ class Live:
     """A line that is drawn anew on a terminal; elsewhere one now and then."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = console(err=True)
         self._status: Status | None = None
         self._progress = Progress()
         self._panel: Panel | None = None
@@ -54,9 +53,9 @@ class Live:
     def say(self, line: str) -> None:
         """Something people should know."""
         if self._status is not None:
-            self._console.print(line, markup=False, highlight=False)
+            self._console.print(line)
         else:
-            click.echo(line, err=True)
+            tell(line)
 
     def line(self) -> str:
         """How far it is."""

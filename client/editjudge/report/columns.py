@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 
 from ..app.agreement import Figure
 from ..app.spread import Agreement, JudgeSpread, Spread
+from ..base.screen import WIDTH, console
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
-from .table import WIDTH, arrow, cell_text
+from .table import arrow, cell_text
 
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
 """By model and judge (none for all judges together), the text of each column."""
@@ -55,7 +56,7 @@ def results_table(
     grid = _grid(columns, cells, beside, decimals if grouped else None)
     if not grouped:
         table = _by_model(columns, grid)
-        wide = Console(width=10_000)
+        wide = console(width=10_000)
         if Measurement.get(wide, wide.options, table).maximum <= width:
             return table
     return _by_column(columns, grid, width)

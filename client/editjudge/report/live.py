@@ -6,15 +6,14 @@ import sys
 from types import TracebackType
 from typing import Self
 
-import click
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from ..app.wire.base import text_of
 from ..app.wire.run import Counted, Noted, Progressed, RunEvent
+from ..base.screen import console, say_json, styled, tell
 from .table import usage_text
 
 
@@ -48,7 +47,7 @@ class Display:
 
     def say(self, line: str) -> None:
         """Something people should know."""
-        click.echo(line, err=True)
+        tell(line)
 
     def progressed(self, event: Progressed) -> None:
         """How far it is."""
@@ -61,7 +60,7 @@ class Lines(Display):
 
     def progressed(self, event: Progressed) -> None:
         """One line: how far, how fast, and what is in flight."""
-        click.echo(summary(event), err=True)
+        tell(summary(event))
 
 
 class Events(Display):
@@ -71,7 +70,7 @@ class Events(Display):
 
     def __call__(self, event: RunEvent) -> None:
         """As it is."""
-        click.echo(text_of(event, indent=None))
+        say_json(text_of(event, indent=None))
 
     def say(self, line: str) -> None:
         """The event `note`."""
@@ -87,7 +86,7 @@ class Terminal(Display):
     every = 0.25
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = console(err=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
@@ -104,11 +103,11 @@ class Terminal(Display):
 
     def progressed(self, event: Progressed) -> None:
         """Draw how far it is."""
-        self._live.update(Group(_table(event), Text(summary(event), "dim")), refresh=True)
+        self._live.update(Group(_table(event), styled(summary(event), "dim")), refresh=True)
 
     def say(self, line: str) -> None:
         """Above the table."""
-        self._console.print(Text(line))
+        self._console.print(line)
 
 
 def display(*, as_json: bool) -> Display:

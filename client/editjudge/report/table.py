@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -24,16 +23,6 @@ from ..engine.judge import Judgement
 
 _SKIPPED = (NotApplicable, NotServed, MissingOutput)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
-
-
-WIDTH = 200
-"""Wide enough to keep rows whole, where there is no terminal."""
-
-
-def console() -> Console:
-    """Standard output."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=WIDTH)
 
 
 def arrow(higher_is_better: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from editjudge.base.local import running_stack
+from editjudge.base.screen import say
 
 from ..runtime.supervisor import down
 
@@ -13,8 +14,8 @@ from ..runtime.supervisor import down
 def command() -> int:
     """End the local stack and free its ports."""
     if running_stack() is None:
-        click.echo("no local stack is running")
+        say("no local stack is running")
         return 0
     state = down()
-    click.echo(f"ended {' and '.join(state.urls)}" if state else "no local stack is running")
+    say(f"ended {' and '.join(state.urls)}" if state else "no local stack is running")
     return 0

@@ -10,17 +10,17 @@ from typing import Annotated, ParamSpec, Self, TypeVar
 
 import click
 from pydantic import BaseModel, ConfigDict, Field
-from rich.console import Console
 from rich.table import Table
 
 from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.base.screen import console, say
 
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
 from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find, manifest, members
 from ..zoo.pull import import_file, pull
-from .output import json_option, print_json, table_width
+from .output import json_option, print_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def list_models(as_json: bool) -> None:
             ", ".join([entry.licence, *terms]),
             ", ".join(entry.profiles),
         )
-    Console(width=table_width()).print(table)
+    console().print(table)
 
 
 @command.command("pull")
@@ -128,7 +128,7 @@ def pull_models(names: tuple[str, ...], profile: Profile | None, accept_license:
 def import_model(name: str, file: Path, accept_license: bool) -> int:
     """Bring the FILE of a model that is not on the hub."""
     record = import_file(find(name), file, accept_license=accept_license)
-    click.echo(f"{name} is here: {record.source}")
+    say(f"{name} is here: {record.source}")
     return 0
 
 
@@ -176,7 +176,7 @@ def verify_models(names: tuple[str, ...]) -> int:
         return _each(_chosen(names, None), verified)
     here = [e for e in manifest().values() if load_checkpoint(e.name) or export.installed(e)]
     if not here:
-        click.echo("no model is installed")
+        say("no model is installed")
     return _each(here, verified)
 
 
@@ -200,9 +200,9 @@ def _each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     code = 0
     for entry in entries:
         try:
-            click.echo(act(entry))
+            say(act(entry))
         except EditjudgeError as error:
-            click.secho(f"error: {error}", fg="red", err=True)
+            say(f"error: {error}", fg="red", err=True)
             code = code or error.exit_code
     return code
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 
 import click
 from pydantic import BaseModel
 
-WIDTH = 200
-"""Wide enough to keep a table's rows whole, where there is no terminal."""
+from editjudge.base.screen import say_json
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
 
@@ -22,9 +20,4 @@ def print_json(data: BaseModel | Sequence[BaseModel]) -> None:
         if isinstance(data, BaseModel)
         else [model.model_dump(mode="json", by_alias=True) for model in data]
     )
-    click.echo(json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2))
-
-
-def table_width() -> int | None:
-    """The width of tables; None where the terminal has one."""
-    return None if sys.stdout.isatty() else WIDTH
+    say_json(json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2))

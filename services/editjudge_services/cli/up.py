@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from editjudge.base.config import load_settings
+from editjudge.base.screen import say
 
 from ..runtime.supervisor import up
 from .output import json_option, print_json
@@ -60,8 +61,8 @@ def command(
         print_json(state)
         return 0
     if state.grpc:
-        click.echo(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
+        say(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
     if state.generalist:
         local = state.generalist
-        click.echo(f"{local.model} ready at {local.url} (log {local.log})")
+        say(f"{local.model} ready at {local.url} (log {local.log})")
     return 0

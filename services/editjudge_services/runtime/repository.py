@@ -13,6 +13,8 @@ from types import ModuleType
 
 import click
 
+from editjudge.base.screen import say
+
 from ..zoo.artefact import Precision
 from .specialist import Specialist
 
@@ -152,7 +154,7 @@ def main(check: bool) -> None:
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        click.echo(f"{'differs' if check else 'written'}: {path}")
+        say(f"{'differs' if check else 'written'}: {path}")
     raise SystemExit(1 if check and differing else 0)
 
 

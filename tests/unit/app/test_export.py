@@ -72,6 +72,18 @@ def test_csv(run: Path, tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["table.csv"]
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@SUM(A1)", "\tx"])
+def test_text_in_csv_is_no_formula(tmp_path: Path, text: str) -> None:
+    with RunStore.open(tmp_path / "run", HEADER) as store:
+        put(store, text, {"core.a": Unscored(kind="refused", reason=text)})
+        put(store, "number", {"core.b": Scored(value=-1.5)})
+        export(RunView.of(store), tmp_path / "file", "csv")
+    with (tmp_path / "file").open(encoding="utf-8", newline="") as file:
+        rows = {row["dimension"]: row for row in csv.DictReader(file)}
+    assert (rows["core.a"]["item"], rows["core.a"]["reason"]) == (f"'{text}", f"'{text}")
+    assert rows["core.b"]["value"] == "-1.5"
+
+
 def test_parquet(run: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     with RunView(run) as view:

@@ -1,0 +1,126 @@
+"""What people read on a terminal: the one module that prints.
+
+Names of models, replies of judges and reasons of servers come from elsewhere. They may hold escape
+codes, halves of characters, marks that turn the direction of writing, or what looks like markup,
+and none of that may reach the terminal, nor cost what else is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import IO, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+WIDTH = 200
+"""Wide enough to keep a table's rows whole, where there is no terminal."""
+
+# Control characters but for the end of a line and the tab, marks of direction, lone surrogates.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]")
+# How our own marks are written where the terminal's encoding lacks them.
+_PLAIN = str.maketrans(
+    {
+        "↑": "^",
+        "↓": "v",
+        "✓": "+",
+        "✗": "x",
+        "±": "+-",
+        "\u00d7": "x",
+        "·": ".",
+        "→": ">",
+        "…": "...",
+    }
+)
+
+
+def printable(text: str) -> str:
+    r"""Text that does nothing to a terminal: what would is written as `\x1b`, `\ud800`."""
+    return _UNPRINTABLE.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print text on standard output, or on standard error.
+
+    Args:
+        err: On standard error.
+        nl: End the line.
+        style: As `click.style` takes it: `fg`, `bold`, `dim`.
+    """
+    shown = _encodable(printable(text), sys.stderr if err else sys.stdout)
+    click.secho(shown, err=err, nl=nl, **style)
+
+
+def tell(text: str) -> None:
+    """Tell people something on standard error, where it is in the way of no output."""
+    say(text, err=True)
+
+
+def say_json(text: str) -> None:
+    """Print JSON text on standard output; what the terminal must not get is escaped as in JSON."""
+    shown = _UNPRINTABLE.sub(_as_json, text)
+    if not _fits(shown, sys.stdout):
+        shown = _BEYOND_ASCII.sub(_as_json, shown)
+    click.echo(shown)
+
+
+class _Screen(Console):
+    """Takes strings as they are: no markup, no emoji by name, no escape codes."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(_encodable(printable(text), self.file), **how)
+
+
+def console(*, err: bool = False, width: int | None = None) -> Console:
+    """For tables; strings in them are shown as they are.
+
+    Args:
+        err: Of standard error.
+        width: In characters; by default the terminal's, or `WIDTH` where there is none.
+    """
+    stream = sys.stderr if err else sys.stdout
+    screen = _Screen(stderr=err, width=width, markup=False, emoji=False, highlight=False)
+    if width is None and not stream.isatty():
+        screen.width = WIDTH
+    return screen
+
+
+def styled(text: str, style: str = "") -> Text:
+    """A line with a style, for a console."""
+    return Text(printable(text), style)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _as_json(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code < 0x10000 else json.dumps(match[0])[1:-1]
+
+
+def _encodable(text: str, stream: IO[str]) -> str:
+    """What a stream's encoding can write: our own marks in ASCII, the rest as code points."""
+    if _fits(text, stream):
+        return text
+    plain, encoding = text.translate(_PLAIN), _encoding(stream)
+    return plain.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _fits(text: str, stream: IO[str]) -> bool:
+    try:
+        text.encode(_encoding(stream))
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _encoding(stream: IO[str]) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"

@@ -1,0 +1,113 @@
+"""Whatever others put into a text, it does nothing to the terminal and costs nothing else."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+
+import editjudge
+import editjudge_services
+from editjudge.base.screen import console, printable, say, say_json, tell
+
+ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m"
+HALF = "half \ud800 of a pair"
+TURNED = "safe\u202egnp.exe"
+
+
+Written: TypeAlias = Callable[[Callable[[], None]], str]
+
+
+@pytest.fixture(params=["utf-8", "latin-1", "ascii"])
+def written(request: pytest.FixtureRequest) -> Written:
+    """What something writes to a strict standard output in some encoding."""
+
+    def writes(act: Callable[[], None]) -> str:
+        raw = io.BytesIO()
+        stream = io.TextIOWrapper(raw, request.param, write_through=True)
+        with contextlib.redirect_stdout(stream):
+            act()
+        return raw.getvalue().decode(request.param)
+
+    return writes
+
+
+@pytest.mark.parametrize("text", [ESCAPES, HALF, TURNED, "a\rb", "\x00", "\u2028"])
+def test_what_acts_on_a_terminal_is_shown_as_what_it_is(text: str, written: Written) -> None:
+    said = written(lambda: say(f"before {text} after"))
+    assert said.startswith("before ")
+    assert said.endswith(" after\n")
+    said += written(lambda: console().print(_table(text)))
+    assert not set(said) & set("\x1b\x07\x9b\ud800\u202e\r\x00\u2028")
+
+
+@given(text=st.text(st.characters(categories=None)))
+def test_printable_text_can_be_written_and_is_so_already(text: str) -> None:
+    clean = printable(text)
+    clean.encode()
+    assert printable(clean) == clean
+    assert clean.isascii() or not text.isascii()
+
+
+def test_words_are_left_as_they_are() -> None:
+    text = "an arrow ↑, 文字, עברית, é\n\tand a tab"
+    assert printable(text) == text
+
+
+def test_markup_in_a_name_is_no_markup(written: Written) -> None:
+    names = ("flux[dev]", "flux[bold]", "[/m]", ":smile:")
+    shown = written(lambda: console().print(_table(*names)))
+    assert all(name in shown for name in names)
+
+
+def test_our_marks_have_a_form_for_every_terminal(written: Written) -> None:
+    assert written(lambda: say("PSNR ↑ 3 ± 1")) in (
+        "PSNR ↑ 3 ± 1\n",
+        "PSNR ^ 3 ± 1\n",
+        "PSNR ^ 3 +- 1\n",
+    )
+
+
+@pytest.mark.parametrize("text", [ESCAPES, HALF, TURNED, "é😀\x7f", "plain"])
+def test_json_stays_json(text: str, written: Written) -> None:
+    shown = written(lambda: say_json(json.dumps({"reply": text}, ensure_ascii=False)))
+    assert json.loads(shown) == {"reply": text}
+    assert not set(shown) & set("\x1b\x07\x9b\ud800\u202e\x7f")
+
+
+def test_what_is_told_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("on the way")
+    assert capsys.readouterr() == ("", "on the way\n")
+
+
+def test_nothing_else_prints() -> None:
+    packages = [Path(package.__path__[0]) for package in (editjudge, editjudge_services)]
+    printing = {
+        f"{path.name}:{node.lineno}"
+        for package in packages
+        for path in package.rglob("*.py")
+        if path.name != "screen.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _PRINTING
+    }
+    assert not printing
+
+
+_PRINTING = {"print", "click.echo", "click.secho", "Console", "rich.print"}
+
+
+def _table(*names: str) -> Table:
+    table = Table()
+    table.add_column(names[0])
+    for name in names:
+        table.add_row(name)
+    return table
