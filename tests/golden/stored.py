@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import sqlite3
@@ -18,15 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from editjudge.benchmarks.registry import benchmark
+from editjudge.storage.store import RunStore
+
 from .cases import CASES, Case
-from .compare import versions
 from .services import GREY
-from .taken import judged, normalised, spoken, told
+from .taken import judged, lasting, normalised, spoken, told
 
 FOLDER = Path(__file__).parent / "stored"
-TOLD = ("rescore", "ledger", "summary", "signatures", "show")
-LASTING = TOLD[:2]
-"""What is told by other versions of packages too: verdicts without a stored reply then wait."""
+TOLD = ("rescore", "ledger", "summary", "signatures", "versions", "show")
 # By archive the dimensions that are judged, all where none is named. It is named after its case;
 # what stands behind a `+` is a switch that is on.
 _STORED: Mapping[str, tuple[str, ...]] = {
@@ -57,18 +56,20 @@ def stored() -> list[Path]:
 def documents(archive: Path, folder: Path) -> dict[str, Any]:
     """What today's code says of a stored run, brought up to date below a folder.
 
-    All of `TOLD` by the versions of packages that it was stored with, otherwise what is `LASTING`.
+    Of one by an older reading of its benchmark, which `run` and `summary` refuse, what lasts.
     """
     shutil.unpack_archive(archive, folder)
     _moved(folder / "run" / "run.sqlite", _HERE, str(folder))
     case, _ = _judged_by(archive.stem)
-    # Older forms are opened for writing once.
-    _, changes = spoken("rescore", folder / "run", "--write", "--json")
-    assert not any(one["changed"] for one in changes), "rescore changes a stored run"
-    found = told(case, folder / "run")
-    then = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
-    names = TOLD if then == versions() else LASTING
-    return normalised({name: found[name] for name in names}, folder)
+    with RunStore.open(folder / "run") as store:  # older forms are opened for writing once
+        protocol = store.header.protocol
+    if f".{benchmark(case.benchmark).version}" not in protocol.partition("+")[0]:
+        found = lasting(case, folder / "run")
+    else:
+        _, changes = spoken("rescore", folder / "run", "--write", "--json")
+        assert not any(one["changed"] for one in changes), "rescore changes a stored run"
+        found = told(case, folder / "run")
+    return normalised({name: found[name] for name in TOLD if name in found}, folder)
 
 
 def _moved(file: Path, old: str, new: str) -> int:
@@ -106,7 +107,6 @@ async def _store(name: str, dimensions: tuple[str, ...]) -> None:
             db.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
             copy.execute("VACUUM")
-        (Path(packed) / "versions.json").write_text(json.dumps(versions()), encoding="utf-8")
         version = _moved(file, made, _HERE)
         to = FOLDER / f"v{version}" / name
         if to.with_name(f"{name}.zip").exists():

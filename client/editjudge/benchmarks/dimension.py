@@ -148,15 +148,14 @@ class Dimension:
             parts: Signatures of its `operands`, by id; one that is not there is `unknown`.
         """
         by = sorted({name for reading in self.readings for name in reading.implementations})
-        return Signature.of(
-            {
-                "dimension": self.id,
-                "protocol": self.protocol,
-                **self._made(parts or {}),
-                "by": "+".join(by),
-                **{role: services.get(role, "unknown") for role in self.roles},
-            }
-        )
+        fields: dict[str, object] = {
+            "dimension": self.id,
+            "protocol": self.protocol,
+            **self._made(parts or {}),
+            "by": "+".join(by),
+            **{role: services.get(role, "unknown") for role in self.roles},
+        }
+        return Signature.of(fields)
 
     def _made(self, parts: Mapping[str, Signature]) -> dict[str, object]:
         """How it comes about, as fields of the signature."""

@@ -69,11 +69,13 @@ class PixelComparison(Scorer):
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what brings both to one size, the mask of a region, the metric."""
         metric, _, region = field.partition(".")
-        brought = (align,) if self.aligned else (fitted,)
-        if self.aligned and not self.as_is:
-            brought += (fitted,)
-        masked = () if region == "whole" else (load_mask,)
-        return (decode, *brought, *masked, *METRICS.get(metric, ()))
+        return (
+            decode,
+            *((align,) if self.aligned else ()),
+            *(() if self.aligned and self.as_is else (fitted,)),
+            *(() if region == "whole" else (load_mask,)),
+            *METRICS.get(metric, ()),
+        )
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
