@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,7 @@ MOST = 6
 """Lines told of one file."""
 CAUSES = ("lists", "signatures", "ledger")
 """Documents told first: what moves here moves others."""
-PACKAGES = ("editjudge", "numpy", "opencv-python-headless", "pillow", "rapidfuzz")
 FOLDER = Path(__file__).parent
-VERSIONS = FOLDER / "versions.json"
-_RESTS_ON = re.compile(r"\b(?:of|parts):.*$", re.DOTALL)
-_DIGEST = re.compile(r"\b[0-9a-f]{12}\b")
 _WIDTH = 240
 _NOTHING = "(nothing)"
 
@@ -29,7 +23,6 @@ def written(folder: Path, documents: Mapping[str, Any], *, partly: bool = False)
     folder.mkdir(parents=True, exist_ok=True)
     for file in () if partly else folder.glob("*.json"):
         file.unlink()
-    VERSIONS.write_text(text_of(versions()) + "\n", encoding="utf-8")
     for name, document in documents.items():
         (folder / f"{name}.json").write_text(text_of(document) + "\n", encoding="utf-8")
 
@@ -54,9 +47,6 @@ def differences(
     """By file a line for each place in which kept documents are not those given.
 
     Where they are given `partly`, what else is kept does not count.
-
-    Digests of signatures hold versions. They are compared where the packages are of the versions
-    with which the documents were kept.
     """
     kept = {
         file.stem: json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")
@@ -65,8 +55,6 @@ def differences(
         kept = {name: kept[name] for name in kept.keys() & documents.keys()}
     # As they would be kept: numbers as keys become texts, tuples become lists.
     given = {name: json.loads(json.dumps(one)) for name, one in documents.items()}
-    if json.loads(VERSIONS.read_text(encoding="utf-8")) != versions():
-        kept, given = _without_digests(kept), _without_digests(given)
     found = {}
     for name in sorted(kept.keys() | given.keys(), key=lambda name: (name not in CAUSES, name)):
         pair = (kept.get(name, _NOTHING), given.get(name, _NOTHING))
@@ -74,21 +62,6 @@ def differences(
         if lines:
             found[f"{folder.relative_to(FOLDER)}/{name}.json"] = lines
     return found
-
-
-def versions() -> dict[str, str]:
-    """Of the packages that numbers can depend on."""
-    return {name: version(name) for name in PACKAGES}
-
-
-def _without_digests(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_digests(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_without_digests(one) for one in value]
-    if isinstance(value, str):
-        return _RESTS_ON.sub(lambda found: _DIGEST.sub("<digest>", found[0]), value)
-    return value
 
 
 def told(found: Mapping[str, list[str]]) -> str:

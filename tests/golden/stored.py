@@ -8,33 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .cases import CASES
-from .compare import versions
+from editjudge.benchmarks.registry import benchmark
+from editjudge.storage.store import RunStore
+
+from .cases import CASES, Case
 from .services import GREY
-from .taken import judged, normalised, spoken, told
+from .taken import judged, lasting, normalised, spoken, told
 
 FOLDER = Path(__file__).parent / "stored"
-TOLD = ("rescore", "ledger", "summary", "signatures", "show")
-LASTING = TOLD[:2]
-"""What is told by other versions of packages too: verdicts without a stored reply then wait."""
-# By case the dimensions that are judged; all where none is named.
-_STORED = {
+TOLD = ("rescore", "ledger", "summary", "signatures", "versions", "show")
+# By archive the dimensions that are judged, all where none is named. It is named after its case;
+# what stands behind a `+` is a switch that is on.
+_STORED: Mapping[str, tuple[str, ...]] = {
     "core": (
-        *("core.psnr.*", "core.aligned_psnr.source.whole", "core.features.dinov3.source.*"),
-        *("core.lpips.vgg.target.inside", "core.lpips.alex.source.whole", "core.quality.piqe"),
-        *("core.text_content_accuracy", "core.editing_artifacts", "core.physical_plausibility"),
-        *("core.multiple_choice", "core.fact_check"),
+        *("core.psnr.*", "core.ssim.*", "core.aligned_psnr.source.whole"),
+        *("core.features.dinov3.source.*", "core.lpips.vgg.target.inside", "core.quality.piqe"),
+        *("core.lpips.alex.source.whole", "core.text_content_accuracy", "core.editing_artifacts"),
+        *("core.physical_plausibility", "core.multiple_choice", "core.fact_check"),
+    ),
+    "co_edit.paper": (),
+    "gie.paper+unmasked_pixels": (),
+    "i2i.paper": (
+        *("i2i.*.image_quality", "i2i.*.text_content_style_accuracy", "i2i.me.subject_*"),
+        *("i2i.se.spatial_accuracy", "i2i.se.non_edited_region_fidelity"),
     ),
     "kris.paper": (),
+    "omni_iie.paper": (),
 }
 _HERE = "/golden"
 """What stands in archives for the folder in which they are."""
@@ -48,33 +56,44 @@ def stored() -> list[Path]:
 def documents(archive: Path, folder: Path) -> dict[str, Any]:
     """What today's code says of a stored run, brought up to date below a folder.
 
-    All of `TOLD` by the versions of packages that it was stored with, otherwise what is `LASTING`.
+    Of one by an older reading of its benchmark, which `run` and `summary` refuse, what lasts.
     """
     shutil.unpack_archive(archive, folder)
     _moved(folder / "run" / "run.sqlite", _HERE, str(folder))
-    case = next(one for one in CASES if one.name == archive.stem)
-    # Older forms are opened for writing once.
-    _, changes = spoken("rescore", folder / "run", "--write", "--json")
-    assert not any(one["changed"] for one in changes), "rescore changes a stored run"
-    found = told(case, folder / "run")
-    then = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
-    names = TOLD if then == versions() else LASTING
-    return normalised({name: found[name] for name in names}, folder)
+    case, _ = _judged_by(archive.stem)
+    with RunStore.open(folder / "run") as store:  # older forms are opened for writing once
+        protocol = store.header.protocol
+    if f".{benchmark(case.benchmark).version}" not in protocol.partition("+")[0]:
+        found = lasting(case, folder / "run")
+    else:
+        _, changes = spoken("rescore", folder / "run", "--write", "--json")
+        assert not any(one["changed"] for one in changes), "rescore changes a stored run"
+        found = told(case, folder / "run")
+    return normalised({name: found[name] for name in TOLD if name in found}, folder)
 
 
 def _moved(file: Path, old: str, new: str) -> int:
-    """Let a run's data lie elsewhere; the number of its form. Of version 2."""
+    """Let a run's data lie elsewhere; the number of its form."""
     with contextlib.closing(sqlite3.connect(file)) as db, db:
-        for table, column in (("header", "value"), ("edits", "missing")):
-            db.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (old, new))  # noqa: S608
         (version,) = db.execute("PRAGMA user_version").fetchone()
+        why = "missing" if version == 2 else "reason"
+        for table, column in (("header", "value"), ("edits", why)):
+            db.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (old, new))  # noqa: S608
     return int(version)
+
+
+def _judged_by(name: str) -> tuple[Case, tuple[str, ...]]:
+    """The case of an archive, and the flags that its run has besides."""
+    base, *switches = name.split("+")
+    case = next(one for one in CASES if one.name == base)
+    return case, tuple(part for one in switches for part in ("--with", one))
 
 
 async def _store(name: str, dimensions: tuple[str, ...]) -> None:
     # What failed is done again where a version changes, so nothing fails here.
-    case = replace(next(one for one in CASES if one.name == name), magenta=GREY)
-    flags = [part for one in dimensions for part in ("--dimension", one)]
+    case, flags = _judged_by(name)
+    case = replace(case, magenta=GREY)
+    flags += tuple(part for one in dimensions for part in ("--dimension", one))
     with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as packed:
         await judged(case, Path(made), *flags)
         for part in ("data", "ours", "theirs"):
@@ -88,7 +107,6 @@ async def _store(name: str, dimensions: tuple[str, ...]) -> None:
             db.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
             copy.execute("VACUUM")
-        (Path(packed) / "versions.json").write_text(json.dumps(versions()), encoding="utf-8")
         version = _moved(file, made, _HERE)
         to = FOLDER / f"v{version}" / name
         if to.with_name(f"{name}.zip").exists():

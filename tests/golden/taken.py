@@ -68,6 +68,12 @@ def told(case: Case, out: Path) -> dict[str, Any]:
     code, said = spoken("rescore", out, "--json")
     assert {one["changed"] for one in said} == {0}, "rescore changes something"
     found["rescore"] = {"exit_code": code, "said": said}
+    return found | lasting(case, out)
+
+
+def lasting(case: Case, out: Path) -> dict[str, Any]:
+    """What is told of a run whose benchmark has another version today, too."""
+    found: dict[str, Any] = {}
     found["show"] = {item: spoken("show", out, item, "--json")[1] for item in case.shown}
     file = out.parent / "export.jsonl"
     spoken("export", out, "--to", "jsonl", "--out", file)
@@ -76,6 +82,7 @@ def told(case: Case, out: Path) -> dict[str, Any]:
     for said in found["show"].values():
         said["edits"] = [edit for edit in said["edits"] if edit["model"] == "ours"]
     shown = [v for said in found["show"].values() for e in said["edits"] for v in e["verdicts"]]
+    found["versions"] = sorted({row.pop("versions") or "" for row in [*rows, *shown]} - {""})
     found["signatures"] = _signatures([*rows, *shown])
     found["export"] = {_row_name(row): _told_briefly(row) for row in rows}
     assert len(found["export"]) == len(rows), "two rows of one name"

@@ -25,7 +25,7 @@ Plain: TypeAlias = dict[str, Any]
 FIELDS = tuple(Row.model_fields)
 """The columns; see `Row`."""
 _ROWS_AT_ONCE = 10_000
-_REPEATING = ("model", "dimension", "status", "kind", "signature")
+_REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
 
 
 def export(view: RunView, file: Path, form: Format) -> int:

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ..base.errors import ConfigError
-from ..base.verdict import Failed, Scored, Verdict
+from ..base.verdict import Failed, Scored
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
 from ..storage.copying import copy_calls
-from ..storage.store import RunStore, StoredEdit
+from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import Resolved, RunSpec
 
 Prefer: TypeAlias = Literal["first", "last"]
-_Signed: TypeAlias = tuple[Verdict, str]
-"""A verdict and its signature."""
 _ALIKE = (
     "leave {} out: only runs of one benchmark, protocol, data, judges and number of rounds can be"
     " merged, each model's outputs from one folder"
@@ -120,8 +118,11 @@ class _Merger:
         for edit in run.edits():
             if self._takes_output(run, edit):
                 number = self._target.edit_id(edit.item, edit.model, edit.digest, edit.missing)
-                for name, verdict, signature in self._chosen(run, edit):
-                    self._target.put_verdicts(number, {name: verdict}, {name: signature})
+                for chosen in self._chosen(run, edit):
+                    name = chosen.dimension
+                    self._target.put_verdicts(
+                        number, {name: chosen.verdict}, {name: chosen.signature}, chosen.versions
+                    )
                     rests_on = (calls[call] for call in run.calls_of(edit.id, name))
                     self._target.rests_on(number, name, rests_on)
 
@@ -142,36 +143,36 @@ class _Merger:
             self.merged.verdicts -= len(_verdicts(self._target, earlier))
         return True
 
-    def _chosen(self, run: RunStore, edit: StoredEdit) -> list[tuple[str, Verdict, str]]:
-        """Dimension, verdict and signature of an edit's verdicts that the new run takes."""
+    def _chosen(self, run: RunStore, edit: StoredEdit) -> list[StoredVerdict]:
+        """An edit's verdicts that the new run takes."""
         earlier = _verdicts(self._target, edit)
         chosen = []
-        for name, (verdict, signature) in _verdicts(run, edit).items():
+        for name, later in _verdicts(run, edit).items():
             where = f"{name} of {edit.model} for {edit.item} in {run.folder}"
             if name not in earlier:
                 self.merged.verdicts += 1
             else:
                 self.merged.same += 1
-                if not self._takes((verdict, signature), earlier[name], name, where):
+                if not self._takes(later, earlier[name], name, where):
                     continue
-            chosen.append((name, verdict, signature))
+            chosen.append(later)
         return chosen
 
-    def _takes(self, later: _Signed, earlier: _Signed, name: str, where: str) -> bool:
+    def _takes(self, later: StoredVerdict, earlier: StoredVerdict, name: str, where: str) -> bool:
         """Whether the later of two verdicts is taken.
 
         Raises:
             ConfigError: they differ where they must not, or nothing is preferred.
         """
-        (verdict, signature), (before, signature_before) = later, earlier
+        verdict, before = later.verdict, earlier.verdict
+        other = later.signature != earlier.signature
         if isinstance(verdict, Failed) or isinstance(before, Failed):
             return not isinstance(verdict, Failed)
-        if signature == signature_before and verdict.status == before.status:
+        if not other and verdict.status == before.status:
             if isinstance(verdict, Scored) and isinstance(before, Scored):
                 self._check_close(verdict.value, before.value, name, where)
             return False
         if self._prefer is None:
-            other = signature != signature_before
             what = "another signature" if other else f"status {verdict.status}"
             raise ConfigError(f"{where} has {what} than in a run before it", _CONFLICT)
         self.merged.preferred += 1
@@ -187,7 +188,6 @@ class _Merger:
             )
 
 
-def _verdicts(run: RunStore, edit: StoredEdit) -> dict[str, _Signed]:
-    """An edit's verdicts with their signatures, by dimension."""
-    rows = run.verdicts(edit.model, item=edit.item)
-    return {stored.dimension: (stored.verdict, stored.signature) for stored in rows}
+def _verdicts(run: RunStore, edit: StoredEdit) -> dict[str, StoredVerdict]:
+    """An edit's verdicts, by dimension."""
+    return {stored.dimension: stored for stored in run.verdicts(edit.model, item=edit.item)}

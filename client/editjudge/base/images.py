@@ -21,6 +21,7 @@ from PIL import ImageFile, ImageOps, UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError
+from .signature import implementation
 
 RGB: TypeAlias = NDArray[np.uint8]
 ImageLike: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any] | Image"
@@ -159,6 +160,7 @@ def load_image(image: ImageLike, name: str = "") -> Image:
     return _from_bytes(_read(path, shown), shown, suffix=path.suffix.lower())
 
 
+@implementation(1)
 def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mask:
     """Read a mask: white (or 1 in a mask of 0 and 1) may change, black must stay.
 
@@ -189,6 +191,7 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     return Mask(image.name, image.encoded, selected, notes)
 
 
+@implementation(1)
 def decode(data: bytes) -> tuple[RGB, Notes]:
     """Decode one still picture to upright 8-bit RGB, within the limits.
 

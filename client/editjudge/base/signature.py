@@ -3,15 +3,25 @@
 Two numbers with the same signature agree within the tolerance of their dimension; two
 numbers with different signatures are not comparable until someone has argued that they
 are. The idea is sacreBLEU's, extended to everything a served judge depends on.
+
+What we compute ourselves is in it by a number (`implementation`), not by the versions of the
+libraries that it is built on: `tests/parity` holds its numbers to the same over all versions that
+are allowed. Which versions there were is kept beside the signature (`versions`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
+
+T = TypeVar("T", bound="Callable[..., object]")
+
+PACKAGES = ("editjudge", "numpy", "opencv-python-headless", "pillow", "rapidfuzz")
+"""Distributions that take part in numbers of ours."""
 
 _RESERVED = str.maketrans({"|": "/", "\n": " "})
 
@@ -50,6 +60,56 @@ class Signature:
     def __or__(self, other: Mapping[str, object]) -> Signature:
         """The signature with further fields; a key given again is replaced."""
         return Signature.of({**dict(self.fields), **other})
+
+
+def implementation(number: int, moved_by: str = "") -> Callable[[T], T]:
+    """Number a function or class of ours whose result numbers rest on; 1 without.
+
+    The number is part of every signature that rests on it. Raise it whenever equal inputs get
+    another number than before, beyond the tolerance of a dimension: verdicts from before are then
+    judged again.
+
+    Args:
+        moved_by: A distribution of which another major version gives other numbers: that version
+            is named beside the number.
+    """
+
+    def numbered(of: T) -> T:
+        of.implementation, of.moved_by = number, moved_by  # type: ignore[attr-defined]
+        return of
+
+    return numbered
+
+
+def numbered(of: Callable[..., object], name: str = "") -> str:
+    """An implementation with its number, as signatures name it: `ssim.1`."""
+    text = f"{name or of.__name__}.{getattr(of, 'implementation', 1)}"
+    package = getattr(of, "moved_by", "")
+    return f"{text}({package} {package_version(package).partition('.')[0]})" if package else text
+
+
+def told(value: object) -> str:
+    """A parameter as signatures tell it: what computes with its number and its own parameters."""
+    if isinstance(value, Mapping):
+        return ";".join(f"{key}={told(value[key])}" for key in sorted(value))
+    if not callable(value):
+        return str(value)
+    if hasattr(value, "__name__"):
+        return numbered(value)
+    parameters = value.spec() if hasattr(value, "spec") else _fields(value)
+    return f"{numbered(type(value))}({flat({key: told(parameters[key]) for key in parameters})})"
+
+
+def _fields(value: object) -> Mapping[str, object]:
+    if not is_dataclass(value):
+        raise TypeError(f"{value!r} cannot be told in a signature: use a function or a dataclass")
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+@cache
+def versions() -> str:
+    """The installed versions of `PACKAGES`: what is kept beside a verdict's signature."""
+    return str(Signature.of((name, package_version(name)) for name in PACKAGES))
 
 
 @cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ..base.errors import ConfigError
 from .column import Column
 from .dataset import Dataset
-from .dimension import Derived, Dimension, Reading
+from .dimension import Dimension
 from .switches import Switches
 
 PAPER, OFFICIAL = "paper", "official"
@@ -29,8 +29,8 @@ class Rules:
         single_image: What every metric counts as, on the metric's own scale, where an item has
             several sources and the model under test takes one; None where there is no such rule.
         switches: Those that are on, and the others. The benchmark fills them in.
-        protocol: In full, for example `kris.official.1-first_digit`: what signatures name. The
-            benchmark fills it in.
+        protocol: In full, for example `kris.official.1-first_digit`: what signatures of columns
+            name. The benchmark fills it in.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -138,23 +138,18 @@ class Benchmark:
         )
 
     def _named(self, protocol: str, switches: Switches) -> Rules:
-        """The rules of these switches, with the protocol's name where numbers depend on it.
+        """The rules of these switches, with the protocol's name.
 
-        A column's protocol is always named in full. So is that of a dimension which is derived
-        otherwise than by the usual rules, or `names_protocol`. All others are named by benchmark
-        and version alone: the same value by all protocols that make it in the same way.
+        A column's protocol is named in full, a dimension's by benchmark and version alone: it is
+        the same value by all protocols that make it in the same way, which its signature tells.
         """
-        usual = {d.id: d.how for d in self.rules_by(next(iter(self.protocols.values()))).dimensions}
         in_short = f"{self.name}.{self.version}"
         rules = self.rules_by(switches)
         return replace(
             rules,
             switches=switches,
             protocol=protocol,
-            dimensions=tuple(
-                replace(d, protocol=in_short if _as_usual(d.how, usual.get(d.id)) else protocol)
-                for d in rules.dimensions
-            ),
+            dimensions=tuple(replace(d, protocol=in_short) for d in rules.dimensions),
             columns=tuple(replace(column, protocol=protocol) for column in rules.columns),
         )
 
@@ -173,13 +168,6 @@ class Benchmark:
         raise ConfigError(
             f"{self.name} has no protocol {protocol!r}", f"there is {', '.join(self.protocols)}"
         )
-
-
-def _as_usual(how: Reading | Derived, usual: Reading | Derived | None) -> bool:
-    """Whether a signature tells all that a value depends on without the protocol in full."""
-    if isinstance(how, Reading):
-        return True  # its scorer's parameters are in the signature
-    return how == usual and not how.names_protocol
 
 
 def one_protocol(*dimensions: Dimension) -> Callable[[Switches], Rules]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ..base.identity import Identities, ServiceName
 from ..base.item import Item, Need
-from ..base.signature import Signature, flat, package_version
+from ..base.signature import Signature, flat, numbered, told
 from ..scorers.scorer import Scorer
 
 When: TypeAlias = Callable[[Item], str | None]
@@ -21,6 +21,16 @@ class Reading:
 
     scorer: Scorer
     field: str
+
+    def __str__(self) -> str:
+        """As signatures tell it: `pixels.mse.outside(aligned=False,…)`."""
+        return f"{self.scorer.name}.{self.field}({flat(self.scorer.spec())})"
+
+    @property
+    def implementations(self) -> tuple[str, ...]:
+        """What of ours its number rests on, each with its number, the way of judging among it."""
+        own = numbered(type(self.scorer), self.scorer.name)
+        return (own, *map(numbered, self.scorer.rests_on(self.field)))
 
 
 Operand: TypeAlias = "str | Reading"
@@ -41,14 +51,11 @@ class Derived:
         fn: From `{name: value}` of the operands that apply to the value.
         of: The operands by name.
         complete: Not applicable as soon as one operand is not.
-        names_protocol: The signature names the protocol in full, by the usual rules too; without,
-            only where the dimension is derived otherwise than by those.
     """
 
     fn: Callable[[Mapping[str, float]], float]
     of: Mapping[str, Operand]
     complete: bool = False
-    names_protocol: bool = False
 
 
 def _always(_: Item) -> str | None:
@@ -65,13 +72,13 @@ class Dimension:
         range: Lowest and highest value, inclusive.
         higher_is_better: Direction.
         source: Paper and section, or the reference that defines it.
-        protocol: Benchmark and version, as `kris.1`; of a derived one that the rules make other
-            than the usual ones do the protocol in full, as `kris.official.1`. Its benchmark
-            fills it in.
+        protocol: Benchmark and version of our reading of it, as `kris.1`: what a value depends on
+            beside how it is made. Its benchmark fills it in.
         how: Where the value comes from.
         needs: Inputs without which it does not apply.
         when: A further condition on the item.
-        variant: The exact variant of the metric, for example `ssim.rgb.win7`.
+        variant: The exact variant of the metric, for example `ssim.rgb.win7`, for people; of a
+            reading it is in the signature.
         unit: Of the value; empty for a pure number.
         tolerance: Largest difference between two runs of the same signature.
         round_of: Of the judgement by one judge in one round the id of the dimension that is
@@ -127,25 +134,42 @@ class Dimension:
                 return f"needs {words}" if need == "questions" else f"needs a {words}"
         return self.when(item)
 
-    def signature(self, services: Identities) -> Signature:
+    def signature(
+        self, services: Identities, parts: Mapping[str, Signature] | None = None
+    ) -> Signature:
         """What a value of this dimension depends on.
+
+        Of a reading: the way of judging with its parameters, prompts among them, and the field that
+        is read. Of a derived one: what the function is, the parts' signatures by digest, and its
+        own readings in full, since no other verdict tells them.
 
         Args:
             services: Identity of each role, as the panel found it.
+            parts: Signatures of its `operands`, by id; one that is not there is `unknown`.
         """
-        scorers = dict.fromkeys(reading.scorer for reading in self.readings)
-        packages = dict.fromkeys(p for s in scorers for p in ("pillow", *s.packages))
+        by = sorted({name for reading in self.readings for name in reading.implementations})
         fields: dict[str, object] = {
             "dimension": self.id,
             "protocol": self.protocol,
-            "variant": self.variant,
-            **{s.name: flat(s.spec()) for s in scorers},
-            "of": "+".join(self.operands),
+            **self._made(parts or {}),
+            "by": "+".join(by),
             **{role: services.get(role, "unknown") for role in self.roles},
-            **{name: package_version(name) for name in packages},
-            "editjudge": package_version("editjudge"),
         }
         return Signature.of(fields)
+
+    def _made(self, parts: Mapping[str, Signature]) -> dict[str, object]:
+        """How it comes about, as fields of the signature."""
+        how = self.how
+        if isinstance(how, Reading):
+            return {"variant": self.variant, "reads": how}
+        ids = {name: of for name, of in how.of.items() if isinstance(of, str)}
+        digests = {name: parts[of].digest if of in parts else "unknown" for name, of in ids.items()}
+        return {
+            "formula": told(how.fn),
+            "complete": "yes" if how.complete else "",
+            "parts": "+".join(f"{name}={digest}" for name, digest in digests.items()),
+            **{f"part.{name}": of for name, of in how.of.items() if isinstance(of, Reading)},
+        }
 
 
 def derived(
@@ -153,8 +177,7 @@ def derived(
     *operands: str,
     of: Mapping[str, Operand] | None = None,
     complete: bool = False,
-    names_protocol: bool = False,
 ) -> Derived:
     """A `Derived`, shorter: positional operands are dimension ids, named by themselves."""
     by_name = {**{name: name for name in operands}, **(of or {})}
-    return Derived(fn, by_name, complete, names_protocol)
+    return Derived(fn, by_name, complete)

@@ -46,6 +46,11 @@ class WeightedGeometricMean:
 
     weights: Mapping[str, float]
 
+    def spec(self) -> Mapping[str, object]:
+        """Each part's share of all weights, to 12 digits: equal shares make equal values."""
+        total = math.fsum(self.weights.values())
+        return {"weights": {name: f"{one / total:.12g}" for name, one in self.weights.items()}}
+
     def __call__(self, values: Values) -> float:
         """Fuse.
 

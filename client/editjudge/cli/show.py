@@ -79,6 +79,7 @@ def _show(edit: ShownEdit) -> None:
             text = words if isinstance(words, str) and words else json.dumps(call.reply, indent=2)
             _block(f"{call.model or call.judge} replied", text)
         say(f"    {verdict.signature}", dim=True)
+        say(f"    made with {verdict.versions}", dim=True)
 
 
 def _block(title: str, text: str) -> None:

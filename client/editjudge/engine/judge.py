@@ -128,9 +128,8 @@ class Signatures:
 
     def _signature(self, dimension: Dimension) -> Signature:
         if dimension.id not in self._made:
-            operands = [self._signature(self._known[name]).digest for name in dimension.operands]
-            own = dimension.signature(self._identities)
-            self._made[dimension.id] = own | {"parts": "+".join(operands)}
+            parts = {name: self._signature(self._known[name]) for name in dimension.operands}
+            self._made[dimension.id] = dimension.signature(self._identities, parts)
         return self._made[dimension.id]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.images import RGB, check_image
+from ..base.signature import implementation
 from .regions import Degenerate, size_of
 
 RATIO = 0.7
@@ -59,6 +60,8 @@ class Aligned:
     translation: tuple[float, float]
 
 
+# OpenCV 5 interpolates otherwise when it warps: squared errors move by some 1e-4 of themselves.
+@implementation(1, moved_by="opencv-python-headless")
 def align(edited: RGB, reference: RGB, *, require_plausible: bool = True) -> Aligned:
     """Align an edit to its reference by SIFT keypoints and a similarity transform.
 

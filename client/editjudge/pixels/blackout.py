@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.signature import implementation
 from .regions import Degenerate, Region
 from .ssim import BORDER, WINDOW, WINDOW_PIXELS
 
@@ -11,6 +12,7 @@ _C1, _C2 = 0.01**2, 0.03**2
 _SAMPLE = WINDOW_PIXELS / (WINDOW_PIXELS - 1)
 
 
+@implementation(1)
 def ssim_blacked_out(
     reference: NDArray[np.uint8], edited: NDArray[np.uint8], region: Region
 ) -> float:

@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 
 from ..base.images import RGB
+from ..base.signature import implementation
 from .regions import Region, as_cv_mask, check_pair
 
 MAX_MSE = 255.0**2
@@ -25,6 +26,7 @@ class Psnr(NamedTuple):
     capped: bool
 
 
+@implementation(1)
 def mse(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     """Mean squared error over the region's pixels and all three channels (`mse.rgb`).
 
@@ -76,6 +78,7 @@ def psnr(reference: RGB, edited: RGB, region: Region | None = None) -> Psnr:
     return psnr_from_mse(mse(reference, edited, region))
 
 
+@implementation(1)
 def psnr_from_mse(mse: float) -> Psnr:
     """Peak signal-to-noise ratio in dB of a mean squared error of 8-bit images.
 

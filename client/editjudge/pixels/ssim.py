@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.images import RGB
+from ..base.signature import implementation
 from .regions import Degenerate, Region, as_cv_mask, check_pair, size_of
 
 WINDOW = 7
@@ -24,6 +25,7 @@ MIN_STRIPE_ROWS = 16
 _IntSums = NDArray[np.int32]
 
 
+@implementation(1)
 def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     """Mean structural similarity over the region and all three channels (`ssim.rgb.win7`).
 

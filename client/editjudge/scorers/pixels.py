@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..base.images import RGB, Image
+from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.verdict import Evidence, Scored, Unscored, Verdict
 from ..pixels import Aligned, Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
@@ -29,6 +29,12 @@ ALIGNING_BYTES_A_PIXEL = 250
 """Of the larger image: SIFT doubles it and keeps 11 float32 copies of each octave. Measured: 230
 for photographs, 246 for noise."""
 _ALIGNING = Turns(ALIGNING_MEMORY)
+METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
+    "mse": (mse,),
+    "psnr": (mse, psnr_from_mse),
+    "ssim": (ssim,),
+}
+"""By metric what computes it."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,22 @@ class PixelComparison(Scorer):
     """
 
     name: ClassVar[str] = "pixels"
-    packages: ClassVar[tuple[str, ...]] = ("numpy", "opencv-python-headless")
 
     reference: Reference
     aligned: bool = False
     plausible: bool = True
     as_is: bool = False
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """The decoder, what brings both to one size, the mask of a region, the metric."""
+        metric, _, region = field.partition(".")
+        return (
+            decode,
+            *((align,) if self.aligned else ()),
+            *(() if self.aligned and self.as_is else (fitted,)),
+            *(() if region == "whole" else (load_mask,)),
+            *METRICS.get(metric, ()),
+        )
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -136,10 +152,13 @@ class BlackedOutSsim(Scorer):
     """
 
     name: ClassVar[str] = "blacked_out_ssim"
-    packages: ClassVar[tuple[str, ...]] = ("numpy", "opencv-python-headless")
 
     reference: Reference
     side: int = 224
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """The decoder, what squashes both, the mask and the metric."""
+        return (decode, squashed, load_mask, ssim_blacked_out)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]

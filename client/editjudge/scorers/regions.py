@@ -12,6 +12,7 @@ from PIL import Image as Pil
 from ..base.errors import Abstained, ImageError
 from ..base.images import RGB, Image
 from ..base.item import Edit
+from ..base.signature import implementation
 from ..base.verdict import Evidence
 
 Reference: TypeAlias = Literal["source", "target"]
@@ -66,12 +67,14 @@ def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, 
     return {"MASK": png_of(mask)}
 
 
+@implementation(1)
 def squashed(image: Image, side: int) -> RGB:
     """An image as a square, whatever its aspect ratio (Lanczos)."""
     resized = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
     return np.asarray(resized)
 
 
+@implementation(1)
 def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:
     """An edited image at its reference's size (Lanczos), and a note where that changed it."""
     if output.size == reference.size:

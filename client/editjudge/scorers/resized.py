@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..base.errors import Abstained
-from ..base.images import Image
+from ..base.images import Image, decode, load_mask
 from ..base.item import Edit, Item
+from ..base.signature import implementation
 from ..base.verdict import Scored, Verdict
 from ..pixels import mse, psnr_from_mse, ssim
+from .pixels import METRICS
 from .regions import png_of
 from .scorer import Scorer, ServiceScorer
 from .similarity import by_region, cosine_of
@@ -47,9 +49,12 @@ class SquaredPixels(Scorer):
     """
 
     name: ClassVar[str] = "squared_pixels"
-    packages: ClassVar[tuple[str, ...]] = ("numpy", "opencv-python-headless")
 
     side: int = SIDE
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """The decoder, what squashes both, the metric."""
+        return (decode, squared, *METRICS.get(field, ()))
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -80,6 +85,10 @@ class RegionShare(Scorer):
 
     side: int = SIDE
 
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """The mask."""
+        return (load_mask,)
+
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
@@ -109,6 +118,10 @@ class RegionLpips(ServiceScorer):
     rule: RegionRule = "zero"
     empty_counts: bool = False
     side: int = SIDE
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """The decoder, what squashes both, the mask of a region."""
+        return _brought_to(field)
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One for each region."""
@@ -153,6 +166,10 @@ class RegionClip(ServiceScorer):
     empty_counts: bool = False
     side: int = SIDE
 
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """The decoder, what squashes both, the mask of a region."""
+        return _brought_to(field)
+
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """Two for each region."""
         return {self.service: 2 * len(fields)}
@@ -195,6 +212,7 @@ _LOCK = Lock()
 _SQUARED: WeakKeyDictionary[Image, _Squares] = WeakKeyDictionary()
 
 
+@implementation(1)
 def squared(image: Image, side: int = SIDE) -> Image:
     """An image squashed to a square (Lanczos), once however many scorers ask.
 
@@ -212,6 +230,11 @@ def squared(image: Image, side: int = SIDE) -> Image:
             resized.save(buffer, "PPM")
             squares.by_side[side] = Image(image.name, buffer.getvalue(), np.asarray(resized))
         return squares.by_side[side]
+
+
+def _brought_to(region: str) -> tuple[Callable[..., object], ...]:
+    """What brings pictures to the size at which a region is compared, and lays the mask on it."""
+    return (decode, squared, *(() if region == "whole" else (load_mask,)))
 
 
 def _squared_pair(edit: Edit, side: int) -> tuple[Image, Image]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,12 +23,12 @@ class Scorer(ABC):
 
     Attributes:
         name: The field's name for this way of judging, for signatures.
+        implementation: Its number, in every signature; see `base.signature.implementation`.
         roles: The services it calls.
-        packages: Distributions whose version can change its numbers.
     """
 
     name: ClassVar[str]
-    packages: ClassVar[tuple[str, ...]] = ()
+    implementation: ClassVar[int] = 1
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
@@ -58,6 +58,14 @@ class Scorer(ABC):
             ServiceError: a service failed; the caller stores `Failed`.
             Abstained: there is no value for any field; the caller stores `Unscored`.
         """
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """Functions of ours, beside itself, whose number is in the signature of a field.
+
+        What brings pictures and masks to where they are compared, and what compares them; none by
+        default. Raising such a number has the field judged again.
+        """
+        return ()
 
     def asked(self, service: str, repeat: int) -> Scorer:
         """The same way of judging by another generalist, or once more; itself without one.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import Abstained
-from ..base.images import Image, load_image
+from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.verdict import Evidence, Scored, Verdict, unscored
 from .regions import Reference, encoded_region, fitted, is_empty, squashed
@@ -49,6 +49,12 @@ class FeatureSimilarity(ServiceScorer):
     rule: FeatureRule = "pool"
     side: int = 0
     empty: float | None = None
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """Of a region its mask, and what squashes both images where they are."""
+        if field == "whole":
+            return ()
+        return (decode, squashed, load_mask) if self.side else (load_mask,)
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """Two for each region."""
@@ -101,6 +107,10 @@ class Lpips(ServiceScorer):
     name: ClassVar[str] = "lpips"
     reference: Reference
     rule: LpipsRule = "weight"
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """What brings both to one size, and the mask of a region."""
+        return (decode, fitted, *(() if field == "whole" else (load_mask,)))
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One for each region."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -14,6 +14,7 @@ from rapidfuzz.distance import Levenshtein
 
 from ..base.errors import Abstained
 from ..base.item import Edit
+from ..base.signature import implementation
 from ..base.verdict import Scored, Verdict
 from .scorer import ServiceScorer
 
@@ -50,7 +51,10 @@ class TextContent(ServiceScorer):
     """
 
     name: ClassVar[str] = "text_content"
-    packages: ClassVar[tuple[str, ...]] = ("rapidfuzz",)
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """What compares the texts."""
+        return (text_accuracy,)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -71,6 +75,7 @@ class TextContent(ServiceScorer):
         return {"accuracy": Scored.model_validate({"value": accuracy, "evidence": evidence})}
 
 
+@implementation(1)
 def text_accuracy(read: str, target: str) -> float:
     """One minus the normalised Levenshtein distance of two texts made `comparable`.
 

@@ -189,7 +189,7 @@ class Database:
                     for statement in TABLES:
                         db.execute(statement)
                 elif version < VERSION:
-                    self._migrate(db)
+                    self._migrate(db, version)
                 db.execute(f"PRAGMA user_version = {VERSION}")
                 db.execute("COMMIT")
         except BaseException:  # also when interrupted; closing rolls back
@@ -226,9 +226,9 @@ class Database:
         except FileNotFoundError:
             return 0
 
-    def _migrate(self, db: sqlite3.Connection) -> None:
+    def _migrate(self, db: sqlite3.Connection, version: int) -> None:
         try:
-            migrate(db)
+            migrate(db, version)
         except ValueError as error:
             raise StoreError(
                 f"{self.path} cannot be brought up to date: {error}",

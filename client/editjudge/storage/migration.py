@@ -1,4 +1,4 @@
-"""How files of the form before today's become today's.
+"""How files of the two forms before today's become today's, one step after the other.
 
 A release opens what every release of the two years before it wrote. What has to be known of an
 older form is in a module of its own, which goes when that time is over.
@@ -14,7 +14,7 @@ from typing import Any
 
 from ..base.identity import ModelIdentity
 from ..base.item import Missing
-from . import version_2
+from . import version_2, version_3
 from .codec import digest_from_bytes, dumps, from_text, outputs_to_bytes, pack, to_text
 from .packing import MISSING
 from .tables import TABLES
@@ -25,16 +25,53 @@ _COUNTED = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
 _PREPARED = "services that prepared"
 
 
-def migrate(db: sqlite3.Connection) -> None:
-    """Bring a file of version 2 up to date, within the caller's transaction.
+def migrate(db: sqlite3.Connection, version: int) -> None:
+    """Bring a file of an older version up to date, within the caller's transaction.
 
     Raises:
         ValueError: something in it cannot be read.
     """
+    for step in (_from_2, _from_3)[version - OLDEST :]:
+        step(db)
+
+
+def _from_3(db: sqlite3.Connection) -> None:
+    """Signatures name fields and functions, and versions stand beside them."""
+    db.execute("ALTER TABLE verdicts ADD COLUMN versions INTEGER REFERENCES texts (id)")
+    row = db.execute("SELECT value FROM header WHERE name = 'protocol'").fetchone()
+    protocol = str(json.loads(from_text(row[0]))) if row else ""
+    old = {
+        from_text(text): number
+        for number, text in db.execute(
+            "SELECT id, text FROM texts WHERE id IN (SELECT signature FROM verdicts)"
+        )
+    }
+    db.execute("CREATE TEMP TABLE carried (old INTEGER PRIMARY KEY, new INTEGER, versions INTEGER)")
+    for text, (new, versions) in version_3.carried(old, protocol).items():
+        row = (old[text], _interned(db, new), _interned(db, versions) if versions else None)
+        db.execute("INSERT INTO carried VALUES (?, ?, ?)", row)
+    db.execute(
+        "UPDATE verdicts SET (signature, versions) ="
+        " (SELECT new, versions FROM carried WHERE old = signature)"
+    )
+    db.execute("DELETE FROM texts WHERE id IN (SELECT old FROM carried WHERE old != new)")
+    db.execute("DROP TABLE carried")
+
+
+def _interned(db: sqlite3.Connection, text: str) -> int:
+    """The number of a text, which is put in where it is not there."""
+    db.execute("INSERT OR IGNORE INTO texts (text) VALUES (?)", (to_text(text),))
+    (number,) = db.execute("SELECT id FROM texts WHERE text = ?", (to_text(text),)).fetchone()
+    return int(number)
+
+
+def _from_2(db: sqlite3.Connection) -> None:
+    """Evidence without what its calls tell; texts and outputs that can be read by themselves."""
     for table in ("verdicts", "edits"):
         db.execute(f"ALTER TABLE {table} RENAME TO {table}_2")
+    db.execute(version_3.VERDICTS)
     for statement in TABLES:
-        if any(f"TABLE {name} " in statement for name in ("verdicts", "edits", "verdict_calls")):
+        if any(f"TABLE {name} " in statement for name in ("edits", "verdict_calls")):
             db.execute(statement)
     _edits(db)
     _verdicts(db)

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from ..base.errors import ConfigError, StoreError
 from ..base.item import Missing
+from ..base.signature import versions as versions_of_today
 from ..base.verdict import Verdict, calls_of
 from ..engine.header import RunHeader
 from ..engine.keeping import JudgedEdit
@@ -40,6 +41,7 @@ class StoredVerdict:
     """One verdict of a run.
 
     Attributes:
+        versions: Of the packages that it was made with; see `base.signature.versions`.
         said: What came back from the calls that it rests on, in the order of its `calls`.
     """
 
@@ -48,6 +50,7 @@ class StoredVerdict:
     dimension: str
     verdict: Verdict
     signature: str
+    versions: str = ""
     said: tuple[Said, ...] = ()
 
 
@@ -235,7 +238,11 @@ class RunStore:
         return self.ledger.costs
 
     def put_verdicts(
-        self, edit: int, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+        self,
+        edit: int,
+        verdicts: Mapping[str, Verdict],
+        signatures: Mapping[str, str],
+        versions: str | None = None,
     ) -> None:
         """Keep an edit's verdicts, all or none; they take the place of earlier ones.
 
@@ -243,15 +250,17 @@ class RunStore:
             edit: From `edit_id`.
             verdicts: By dimension id.
             signatures: At least of these.
+            versions: Of the packages that they were made with; None for those of today.
 
         Raises:
             StoreError: the disk is full or fails.
         """
+        made_with = versions_of_today() if versions is None else versions
         with self.database.transaction():
             for name, verdict in verdicts.items():
                 row = packed(verdict)
                 self.database.run(
-                    "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     edit,
                     self.database.intern(name),
                     row.status,
@@ -259,6 +268,7 @@ class RunStore:
                     row.value,
                     row.kind,
                     row.detail,
+                    self.database.intern(made_with),
                 )
                 numbers = (call_id(self.database, key) for key in calls_of(verdict))
                 self.rests_on(edit, name, (one for one in numbers if one is not None))
@@ -353,14 +363,15 @@ class RunStore:
         where, values = self._where(model=model, dimension=dimension, item=item)
         rows = self.database.each(
             "SELECT edits.id, texts.text, edits.model, verdicts.dimension,"  # noqa: S608
-            " verdicts.signature, verdicts.status, verdicts.value, verdicts.kind, verdicts.detail"
+            " verdicts.signature, verdicts.versions, verdicts.status, verdicts.value,"
+            " verdicts.kind, verdicts.detail"
             " FROM edits JOIN texts ON texts.id = edits.item"
             f" JOIN verdicts ON verdicts.edit = edits.id {where}"
             " ORDER BY edits.id, verdicts.dimension",
             *values,
         )
         text = self.database.text
-        for edit, name, of, on, signature, *rest in rows:
+        for edit, name, of, on, signature, versions, *rest in rows:
             try:
                 calls = self.calls_of(edit, text(on)) if evidence else ()
                 replies = tuple(said(self.database, number) for number in calls)
@@ -372,8 +383,9 @@ class RunStore:
                     f" {text(on)} cannot be read: {error}",
                     "judge it again with a newer editjudge, or restore a copy of the run",
                 ) from error
+            made_with = text(versions) if versions else ""
             yield StoredVerdict(
-                from_text(name), text(of), text(on), verdict, text(signature), replies
+                from_text(name), text(of), text(on), verdict, text(signature), made_with, replies
             )
 
     def counts(

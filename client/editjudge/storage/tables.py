@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 
 # Texts that come again and again (models, dimensions, signatures, identities, items) are held
 # once and stood for by numbers. A call that was dropped answers nobody any more, but verdicts
-# that rest on it can still show it.
+# that rest on it can still show it. The versions of a verdict are those of the packages that it
+# was made with, which its signature does not name.
 TABLES = (
     """CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)""",
     """CREATE TABLE header (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID""",
@@ -55,6 +56,7 @@ TABLES = (
         value REAL,
         kind INTEGER,
         detail BLOB,
+        versions INTEGER REFERENCES texts (id),
         PRIMARY KEY (edit, dimension)
     ) WITHOUT ROWID""",
     """CREATE TABLE verdict_calls (

@@ -238,7 +238,7 @@ async def test_the_signature_names_everything_the_number_depends_on() -> None:
         services=("ocr.ppocr",),
     )
     text = str(result.signatures["one"])
-    for part in ("dimension:one", "protocol:test.1", "variant:v.1", "scripted:key=s"):
+    for part in ("dimension:one", "protocol:test.1", "variant:v.1", "reads:scripted.f(key=s)"):
         assert part in text
     assert "ocr.ppocr:ocr.ppocr/1" in text
-    assert "pillow:" in text
+    assert "by:scripted.1" in text

@@ -186,9 +186,9 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
     made: list[Identities] = []
     signature = Dimension.signature
 
-    def counted(self: Dimension, services: Identities) -> Signature:
+    def counted(self: Dimension, services: Identities, *parts: Any) -> Signature:
         made.append(services)
-        return signature(self, services)
+        return signature(self, services, *parts)
 
     monkeypatch.setattr(Dimension, "signature", counted)
     asked = order(tmp_path, log, 5, "a")

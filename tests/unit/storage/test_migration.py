@@ -1,10 +1,12 @@
-"""Files of version 2 become today's, and say the same."""
+"""Files of the two forms before today's become today's, and say the same."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -16,14 +18,14 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import ConfigError, StoreError
-from editjudge.storage import database, version_2
+from editjudge.storage import database, version_2, version_3
 from editjudge.storage.codec import dumps
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import FILE, RunStore
 from editjudge.storage.tables import VERSION
 
-STORED = Path(__file__).parents[2] / "golden" / "stored" / "v2"
-ARCHIVES = sorted(STORED.glob("*.zip"))
+STORED = Path(__file__).parents[2] / "golden" / "stored"
+ARCHIVES = sorted(STORED.glob("v2/*.zip"))
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -34,7 +36,13 @@ def unpacked(archive: Path, folder: Path) -> Path:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    return unpacked(STORED / "kris.paper.zip", tmp_path)
+    return unpacked(STORED / "v2" / "kris.paper.zip", tmp_path)
+
+
+@pytest.fixture
+def unmasked(tmp_path: Path) -> Path:
+    """A run of version 3 by the switch that its signatures did not name."""
+    return unpacked(STORED / "v3" / "gie.paper+unmasked_pixels.zip", tmp_path)
 
 
 def version(run: Path) -> int:
@@ -218,8 +226,8 @@ def before_tables(run: Path) -> bool:
 def _killed_within(run: Path) -> None:
     migrate = database.migrate
 
-    def killed(db: sqlite3.Connection) -> None:
-        migrate(db)
+    def killed(db: sqlite3.Connection, version: int) -> None:
+        migrate(db, version)
         os.kill(os.getpid(), signal.SIGKILL)
 
     database.migrate = killed
@@ -239,7 +247,7 @@ def test_a_migration_that_is_killed_begins_anew(old: Path) -> None:
 
 
 def test_a_reader_is_told_who_brings_it_up_to_date(old: Path) -> None:
-    with pytest.raises(ConfigError, match=r"version 2, this editjudge reads 3.*open it once"):
+    with pytest.raises(ConfigError, match=rf"version 2, this editjudge reads {VERSION}.*open it"):
         RunStore.open(old, read_only=True)
     assert version(old) == 2
 
@@ -266,3 +274,119 @@ def test_damaged_texts_of_version_2_are_told(damage: str) -> None:
         version_2.unpacked(stored, b"said")
     with pytest.raises(ValueError, match="stored text"):
         version_2.unpacked(whole, b"something else")
+
+
+# From 3 to 4: signatures
+
+
+def rows_of(run: Path) -> dict[tuple[int, int], tuple[Any, ...]]:
+    """Verdicts by edit and dimension, with the text of their signature, before a file is opened."""
+    db = sqlite3.connect(run / FILE)
+    rows = db.execute(
+        "SELECT edit, dimension, status, value, kind, detail, text FROM verdicts"
+        " JOIN texts ON id = signature"
+    ).fetchall()
+    db.close()
+    return {(edit, dimension): tuple(rest) for edit, dimension, *rest in rows}
+
+
+def test_a_signature_says_what_the_switch_of_the_run_had_read(unmasked: Path) -> None:
+    """MSE of the whole picture is not MSE outside the mask: the run's header tells which it was."""
+    with RunStore.open(unmasked) as store:
+        signed = {one.dimension: one.signature for one in store.verdicts()}
+    assert "|reads:pixels.mse.whole(" in signed["gie.mse"]
+    assert "|reads:pixels.psnr.whole(" in signed["gie.psnr"]
+    assert "|reads:pixels.ssim.outside(" in signed["gie.ssim"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "region"),
+    [
+        ("gie.paper.2", "outside"),
+        ("gie.paper.2+unmasked_pixels", "whole"),
+        ("gie.paper.2+exact_match+unmasked_pixels", "whole"),
+        ("gie.official.2", "whole"),
+        ("gie.official.2-unmasked_pixels", "outside"),
+        ("gie.official.2-exact_match", "whole"),
+    ],
+)
+def test_the_field_by_the_protocol_of_the_run(protocol: str, region: str) -> None:
+    old = (
+        "dimension:gie.mse|protocol:gie.2|variant:mse.rgb.sift|pixels:aligned=True,as_is=False,"
+        "plausible=True,reference=source|pillow:13.0.0|numpy:1.26.4|"
+        "opencv-python-headless:4.11.0.86|editjudge:0.1.0"
+    )
+    ((new, versions),) = version_3.carried([old], protocol).values()
+    assert new == (
+        f"dimension:gie.mse|protocol:gie.2|variant:mse.rgb.sift|reads:pixels.mse.{region}"
+        "(aligned=True,as_is=False,plausible=True,reference=source)|by:"
+        "align.1(opencv-python-headless 4)+decode.1+fitted.1+"
+        + ("" if region == "whole" else "load_mask.1+")
+        + "mse.1+pixels.1"
+    )
+    assert versions == (
+        "editjudge:0.1.0|numpy:1.26.4|opencv-python-headless:4.11.0.86|pillow:13.0.0"
+    )
+
+
+def test_what_is_derived_follows_its_parts() -> None:
+    part = "dimension:kris.visual_quality|protocol:kris.1|rubric:repeat=0|editjudge:0.1.0"
+    digest = hashlib.sha256(part.encode()).hexdigest()[:12]
+    whole = (
+        "dimension:kris.average|protocol:kris.paper.1|variant:rubric.1to5|of:kris.visual_quality+"
+        f"kris.gone|editjudge:0.1.0|parts:{digest}+0123456789ab"
+    )
+    new = version_3.carried([whole, part], "kris.paper.1")
+    assert new[part][0] == (
+        "dimension:kris.visual_quality|protocol:kris.1|reads:rubric.quality_score(repeat=0)|"
+        "by:rubric.1"
+    )
+    moved = hashlib.sha256(new[part][0].encode()).hexdigest()[:12]
+    assert new[whole][0] == (
+        "dimension:kris.average|protocol:kris.1|formula:mean.1|"
+        f"parts:kris.visual_quality={moved}+kris.gone=0123456789ab"
+    )
+
+
+def test_a_signature_of_somebody_else_merely_loses_its_versions() -> None:
+    old = "dimension:theirs.a|protocol:unversioned|their_scorer:a=1|pillow:13.0.0|editjudge:0.1.0"
+    new = version_3.carried([old, "dimension:core.a|v:1"], "core.1")
+    assert new[old] == (
+        "dimension:theirs.a|protocol:unversioned|their_scorer:a=1",
+        "editjudge:0.1.0|pillow:13.0.0",
+    )
+    assert set(new) == {old, "dimension:core.a|v:1"}
+
+
+V3 = sorted(STORED.glob("v3/*.zip"))
+
+
+@pytest.mark.parametrize("archive", V3, ids=lambda one: one.stem)
+def test_verdicts_keep_all_but_their_signature(archive: Path, tmp_path: Path) -> None:
+    run = unpacked(archive, tmp_path)
+    was = rows_of(run)
+    assert version(run) == 3
+    with RunStore.open(run) as store:
+        made_with = {one.versions for one in store.verdicts(evidence=False)}
+        assert store.database.one("SELECT * FROM pragma_foreign_key_check") is None
+        stale = "SELECT 1 FROM texts WHERE text LIKE 'dimension:%|editjudge:%'"
+        assert store.database.one(stale) is None, "a signature of before is left"
+    assert version(run) == VERSION
+    now = rows_of(run)
+    assert {key: row[:-1] for key, row in now.items()} == {k: row[:-1] for k, row in was.items()}
+    texts = {now[key][-1]: was[key][-1] for key in now}
+    assert len(texts) == len({row[-1] for row in was.values()}), "what was told apart still is"
+    assert not [text for text in texts if re.search(r"\|(pillow|numpy|editjudge):", text)]
+    assert all("editjudge:0.1.0" in one for one in made_with)
+
+
+def test_a_killed_migration_leaves_version_3(unmasked: Path) -> None:
+    was = rows_of(unmasked)
+    process = multiprocessing.get_context("spawn").Process(target=_killed_within, args=(unmasked,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert version(unmasked) == 3
+    assert rows_of(unmasked) == was
+    with RunStore.open(unmasked) as store:
+        assert sum(1 for _ in store.verdicts()) == len(was)

@@ -15,6 +15,7 @@ import pytest
 
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.storage.store import FILE, RunStore
+from editjudge.storage.tables import VERSION
 
 from ...patience import patience, wait_until
 from .stored import HEADER, header, made, put, scored
@@ -185,10 +186,11 @@ def test_a_folder_that_cannot_be_written(locked_down: Path) -> None:
 def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
     made(tmp_path)
     db = sqlite3.connect(tmp_path / FILE)
-    db.execute("PRAGMA user_version = 4")
+    db.execute(f"PRAGMA user_version = {VERSION + 1}")
     db.close()
+    told = rf"version {VERSION + 1}, this editjudge reads {VERSION}.*newer"
     for read_only in (False, True):
-        with pytest.raises(ConfigError, match=r"version 4, this editjudge reads 3.*newer"):
+        with pytest.raises(ConfigError, match=told):
             RunStore.open(tmp_path, read_only=read_only)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from ...base import images
 from ...base.identity import printed
 from ...base.item import Edit
+from ...base.signature import versions
 from ...base.verdict import Evidence, Outcome, Scored, Unscored, UnscoredKind, calls_of
 from ...engine.judge import Judgement
 from ...panel.said import Said
@@ -41,6 +42,7 @@ class Outcomes(Wire):
         evidence: What the number rests on.
         calls: The replies that it rests on.
         signature: What the number depends on.
+        versions: Of the packages that it was made with; the signature has none of them.
     """
 
     dimension: str
@@ -52,6 +54,7 @@ class Outcomes(Wire):
     evidence: Evidence
     calls: tuple[Said, ...]
     signature: str
+    versions: str
 
 
 class Picture(Wire):
@@ -128,6 +131,7 @@ class Judged(Outcomes):
             dimension=name,
             **_outcome(outcome, said),
             signature=str(judgement.signatures[name]),
+            versions=versions(),
             range=dimension.range,
             higher_is_better=dimension.higher_is_better,
             unit=dimension.unit,
@@ -170,6 +174,7 @@ class Stored(Outcomes):
             dimension=stored.dimension,
             **_outcome(stored.verdict, stored.said),
             signature=stored.signature,
+            versions=stored.versions,
         )
 
 
@@ -228,6 +233,7 @@ class Row(Wire):
     reason: str | None = None
     imputed: bool | None = None
     signature: str | None = None
+    versions: str | None = None
     evidence: Evidence | None = None
     calls: tuple[Said, ...] | None = None
 
@@ -240,4 +246,5 @@ class Row(Wire):
             dimension=stored.dimension,
             **_outcome(stored.verdict, stored.said),
             signature=stored.signature,
+            versions=stored.versions,
         )

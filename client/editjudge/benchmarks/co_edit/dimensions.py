@@ -287,7 +287,6 @@ def _capped(name: str) -> Dimension:
             _id(name),
             _id(COMPLETENESS),
             complete=True,
-            names_protocol=True,
         ),
         variant="capped",
         tolerance=SCALE[1],
@@ -333,7 +332,7 @@ def _composite(
         name,
         asks=asks,
         group=group,
-        how=derived(WeightedGeometricMean(weights), *weights, names_protocol=True),
+        how=derived(WeightedGeometricMean(weights), *weights),
         variant="geometric.uniform" if uniform else "geometric.survey",
         # Near 0 a geometric mean is steep: a part that wavers there carries it along.
         tolerance=SCALE[1] if judged else 1.0,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from ...base.images import load_image
+from ...base.images import decode, load_image, load_mask
 from ...base.item import Edit, Item
 from ...base.verdict import Scored, Verdict
 from ...scorers.regions import fitted
@@ -29,6 +29,10 @@ class SubjectSimilarity(FeatureSimilarity):
     """
 
     name: ClassVar[str] = "subject_similarity"
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """What brings both to one size, and the mask of the subject."""
+        return (decode, fitted, load_mask)
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One for each image."""

@@ -26,7 +26,7 @@ from editjudge.benchmarks.column import Row, tabulate
 from editjudge.benchmarks.registry import benchmarks, dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
 from editjudge.cli.options import RulesOptions
-from editjudge.engine.judge import judge
+from editjudge.engine.judge import Signatures, judge
 from editjudge.prompts import template
 
 from ....fakes.transport import generalist, seen
@@ -474,7 +474,8 @@ def test_a_switch_shows_in_signatures(switch: str) -> None:
     changed = rules(**given)
 
     def signatures(of: Any) -> dict[str, str]:
-        return {one.id: one.signature({}).digest for one in of.dimensions}
+        known = {one.id: one for one in of.dimensions}
+        return {name: s.digest for name, s in Signatures(known).of(known.values(), {}).items()}
 
     plain, other = signatures(usual), signatures(changed)
     assert plain["co_edit.overall"] != other["co_edit.overall"]

@@ -1,0 +1,264 @@
+"""What our implementations make of fixed pictures, by name and number of the implementation.
+
+Pictures are made with integers alone, or lie in `pictures`, so that they are the same everywhere.
+No more is imported than what is measured: this runs in an environment with NumPy, OpenCV, Pillow,
+pydantic and rapidfuzz alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from editjudge.base.images import Mask, decode, load_image, load_mask
+from editjudge.base.item import Edit, Item
+from editjudge.base.signature import numbered
+from editjudge.base.verdict import Scored, Verdict
+from editjudge.pixels import align, mse, psnr_from_mse, ssim, ssim_blacked_out
+from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison
+from editjudge.scorers.regions import fitted, squashed
+from editjudge.scorers.resized import SquaredPixels, squared
+from editjudge.scorers.specialists import text_accuracy
+
+Pixels = NDArray[np.uint8]
+PICTURES = Path(__file__).parent / "pictures"
+TABLE = Path(__file__).parent / "numbers.json"
+TOLERANCE = 1e-9
+"""The tightest of the dimensions that rest on these."""
+
+
+def digest(pixels: NDArray[Any]) -> str:
+    """Shape and values, to the bit."""
+    data = repr(pixels.shape).encode() + np.ascontiguousarray(pixels).tobytes()
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def noise(width: int, height: int, seed: int) -> Pixels:
+    """Pixels (H, W, 3) that hang together in no way."""
+    index = np.arange(width * height * 3, dtype=np.uint64) + np.uint64(seed * 1_000_003)
+    index = (index ^ (index >> np.uint64(7))) * np.uint64(0x9E3779B97F4A7C15)
+    index = (index ^ (index >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return (index >> np.uint64(56)).astype(np.uint8).reshape(height, width, 3)
+
+
+@lru_cache(8)
+def scene(width: int = 320, height: int = 240, seed: int = 1) -> Pixels:
+    """Overlapping discs and boxes of several sizes: what keypoints are found in, (H, W, 3)."""
+    image = np.full((height, width, 3), 96, np.int64)
+    y, x = np.mgrid[:height, :width].astype(np.int64)
+    drawn = noise(90, 3, seed).astype(np.int64).reshape(90, 9)
+    for number, (a, b, c, d, *colour) in enumerate(drawn):
+        at_x, at_y, size = a * width // 255, b * height // 255, 4 + c * (6 + number % 5) // 64
+        inside = (x - at_x) ** 2 + (y - at_y) ** 2 < size**2
+        if d % 2:
+            inside = (abs(x - at_x) < size) & (abs(y - at_y) < 2 + size * d // 255)
+        image[inside] = (image[inside] + 3 * np.array(colour[:3])) // 4
+    return (image + noise(width, height, seed + 7) // 32).clip(0, 255).astype(np.uint8)
+
+
+def moved(image: Pixels, over: int = 1000, across: int = 0, by: tuple[int, int] = (9, 5)) -> Pixels:
+    """A picture turned, magnified and shifted, by integers: nearest neighbour, mirrored."""
+    height, width = image.shape[:2]
+    y, x = np.mgrid[:height, :width].astype(np.int64)
+    at_x = (x * over + y * across) // 1000 + by[0]
+    at_y = (y * over - x * across) // 1000 + by[1]
+    at_x, at_y = (np.abs((at + size) % (2 * size) - size) for at, size in
+                  ((at_x, width - 1), (at_y, height - 1)))  # fmt: skip
+    return image[at_y, at_x]
+
+
+def edited(image: Pixels) -> Pixels:
+    """A picture of which a part is painted over and the rest is a little noisy."""
+    height, width = image.shape[:2]
+    shifted = image.astype(np.int64) + noise(width, height, 5) // 64 - 2
+    shifted[height // 3 : height // 2, width // 4 : width // 2] = (200, 40, 90)
+    return shifted.clip(0, 255).astype(np.uint8)
+
+
+def mask_of(image: Pixels) -> Mask:
+    """The part that `edited` paints over, and a ragged border."""
+    height, width = image.shape[:2]
+    selected = noise(width, height, 11)[..., 0] < 8
+    selected[height // 3 : height // 2, width // 4 : width // 2] = True
+    return load_mask(selected)
+
+
+def outcome(verdict: Verdict) -> Any:
+    return verdict.value if isinstance(verdict, Scored) else verdict.status
+
+
+def edit_of(source: Pixels, output: Pixels, mask: Mask | None = None) -> Edit:
+    item = Item(
+        "i", sources=(load_image(source),), instruction="", mask=mask, target=load_image(source)
+    )
+    return Edit(item, "m", load_image(output))
+
+
+def _decoded() -> dict[str, Any]:
+    files = sorted(PICTURES.glob("[!m]*.*"))
+    return {file.name: digest(decode(file.read_bytes())[0]) for file in files}
+
+
+def _masks() -> dict[str, Any]:
+    files = sorted(PICTURES.glob("mask*.*"))
+    masks = {file.name: load_mask(file) for file in files}
+    large = mask_of(scene()).fitted((200, 150))
+    return {name: digest(one.selected) for name, one in masks.items()} | {
+        "smaller": digest(large.selected)
+    }
+
+
+def _fitted() -> dict[str, Any]:
+    image = load_image(scene())
+    sizes = {"smaller": (200, 150), "larger": (512, 333), "squeezed": (100, 240)}
+    return {
+        name: digest(fitted(image, load_image(np.zeros((h, w, 3), np.uint8)))[0])
+        for name, (w, h) in sizes.items()
+    }
+
+
+def _squashed() -> dict[str, Any]:
+    return {str(side): digest(squashed(load_image(scene()), side)) for side in (64, 224)}
+
+
+def _squared() -> dict[str, Any]:
+    return {"scene": digest(squared(load_image(scene())).rgb)}
+
+
+def _pairs() -> dict[str, tuple[Pixels, Pixels]]:
+    image = scene()
+    return {
+        "edited": (image, edited(image)),
+        "noise": (noise(64, 48, 1), noise(64, 48, 2)),
+        "equal": (image, image),
+    }
+
+
+def _metric(of: Callable[..., float]) -> dict[str, Any]:
+    found = {}
+    for name, (image, other) in _pairs().items():
+        region = mask_of(image).selected
+        found[name] = of(image, other)
+        found[f"{name}, inside"] = of(image, other, region)
+        found[f"{name}, outside"] = of(image, other, ~region)
+    return found
+
+
+def _psnr() -> dict[str, Any]:
+    return {str(error): psnr_from_mse(error).value for error in (0.0, 1e-9, 0.25, 77.7, 65025.0)}
+
+
+def _blacked_out() -> dict[str, Any]:
+    return {
+        name: ssim_blacked_out(image[..., 0], other[..., 0], mask_of(image).selected)
+        for name, (image, other) in _pairs().items()
+    }
+
+
+def _moves() -> dict[str, Pixels]:
+    image = edited(scene())
+    return {
+        "shifted": moved(image),
+        "turned": moved(image, 996, 87, (3, 30)),
+        "magnified": moved(image, 830, 0, (20, 14)),
+        "both": moved(image, 900, 160, (0, 40)),
+    }
+
+
+def _aligned() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, image in _moves().items():
+        fit = align(image, scene())
+        found[f"{name}, matches"] = fit.matches
+        found[f"{name}, inliers"] = fit.inliers
+        found[f"{name}, mse"] = mse(scene(), fit.image)
+        found[f"{name}, mse outside"] = mse(scene(), fit.image, ~mask_of(scene()).selected)
+    return found
+
+
+def _pixels() -> dict[str, Any]:
+    source = scene()
+    half = np.asarray(fitted(load_image(edited(source)), load_image(source[::2, ::2]))[0])
+    outputs = {"edited": edited(source), "half": half}
+    fields = frozenset(f"{m}.{r}" for m in ("mse", "psnr", "ssim") for r in ("whole", "outside"))
+    return {
+        f"{name}, {field}": outcome(verdict)
+        for name, output in outputs.items()
+        for field, verdict in sorted(
+            PixelComparison("source")
+            .compare(edit_of(source, output, mask_of(source)), fields)
+            .items()
+        )
+    }
+
+
+def _squares() -> dict[str, Any]:
+    edit = edit_of(scene(), edited(scene()))
+    said = SquaredPixels().compare(edit, frozenset({"psnr", "ssim"}))
+    return {field: outcome(verdict) for field, verdict in said.items()}
+
+
+def _black_squares() -> dict[str, Any]:
+    image = scene(256, 256)
+    edit = edit_of(image, edited(image), mask_of(image))
+    said = BlackedOutSsim("source").compare(edit, frozenset({"inside", "outside"}))
+    return {field: outcome(verdict) for field, verdict in sorted(said.items())}
+
+
+def _texts() -> dict[str, Any]:
+    pairs = (("OPEN 24", "OPEN 24 H"), ("ﬁne", "fine"), ("新 年", "新年"), ("", "x"), ("ab", "ba"))
+    return {f"{read} / {due}": text_accuracy(read, due) for read, due in pairs}
+
+
+COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
+    decode: _decoded,
+    load_mask: _masks,
+    fitted: _fitted,
+    squashed: _squashed,
+    squared: _squared,
+    mse: lambda: _metric(mse),
+    psnr_from_mse: _psnr,
+    ssim: lambda: _metric(ssim),
+    ssim_blacked_out: _blacked_out,
+    align: _aligned,
+    text_accuracy: _texts,
+    PixelComparison: _pixels,
+    SquaredPixels: _squares,
+    BlackedOutSsim: _black_squares,
+}
+
+
+def computed() -> dict[str, dict[str, Any]]:
+    """Numbers by implementation; a digest where bits are to be the same."""
+    return {numbered(of, getattr(of, "name", "")): make() for of, make in COMPUTED.items()}
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """The numbers that are due, by implementation: of each number there was, and there is."""
+    return json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+
+
+def differences(
+    due: Mapping[str, Mapping[str, Any]], there: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """What is not as it is due, a line each."""
+    for name, numbers in there.items():
+        if name not in due:
+            yield f"{name}: has no numbers yet; python -m tests.parity --write adds them"
+        for what in sorted(due.get(name, {}).keys() | numbers.keys()) if name in due else ():
+            old, new = due[name].get(what), numbers.get(what)
+            if not _same(old, new):
+                yield f"{name}: {what} is {new}, due is {old}; raise its number if that is meant"
+
+
+def _same(old: Any, new: Any) -> bool:
+    if isinstance(old, float) and isinstance(new, float):
+        return abs(old - new) <= TOLERANCE
+    return bool(old == new)
