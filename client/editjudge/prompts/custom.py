@@ -68,6 +68,11 @@ def custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Templat
     return _templates(tuple(sorted(files.items())), where)
 
 
+def custom_in(folder: Path) -> tuple[Template, ...]:
+    """The templates of one's own in a folder; raises as `prompt_files` and `custom_templates`."""
+    return custom_templates(prompt_files(folder), str(folder))
+
+
 def checked(files: Mapping[str, str], where: str = "") -> Iterator[Template | ConfigError]:
     """Each template, or why its file cannot be used; see `custom_templates`."""
     for file, text in sorted(files.items()):

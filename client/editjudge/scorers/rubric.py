@@ -128,9 +128,10 @@ def _verdict(said: _Said, name: str, template: Template) -> Verdict:
             why = value.without[name]
             return Unscored(kind="unparsable", reason=why, evidence=evidence, calls=calls)
     mean = math.fsum(value.scores[name] for value in values) / len(values)
-    value = template.brought(name, mean)
-    brought = {} if value == mean else {"on_the_prompts_scale": mean}
-    return Scored(value=value, evidence=evidence | brought, calls=calls)
+    brought = template.brought(name, mean)
+    if brought != mean:
+        evidence["on_the_prompts_scale"] = mean
+    return Scored(value=brought, evidence=evidence, calls=calls)
 
 
 def _evidence(said: _Said, name: str) -> dict[str, Any]:
@@ -139,5 +140,5 @@ def _evidence(said: _Said, name: str) -> dict[str, Any]:
     how = [value.how.get(name) for value in values if isinstance(value, FoundScores)]
     read = {"read_as": how[0] if len(how) == 1 else how} if how else {}
     if len(said) == 1:
-        return said[0].evidence | read
+        return {**said[0].evidence, **read}
     return {"values": [value.scores.get(name) for value in values], **read}

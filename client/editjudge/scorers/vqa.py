@@ -18,6 +18,7 @@ from .asking import Asking, Question, contract_of
 if TYPE_CHECKING:
     from ..panel import Panel
 
+
 @dataclass(frozen=True)
 class Weighted(Asking):
     """The mean weight of the template's choices under their probabilities, as the field `score`."""
@@ -34,7 +35,11 @@ class Weighted(Asking):
         judge = panel.generalist(self.service)
         (question,) = self.questions(edit.item)
         said: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
-        return {"score": _scored(said.value.expectation(question.template.weights), said.evidence, said.calls)}
+        return {
+            "score": _scored(
+                said.value.expectation(question.template.weights), said.evidence, said.calls
+            )
+        }
 
 
 @dataclass(frozen=True)

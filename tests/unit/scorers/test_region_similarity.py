@@ -23,7 +23,8 @@ from editjudge.base.official import OfficialPrompts
 from editjudge.base.verdict import NotApplicable, Scored, Unscored
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import judge as judge_edit
-from editjudge.prompts.official import Labels, OfficialPrompt
+from editjudge.prompts import Labels
+from editjudge.prompts.official import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
 from ...fakes.transport import ScriptedTransport, generalist, seen
