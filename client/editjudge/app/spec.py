@@ -265,7 +265,7 @@ class Resolved:
             raise ConfigError(
                 f"{self.rules.protocol} asks none of these prompts here: "
                 + ", ".join(template.name for template in self.rules.custom),
-                "see: editjudge list prompts; by the protocol official the authors' own are asked",
+                "see: editjudge list prompts; by the protocol official the official ones are asked",
             )
         return with_rounds(chosen, self.known)
 

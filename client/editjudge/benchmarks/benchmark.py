@@ -78,7 +78,7 @@ class Benchmark:
         unreleased: Why there is no protocol `official`, where there is none.
         official_prompts: Those (`prompts import`) that the protocol `official` needs.
         decimals: To which the paper prints its table.
-        remaps: Its data names files by the authors' paths, which `--root OLD=NEW` maps.
+        remaps: Its data names files by the official paths, which `--root OLD=NEW` maps.
     """
 
     name: str

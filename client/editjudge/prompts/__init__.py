@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import string
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -60,11 +60,10 @@ ReplyForm: TypeAlias = tuple[str, ...] | OutputContract[Any]
 """What a reply may be: one of several choices, or a text that a contract reads."""
 
 
-def _scores(
-    fields: list[dict[str, Any]], reasoning: bool | list[str] = True, **more: Any
-) -> Scores:
+def _scores(fields: list[dict[str, Any]], reasoning: Any = True, **more: Any) -> Scores:
     each = tuple(ScoreField(**field) for field in fields)
-    return Scores(each, reasoning if isinstance(reasoning, bool) else tuple(reasoning), **more)
+    texts = tuple(reasoning) if isinstance(reasoning, list) else reasoning
+    return Scores(each, texts, **more)
 
 
 _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
@@ -230,14 +229,17 @@ class Template:
         return Prompt(self.system, tuple(parts))
 
 
-@cache
-def template(name: str) -> Template:
+def template(name: str, custom: Iterable[Template] = ()) -> Template:
     """A template by name, for example `core/instruction_following`.
+
+    Args:
+        custom: Templates of one's own, which stand for ours.
 
     Raises:
         KeyError: there is none of this name.
     """
-    return templates()[name]
+    by_name = {replaced.name: replaced for replaced in custom}
+    return by_name.get(name) or templates()[name]
 
 
 @cache

@@ -13,8 +13,9 @@ from editjudge.base.errors import ConfigError
 
 
 def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -> None:
-    (tmp_path / "core").mkdir()
-    file = tmp_path / "core" / "instruction_following.toml"
+    words = tmp_path / "mine"
+    (words / "core").mkdir(parents=True)
+    file = words / "core" / "instruction_following.toml"
     asked = {
         "source": photo_file,
         "edited": photo_file,
@@ -23,7 +24,7 @@ def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -
         "settings": Settings(),
     }
     file.write_text('user = "{sources}{edited}{instruction}"')
-    judged = editjudge.score(**asked, prompts=tmp_path)  # type: ignore[arg-type]
+    judged = editjudge.score(**asked, prompts=words)  # type: ignore[arg-type]
     assert {name: d.words for name, d in judged.dimensions.items()} == {
         "core.instruction_following": "custom",
         "core.editing_artifacts": "own",
@@ -31,4 +32,4 @@ def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -
     assert all(isinstance(outcome, NotServed) for outcome in judged.outcomes.values())
     file.write_text('user = "{edited}{instruction}"')
     with pytest.raises(ConfigError, match=r"instruction_following\.toml lacks {sources}"):
-        editjudge.score(**asked, prompts=tmp_path)  # type: ignore[arg-type]
+        editjudge.score(**asked, prompts=words)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,15 @@ def test_check_tells_of_every_file(tmp_path: Path) -> None:
         "consistency.toml lac",
         "qality.toml: no prom",
     ]
+
+
+def test_the_pages_examples_can_be_used() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "prompts.md").read_text("utf-8")
+    files = dict(re.findall(r"```toml\n# mine/(\S+)\n(.*?)```", page, re.DOTALL))
+    folders = {name.partition("/")[0] for name in files}
+    assert folders >= {"kris", "core", "co_edit", "prepare", "omni_iie"}
+    assert len(custom_templates(files)) == page.count("```toml") == len(files)
+    # Every template that a run asks a judge is named for whoever owns a paper's own.
+    asked = [name for name in templates() if not re.match(r"prepare/|gie/|.*_plain$", name)]
+    by_switch = {"i2i/cross_source_transfer", "i2i/inter_subject_consistency", "co_edit/quality"}
+    assert [n for n in asked if f"`{n}`" not in page and n not in by_switch] == []
