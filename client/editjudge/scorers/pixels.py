@@ -48,8 +48,8 @@ class PixelComparison(Scorer):
     Attributes:
         reference: What to compare with.
         aligned: Align first (GIE-Bench, section 3.5).
-        plausible: Refuse an alignment that cannot be right; the official code takes any.
-        as_is: Align an edited image of another aspect ratio as it is only, as the official code
+        plausible: Refuse an alignment that cannot be right; the released code takes any.
+        as_is: Align an edited image of another aspect ratio as it is only, as the released code
             does.
     """
 
@@ -125,7 +125,7 @@ class PixelComparison(Scorer):
 class BlackedOutSsim(Scorer):
     """SSIM of two grey squares of which a region is left and the rest is black.
 
-    As GIE-Bench's official code has it (`pixels.ssim_blacked_out`): both images squashed to
+    As GIE-Bench's released code has it (`pixels.ssim_blacked_out`): both images squashed to
     `side` (Lanczos), grey, black outside the region. Fields are the regions `inside` and
     `outside`; -1..1, higher is closer. An empty region leaves two black squares and the value 1,
     marked as imputed.

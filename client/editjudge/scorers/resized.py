@@ -35,7 +35,7 @@ RegionRule: TypeAlias = Literal["zero", "stretched"]
 
 SIDE = 768
 SMALLEST_SHARE = 1e-5
-"""Of the picture: what is less counts as empty in the official code."""
+"""Of the picture: what is less counts as empty in the released code."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class SquaredPixels(Scorer):
 
 @dataclass(frozen=True)
 class RegionShare(Scorer):
-    """How much of the picture a region is: its weight in the official code.
+    """How much of the picture a region is: its weight in the released code.
 
     Fields `foreground` and `background`, 0..1, of the mask at 768x768; together 1.
     """
@@ -100,8 +100,8 @@ class RegionLpips(ServiceScorer):
 
     Attributes:
         service: Of the role `lpips`.
-        rule: How the service takes a region: `zero`, or `stretched` as the official code does.
-        empty_counts: A region that is as good as empty counts as 0, as in the official code.
+        rule: How the service takes a region: `zero`, or `stretched` as the released code does.
+        empty_counts: A region that is as good as empty counts as 0, as in the released code.
     """
 
     name: ClassVar[str] = "region_lpips"
@@ -141,10 +141,10 @@ class RegionClip(ServiceScorer):
 
     Attributes:
         service: Of the role `clip`.
-        whole_background: The background is the whole picture, as in the official code, which
+        whole_background: The background is the whole picture, as in the released code, which
             keeps the mask in an alpha channel that CLIP's processor drops.
         empty_counts: A background that is as good as empty counts as 0, and a foreground
-            without a pixel as 1 (two black pictures), as in the official code.
+            without a pixel as 1 (two black pictures), as in the released code.
     """
 
     name: ClassVar[str] = "region_clip"

@@ -1,4 +1,4 @@
-"""The official data: JSON lists of records that name images by the official paths."""
+"""The official data: JSON lists of records that name images by the authors' paths."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class OmniData(RecordsFile):
 
     Args:
         path: The folder with one or both of the lists, or one list.
-        roots: Beginnings of the official paths, each with the folder that is here instead; the
+        roots: Beginnings of the authors' paths, each with the folder that is here instead; the
             longest that fits counts. What is relative then lies beside the lists.
     """
 
@@ -271,7 +271,7 @@ class OmniData(RecordsFile):
         return tuple(map(Path, placed.files))
 
     def _mend_lost(self, lost: Sequence[ItemRef]) -> str:
-        return "say where the official folders lie here: --root OLD=NEW" if lost else ""
+        return "say where the authors' folders lie here: --root OLD=NEW" if lost else ""
 
     def _placed(self, entry: Any) -> _Placed | str:
         """A record in its place, or why it cannot be used."""
