@@ -165,7 +165,10 @@ class Template:
         """`sha256:` and 64 hex digits of all that shapes the question and its answer."""
         form = self.contract.spec() if self.contract else list(self.choices)
         shapes: list[object] = [self.system, self.user, self.answer, form]
-        shapes += [part for part in (self.absent, self.worth) if part]
+        if self.absent:
+            shapes.append(self.absent)
+        if self.worth:
+            shapes.append(self.worth)
         text = json.dumps(shapes, sort_keys=True, ensure_ascii=False, default=str)
         digest = content_digest(text.encode())
         return digest if self.labels is None else content_digest(f"{digest} {self.labels}".encode())
