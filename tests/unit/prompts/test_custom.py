@@ -14,11 +14,13 @@ from click.testing import CliRunner
 from editjudge.answers import ScoreField, Scores
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
+from editjudge.benchmarks.registry import benchmark
 from editjudge.cli.prompts import command
 from editjudge.panel.pictures import Picture, Pictures
 from editjudge.panel.prompt import Text
 from editjudge.prompts import Labelled, template, templates
 from editjudge.prompts.custom import custom_in, custom_templates, prompt_files
+from editjudge.scorers.asking import Asking
 
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
 LEVELS = '[answer]\nchoices = ["A", "B", "C"]\n'
@@ -215,7 +217,12 @@ def test_the_pages_examples_can_be_used() -> None:
     folders = {name.partition("/")[0] for name in files}
     assert folders >= {"kris", "core", "co_edit", "prepare", "omni_iie"}
     assert len(custom_templates(files)) == page.count("```toml") == len(files)
-    # Every template that a run asks a judge is named for whoever owns a paper's own.
-    asked = [name for name in templates() if not re.match(r"prepare/|gie/|.*_plain$", name)]
-    by_switch = {"i2i/cross_source_transfer", "i2i/inter_subject_consistency", "co_edit/quality"}
-    assert [n for n in asked if f"`{n}`" not in page and n not in by_switch] == []
+    # Every template that a protocol `paper` asks is named for whoever owns that paper's own.
+    scorers = {
+        reading.scorer
+        for name in ("co_edit", "i2i", "kris", "omni_iie")
+        for dimension in benchmark(name).dimensions
+        for reading in dimension.readings
+    }
+    asked = {t.name for s in scorers if isinstance(s, Asking) for t in s.templates}
+    assert sorted(name for name in asked if f"`{name}`" not in page) == []
