@@ -76,7 +76,7 @@ class RunHeader(BaseModel):
                 )
         if differ := self._asked_otherwise(later):
             raise ConfigError(
-                f"{where} asks in other words: {', '.join(differ)} differ",
+                f"{where} asks in other words than these: {', '.join(differ)}",
                 mend or "leave --prompts out to go on in the run's words, or give another folder",
             )
         for model, folder in later.outputs.items():

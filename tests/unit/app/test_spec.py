@@ -194,7 +194,9 @@ def test_a_stored_run_keeps_its_words(core: RunSpec, words: Path) -> None:
     assert header.joined(header, "the run").prompts == header.prompts
     ours = Resolved(core).header(Settings())
     for one, other in ((header, ours), (ours, header)):
-        with pytest.raises(ConfigError, match=r"asks in other words: core/instr.*--prompts"):
+        with pytest.raises(
+            ConfigError, match=r"asks in other words than these: core/instr.*--prompts"
+        ):
             one.joined(other, "the run")
 
 
