@@ -224,6 +224,11 @@ def _form(
     if len(own.choices) == 2 and len(choices) != 2:
         raise ConfigError(f"{place}: {own.name} reads two choices", "give the right answer first")
     _check_scores(own, contract, place)
+    if getattr(own.contract, "indexed", None) != getattr(contract, "indexed", None):
+        needs = "true" if getattr(own.contract, "indexed", False) else "false"
+        raise ConfigError(
+            f"{place}: [answer] has another indexed than {own.name}", f"write indexed = {needs}"
+        )
     return choices, contract
 
 

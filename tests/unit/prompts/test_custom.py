@@ -158,6 +158,11 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
             f'user = "{{sources}}{{edited}}{{instruction}}"\n{LEVELS}worth = [1, 2, 3]',
             "worth is not one number from 0 to 1",
         ),
+        (
+            "i2i/source_subjects",
+            'user = "{sources}{instruction}"\n[answer]\ncontract = "commands"\n',
+            "another indexed than i2i/source_subjects; write indexed = true",
+        ),
         ("kris/quality", f'{QUALITY}[labels]\nresult = "R"', "no image is labelled as result"),
         ("kris/quality", f'{QUALITY}[labels]\nedited = "{{x}}"', "a label holds more than {n}"),
         ("kris/quality", f'{QUALITY}[absent]\nhint = "none"', "[absent] hint is not in the text"),
