@@ -28,7 +28,7 @@ class Judge(ScriptedOpenAi):
     def said(self) -> dict[str, Any]:
         text = json.dumps(self.requests[-1]["messages"])
         if "have not seen the result" in text:
-            about = "balance" if "balanced" in text else "light"
+            about = "pose" if "Perspective:" in text else "light"
             questions = {"questions": [one.format(about) for one in QUESTIONS]}
             return reply(json.dumps(questions))
         sure = {"No": 0.9, "Yes": 0.1} if "part 0" in text else {"Yes": 0.9, "No": 0.1}

@@ -54,7 +54,7 @@ PROMPTS = {
     "This is what a right result shows": "world",
     "Its spelling is checked by other means": "style",
     "Count. Which people": "count",
-    "Find where the edited image differs": "edited_region",
+    "Find every place where the edited image differs": "edited_region",
     "must look the same afterwards": "unchanged",
     "take over without any change": "preserved",
     "and show again": "subjects",

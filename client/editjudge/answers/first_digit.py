@@ -1,4 +1,4 @@
-"""Scores as the scripts released with KRIS-Bench find them in a reply."""
+"""Scores as the official scripts of KRIS-Bench find them in a reply."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FoundScores:
 
 @dataclass(frozen=True)
 class FirstDigit(OutputContract[FoundScores]):
-    """The released way to read scores, defects included; for protocols that follow it.
+    """The official way to read scores, defects included; for protocols that follow it.
 
     The first `{…}` without inner braces that holds the first key is read as JSON, its values
     through `int()`, so that 4.9 becomes 4. Where it is none, each key is looked for as text, then
@@ -43,7 +43,7 @@ class FirstDigit(OutputContract[FoundScores]):
     a list may become the score. No reply is refused, so none is asked for again; what has no score
     says why, key by key.
 
-    One thing is not followed: a number in JSON that is not on the scale, which the released code
+    One thing is not followed: a number in JSON that is not on the scale, which the official code
     takes as it is, is no score here.
 
     Source: KRIS-Bench, `metrics_common.py` and the four other `metrics_*.py`.
@@ -76,7 +76,7 @@ class FirstDigit(OutputContract[FoundScores]):
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """None: the released code constrains no reply."""
+        """None: the official code constrains no reply."""
         return None
 
     def parse(self, reply: str, *, cut: bool = False) -> FoundScores:
@@ -86,10 +86,10 @@ class FirstDigit(OutputContract[FoundScores]):
         for key in self.keys:
             value, how = self._of(key, told, reply)
             if value is None:
-                read.without[key] = f"the released reader finds no {key}"
+                read.without[key] = f"the official reader finds no {key}"
             elif not self.low <= value <= self.high:
                 read.without[key] = (
-                    f"the released reader takes {shown(value)} for {key}, which is not on the"
+                    f"the official reader takes {shown(value)} for {key}, which is not on the"
                     f" scale of {self.low} to {self.high}"
                 )
             else:

@@ -16,7 +16,7 @@ class Verbatim(OutputContract[str]):
     What it is worth is told by comparing it, to the letter, with the answer that is due: whether
     it is one of the texts is not looked at.
 
-    Source: GIE-Bench's released evaluation.
+    Source: GIE-Bench's official evaluation.
     """
 
     name: ClassVar[str] = "verbatim"

@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -25,12 +26,14 @@ from ..base.images import ImageLike, Mask, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.local import running_stack
 from ..base.verdict import calls_of
+from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select
 from ..engine.judge import Judgement, judge
 from ..panel import Panel
 from ..panel.budget import Budget
+from ..prompts.custom import custom_in
 from ..storage.ledger import Ledger
 
 __all__ = ["Client", "Judgement", "Ledger", "make_edit", "score", "with_local_stack"]
@@ -131,24 +134,31 @@ class Client:
         await self._resources.aclose()
 
     async def score(
-        self, edit: Edit, dimensions: Iterable[str | Dimension] | None = None
+        self,
+        edit: Edit,
+        dimensions: Iterable[str | Dimension] | None = None,
+        prompts: Path | str | None = None,
     ) -> Judgement:
         """Judge one edit.
 
         Args:
             dimensions: Ids, globs or declarations; all by default.
+            prompts: Folder of templates of one's own, which replace ours (docs/prompts.md).
 
         Returns:
             An outcome for every dimension asked for: a number on the dimension's scale, or the
             reason why there is none. A failing service gives `Failed` outcomes, never an exception.
 
         Raises:
-            ConfigError: an id or glob matches no dimension, or prompts that are asked are not
-                imported.
+            ConfigError: an id or glob matches no dimension, prompts that are asked are not
+                imported, or one's own cannot be used.
             StoreError: the ledger is damaged, or its disk is full.
         """
+        custom = custom_in(Path(prompts)) if prompts is not None else ()
+        asked = in_words(_declared(dimensions), custom)
+        known = {d.id: d for d in in_words(all_dimensions().values(), custom)}
         with self.budget.pays():
-            judgement = await judge(edit, _declared(dimensions), all_dimensions(), self.panel)
+            judgement = await judge(edit, asked, known, self.panel)
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
         return replace(judgement, said=await self.panel.said(calls))
 
@@ -163,6 +173,7 @@ def score(
     target_text: str | None = None,
     dimensions: Iterable[str | Dimension] | None = None,
     settings: Settings | None = None,
+    prompts: Path | str | None = None,
 ) -> Judgement:
     """Judge one edit, synchronously: `make_edit` and `Client.score` in one call.
 
@@ -172,12 +183,14 @@ def score(
         source: As all images and the mask, see `make_edit`.
         dimensions: Ids, globs or declarations; all by default.
         settings: See `Client`.
+        prompts: Folder of templates of one's own; see `Client.score`.
 
     Returns:
         See `Client.score`.
 
     Raises:
-        ConfigError: settings that cannot be used, or an id or glob that matches no dimension.
+        ConfigError: settings or prompts that cannot be used, or an id or glob that matches no
+            dimension.
         ImageError: an image is not one still picture, or the mask fits neither the source nor
             the target.
         TextError: see `editjudge.base.item.Item`.
@@ -194,7 +207,7 @@ def score(
 
     async def once() -> Judgement:
         async with Client(settings) as client:
-            return await client.score(edit, dimensions)
+            return await client.score(edit, dimensions, prompts)
 
     return asyncio.run(once())
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -32,9 +33,13 @@ from ..benchmarks.registry import select
 from ..benchmarks.rounds import USUAL, JudgeRounds, in_rounds, with_rounds
 from ..engine.header import RunHeader
 from ..engine.order import Order
+from ..engine.plan import in_order
 from ..engine.session import asking
+from ..prompts.custom import ORIGIN as CUSTOM
+from ..prompts.custom import custom_in, custom_templates, prompt_files
 
 MAX_ROUNDS = 1000
+T = TypeVar("T")
 _PathByName: TypeAlias = Annotated[
     Mapping[str, Path],
     AfterValidator(MappingProxyType),
@@ -42,7 +47,16 @@ _PathByName: TypeAlias = Annotated[
 ]
 
 
+PromptTexts: TypeAlias = Annotated[
+    Mapping[str, str], AfterValidator(MappingProxyType), PlainSerializer(dict)
+]
+
+
 def _nothing() -> Mapping[str, Path]:
+    return MappingProxyType({})
+
+
+def _no_prompts() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
@@ -64,6 +78,8 @@ class RunSpec(BaseModel):
         dimensions: Ids or globs; the benchmark's own without.
         limit: How many items, from the first; None for all.
         tasks: Globs of the tasks whose items are asked for; all without.
+        prompts: Templates of one's own, which replace ours: their texts by file, so that the spec
+            says all by itself. A folder is read when the spec is made (docs/prompts.md).
 
     Raises:
         ConfigError: a field is unknown or malformed, or the benchmark, the protocol or a switch
@@ -83,6 +99,7 @@ class RunSpec(BaseModel):
     dimensions: tuple[str, ...] = ()
     limit: int | None = Field(default=None, ge=1)
     tasks: tuple[str, ...] = ()
+    prompts: PromptTexts = Field(default_factory=_no_prompts)
 
     @classmethod
     def of(cls, header: RunHeader) -> Self:
@@ -107,6 +124,7 @@ class RunSpec(BaseModel):
             dimensions=tuple(name for name in header.dimensions if name not in made),
             limit=None,
             tasks=(),
+            prompts=MappingProxyType(dict(header.prompts)),
         )
 
     @model_validator(mode="wrap")
@@ -129,6 +147,14 @@ class RunSpec(BaseModel):
     def _each_once(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(judges))
 
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _read(cls, prompts: Any) -> Any:
+        if not isinstance(prompts, str | os.PathLike):
+            return prompts
+        custom_in(Path(prompts))  # errors name the folder
+        return prompt_files(Path(prompts))
+
     @field_validator("outputs")
     @classmethod
     def _can_be_shown(cls, outputs: Mapping[str, Path]) -> Mapping[str, Path]:
@@ -145,8 +171,10 @@ class RunSpec(BaseModel):
         """
         benchmark = benchmark_of(self.benchmark)
         if "." in self.protocol:
-            return benchmark.rules_named(self.protocol, self.on, self.off)
-        return benchmark.rules(self.protocol or None, self.on, self.off)
+            rules = benchmark.rules_named(self.protocol, self.on, self.off)
+        else:
+            rules = benchmark.rules(self.protocol or None, self.on, self.off)
+        return rules.in_words(custom_templates(self.prompts))
 
     @property
     def judge_rounds(self) -> JudgeRounds:
@@ -157,7 +185,7 @@ class RunSpec(BaseModel):
     def digest(self) -> str:
         """`sha256:` and 64 hex digits: the same for the same run in any process."""
         plain = self.model_copy(
-            update={name: _sorted(getattr(self, name)) for name in ("outputs", "roots")}
+            update={name: _sorted(getattr(self, name)) for name in ("outputs", "roots", "prompts")}
         )
         return content_digest(plain.model_dump_json().encode())
 
@@ -225,13 +253,20 @@ class Resolved:
         """Those asked for, each after its rounds.
 
         Raises:
-            ConfigError: a pattern matches nothing, or prompts that are asked are not imported.
+            ConfigError: a pattern matches nothing, official prompts that are asked are not
+                imported, or none of one's own prompts is asked.
         """
         patterns = self._patterns()
         nothing = self.spec.dimensions and not patterns
         chosen = () if nothing else select(patterns, self.rules)
-        for dimension in chosen:
-            _ = dimension.words  # ends here where the official prompts are not imported
+        # Ends here where the official prompts are not imported.
+        words = {part for d in in_order(chosen, self.known) for part in (d.words or "").split("+")}
+        if self.spec.prompts and self._other is None and CUSTOM not in words:
+            raise ConfigError(
+                f"{self.rules.protocol} asks none of these prompts here: "
+                + ", ".join(template.name for template in self.rules.custom),
+                "see: editjudge list prompts; by the protocol official the official ones are asked",
+            )
         return with_rounds(chosen, self.known)
 
     @cached_property
@@ -260,6 +295,7 @@ class Resolved:
             judges=self.spec.judges,
             repeats=self.spec.rounds,
             settings=asking(settings),
+            prompts=dict(self.spec.prompts),
         )
 
     def _patterns(self) -> Sequence[str]:
@@ -274,5 +310,5 @@ def _paths(texts: Mapping[str, str]) -> Mapping[str, Path]:
     return MappingProxyType({name: Path(text) for name, text in texts.items()})
 
 
-def _sorted(paths: Mapping[str, Path]) -> Mapping[str, Path]:
-    return MappingProxyType(dict(sorted(paths.items())))
+def _sorted(by_name: Mapping[str, T]) -> Mapping[str, T]:
+    return MappingProxyType(dict(sorted(by_name.items())))

@@ -163,7 +163,7 @@ def _picture(path: Path, where: str) -> _Looked:
         return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"), None)
     for note in image.notes:
         if note.kind == "misnamed":
-            # Images are told by their content: in released data this is as it was published.
+            # Images are told by their content: in official data this is as it was published.
             what = f"{image.name}: {note}"
             return _Looked(Problem("misnamed", where, what, note=where == "data"), image.size)
     return _Looked(None, image.size)

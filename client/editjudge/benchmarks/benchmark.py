@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..base.errors import ConfigError
+from ..prompts import Template
 from .column import Column
 from .dataset import Dataset
 from .dimension import Dimension
@@ -31,6 +32,7 @@ class Rules:
         switches: Those that are on, and the others. The benchmark fills them in.
         protocol: In full, for example `kris.official.1-first_digit`: what signatures of columns
             name. The benchmark fills it in.
+        custom: Templates of one's own, which replace ours in all dimensions.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -38,12 +40,26 @@ class Rules:
     single_image: float | None = None
     switches: Switches = field(default_factory=Switches)
     protocol: str = ""
+    custom: tuple[Template, ...] = ()
 
     def known(self, others: Mapping[str, Dimension]) -> dict[str, Dimension]:
         """All dimensions by id, those of this benchmark by these rules."""
         name = self.protocol.partition(".")[0] + "."
-        rest = {key: d for key, d in others.items() if not key.startswith(name)}
-        return {d.id: d for d in self.dimensions} | rest
+        rest = (d for key, d in others.items() if not key.startswith(name))
+        return {d.id: d for d in (*self.dimensions, *in_words(rest, self.custom))}
+
+    def in_words(self, custom: tuple[Template, ...]) -> Rules:
+        """The same rules, asked in one's own words."""
+        return replace(self, dimensions=in_words(self.dimensions, custom), custom=custom)
+
+
+def in_words(
+    dimensions: Iterable[Dimension], custom: tuple[Template, ...]
+) -> tuple[Dimension, ...]:
+    """Dimensions that ask in one's own words where a template of ours is replaced."""
+    if not custom:
+        return tuple(dimensions)
+    return tuple(d.by(lambda scorer: scorer.in_words(custom)) for d in dimensions)
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,7 @@ class Benchmark:
         unreleased: Why there is no protocol `official`, where there is none.
         official_prompts: Those (`prompts import`) that the protocol `official` needs.
         decimals: To which the paper prints its table.
-        remaps: Its data names files by the authors' paths, which `--root OLD=NEW` maps.
+        remaps: Its data names files by the official paths, which `--root OLD=NEW` maps.
     """
 
     name: str

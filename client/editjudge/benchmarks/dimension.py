@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..base.identity import Identities, ServiceName
@@ -120,9 +120,13 @@ class Dimension:
 
     @property
     def words(self) -> str | None:
-        """Whose words its prompts are in: `own`, `original`, both joined by `+`, or None."""
+        """Whose words its prompts are in: `own`, `original`, `custom`, joined by `+`, or None."""
         words = set().union(*(reading.scorer.words for reading in self.readings))
         return "+".join(sorted(words)) or None
+
+    def by(self, change: Callable[[Scorer], Scorer]) -> Dimension:
+        """The same with its own readings' scorers changed."""
+        return replace(self, how=changed(self.how, change))
 
     def not_applicable(self, item: Item) -> str | None:
         """Why it does not apply to an item, or None."""
@@ -170,6 +174,17 @@ class Dimension:
             "parts": "+".join(f"{name}={digest}" for name, digest in digests.items()),
             **{f"part.{name}": of for name, of in how.of.items() if isinstance(of, Reading)},
         }
+
+
+def changed(how: Reading | Derived, change: Callable[[Scorer], Scorer]) -> Reading | Derived:
+    """Where a value comes from, with the scorers of readings changed."""
+    if isinstance(how, Reading):
+        return replace(how, scorer=change(how.scorer))
+    of = {
+        name: replace(op, scorer=change(op.scorer)) if isinstance(op, Reading) else op
+        for name, op in how.of.items()
+    }
+    return how if of == how.of else replace(how, of=of)
 
 
 def derived(

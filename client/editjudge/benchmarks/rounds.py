@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..base.identity import ServiceName
 from ..scorers.asking import JUDGE
-from .dimension import Derived, Dimension, Operand, Reading, derived
+from .dimension import Derived, Dimension, Reading, changed, derived
 from .fusion import mean
 
 USUAL = JUDGE.variant
@@ -92,17 +92,12 @@ def _asks_a_judge(name: str, known: Mapping[str, Dimension]) -> bool:
 
 
 def _how(how: Reading | Derived, judge_round: JudgeRound, judged: set[str]) -> Reading | Derived:
-    if isinstance(how, Reading):
-        return _reading(how, judge_round)
-
-    def of_round(operand: Operand) -> Operand:
-        if isinstance(operand, Reading):
-            return _reading(operand, judge_round)
-        return judge_round.of(operand) if operand in judged else operand
-
-    return replace(how, of={name: of_round(operand) for name, operand in how.of.items()})
-
-
-def _reading(reading: Reading, judge_round: JudgeRound) -> Reading:
     judge = ServiceName.generalist(judge_round.judge)
-    return replace(reading, scorer=reading.scorer.asked(judge, judge_round.round - 1))
+    asked = changed(how, lambda scorer: scorer.asked(judge, judge_round.round - 1))
+    if isinstance(asked, Reading):
+        return asked
+    of = {
+        name: judge_round.of(part) if part in judged and isinstance(part, str) else part
+        for name, part in asked.of.items()
+    }
+    return replace(asked, of=of)

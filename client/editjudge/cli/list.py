@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import indent
 
 import click
@@ -11,12 +12,14 @@ from ..app.wire.base import text_of
 from ..base.contracts import Tensor
 from ..base.official import official_prompts
 from ..base.screen import say, say_json
+from ..benchmarks.benchmark import in_words
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import benchmarks, select
 from ..panel import SERVICES, model_name
 from ..prompts import templates
+from ..prompts.custom import custom_in
 from ..report.table import arrow
-from .options import json_option
+from .options import json_option, prompts_option
 
 
 @click.group("list")
@@ -26,10 +29,12 @@ def command() -> None:
 
 @command.command("dimensions")
 @click.argument("patterns", nargs=-1, metavar="[ID]...")
+@prompts_option
 @json_option
-def list_dimensions(patterns: tuple[str, ...], as_json: bool) -> None:
+def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bool) -> None:
     """Every dimension with its question, range, direction, inputs and source."""
-    listed = [wire.Dimension.of(d) for d in select(patterns)]
+    declared = in_words(select(patterns), custom_in(prompts) if prompts else ())
+    listed = [wire.Dimension.of(d) for d in declared]
     if as_json:
         say_json(text_of(listed))
         return
@@ -43,6 +48,8 @@ def list_dimensions(patterns: tuple[str, ...], as_json: bool) -> None:
             f"   {'needs ' + needs if needs else ''}"
         )
         say(f"    {dimension.asks}\n    {dimension.variant} ({dimension.source})")
+        if "custom" in (dimension.prompts or ""):
+            say(f"    prompts in {dimension.prompts} words")
 
 
 @command.command("benchmarks")

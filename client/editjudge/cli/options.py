@@ -17,7 +17,7 @@ from ..app.client import with_local_stack
 from ..app.spec import RunSpec
 from ..base.config import Settings, load_settings, parsed_generalist
 from ..base.errors import ConfigError, InputError
-from ..base.screen import tell
+from ..base.screen import say, tell
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
 
@@ -79,6 +79,12 @@ dimension_option = click.option(
     multiple=True,
     metavar="ID",
     help="Id or glob (core.psnr.*); may be given several times. All by default.",
+)
+prompts_option = click.option(
+    "--prompts",
+    type=_PATH,
+    metavar="DIR",
+    help="Templates of your own, which replace ours by name (editjudge prompts check DIR).",
 )
 single_image_option = click.option(
     "--single-image",
@@ -283,13 +289,14 @@ class SpecOptions(RulesOptions):
             "and spread.",
         ),
     ]
+    prompts: Annotated[Path | None, prompts_option]
 
     def spec(self, before: RunSpec | None = None) -> RunSpec:
         """Make the spec.
 
         Args:
-            before: The spec of the run that is resumed; it keeps its roots where no --root says
-                otherwise.
+            before: The spec of the run that is resumed; it keeps its roots and its prompts where
+                no --root and no --prompts say otherwise.
 
         Raises:
             ConfigError: there is no such benchmark, protocol or switch, or an option is malformed.
@@ -309,6 +316,7 @@ class SpecOptions(RulesOptions):
                 "dimensions": self.patterns,
                 "limit": self.limit,
                 "tasks": self.tasks,
+                "prompts": self._prompts(before),
                 **judges,
             }
         )
@@ -326,6 +334,16 @@ class SpecOptions(RulesOptions):
             return before.roots
         tell("--root differs from that of the run: the files there are taken to be the same")
         return roots
+
+    def _prompts(self, before: RunSpec | None) -> Path | Mapping[str, str]:
+        """The folder of prompts; by default the texts that the run is asked in."""
+        if self.prompts is not None:
+            return self.prompts
+        kept = before is not None and before.benchmark == self.benchmark and before.prompts
+        if not kept:
+            return {}
+        say(f"asked in the run's own prompts: {', '.join(kept)}")
+        return kept
 
     def check_judges(self, settings: Settings) -> None:
         """Refuse a --judge for which no generalist is configured.

@@ -19,8 +19,10 @@ from ..prepare.entry import STATUSES, Maker
 from ..prepare.folder import Folder
 from ..prepare.masks import MaskFinder
 from ..prepare.preparation import Preparation, preparing
-from ..prepare.questions import QuestionWriter
+from ..prepare.questions import FACTS, TASKS, QuestionWriter
 from ..prepare.review import apply
+from ..prompts import Template
+from ..prompts.custom import custom_in
 from ..report.table import usage_text
 from .options import (
     JudgeOptions,
@@ -29,6 +31,7 @@ from .options import (
     json_option,
     ledger_option,
     options,
+    prompts_option,
     services_at_hand,
 )
 
@@ -59,7 +62,24 @@ class _DataOptions:
     ]
     max_cost: Annotated[float | None, cost_option]
     ledger: Annotated[Path | None, ledger_option]
+    prompts: Annotated[Path | None, prompts_option]
     as_json: Annotated[bool, json_option]
+
+    @property
+    def custom(self) -> tuple[Template, ...]:
+        """The templates of --prompts.
+
+        Raises:
+            ConfigError: they cannot be used, or nothing here asks one of them.
+        """
+        custom = () if self.prompts is None else custom_in(self.prompts)
+        names = {template.name for template in custom}
+        if names and not names & {FACTS, *TASKS.values(), "prepare/choice", "prepare/targets"}:
+            raise ConfigError(
+                f"{self.prompts}: prepare asks none of {', '.join(sorted(names))}",
+                f"it asks prepare/... and {FACTS}",
+            )
+        return custom
 
 
 @click.group("prepare")
@@ -89,7 +109,7 @@ def questions(kind: Literal["choice", "facts"], of: _DataOptions, services: Judg
     GIE-Bench, or a general prompt); --kind facts writes pairs of question and answer. Exit code 3
     when an item failed.
     """
-    return _prepared(QuestionWriter(kind), of, services)
+    return _prepared(QuestionWriter(kind, of.custom), of, services)
 
 
 @command.command("masks")
@@ -121,7 +141,7 @@ def masks(
         raise ConfigError(
             f"--segmenter {segmenter}: no such segmenter", f"give one of {', '.join(known)}"
         )
-    return _prepared(MaskFinder(known[segmenter], select), of, services)
+    return _prepared(MaskFinder(known[segmenter], select, of.custom), of, services)
 
 
 @command.command("gie")

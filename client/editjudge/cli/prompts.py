@@ -1,4 +1,4 @@
-"""`editjudge prompts`: bring official prompts here."""
+"""`editjudge prompts`: bring official prompts here, and check one's own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from pathlib import Path
 import click
 
 from ..app.wire.base import text_of
-from ..app.wire.lists import Imported
+from ..app.wire.lists import Checked, Imported, Template
+from ..base.errors import ConfigError
 from ..base.official import import_official_prompts, official_prompts
 from ..base.screen import say, say_json
+from ..prompts.custom import checked, prompt_files
 from .options import json_option
 
 
 @click.group("prompts")
 def command() -> None:
-    """Import the official prompts of a benchmark.
+    """Import the official prompts of a benchmark, or check templates of your own.
 
-    They lie under EDITJUDGE_PROMPTS_DIR, or in the user's data folder. `editjudge list prompts`
-    shows ours.
+    Imported ones lie under EDITJUDGE_PROMPTS_DIR, or in the user's data folder. `editjudge list
+    prompts` shows ours.
     """
 
 
@@ -45,3 +47,29 @@ def import_(name: str, source: Path, as_json: bool) -> None:
     for file, path in files.items():
         say(f"{file} from {path}")
     say(f"kept in {folder}")
+
+
+@command.command("check")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@json_option
+def check(folder: Path, as_json: bool) -> int:
+    """Check templates of your own before --prompts DIR; nothing is called.
+
+    Exit code 2 when one cannot be used; each is told, with its mend.
+    """
+    read = tuple(checked(prompt_files(folder), str(folder)))
+    problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
+    templates = tuple(
+        Template.model_validate(one, from_attributes=True)
+        for one in read
+        if not isinstance(one, ConfigError)
+    )
+    if as_json:
+        say_json(text_of(Checked(templates=templates, problems=problems)))
+        return 2 if problems else 0
+    for template in templates:
+        say(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
+    for problem in problems:
+        say(problem)
+    say("something is wrong" if problems else "all is well")
+    return 2 if problems else 0

@@ -23,6 +23,7 @@ from .options import (
     json_option,
     ledger_option,
     options,
+    prompts_option,
     services_at_hand,
 )
 
@@ -44,6 +45,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--target", type=_FILE, help="The ground-truth result.")
 @click.option("--target-text", help="Text that the result must show.")
 @dimension_option
+@prompts_option
 @options(ServiceOptions, "services")
 @click.option(
     "--repeats",
@@ -61,6 +63,7 @@ def command(
     target: Path | None,
     target_text: str | None,
     patterns: tuple[str, ...],
+    prompts: Path | None,
     services: ServiceOptions,
     repeats: int | None,
     max_cost: float | None,
@@ -86,14 +89,16 @@ def command(
         for d in dimensions
     )
     with services_at_hand(settings, start=needed, say=tell) as at_hand:
-        judgement = asyncio.run(_judge(at_hand, edit, dimensions))
+        judgement = asyncio.run(_judge(at_hand, edit, dimensions, prompts))
     show(judgement, as_json=as_json)
     return 3 if judgement.failed else 0
 
 
-async def _judge(settings: Settings, edit: Edit, dimensions: tuple[Dimension, ...]) -> Judgement:
+async def _judge(
+    settings: Settings, edit: Edit, dimensions: tuple[Dimension, ...], prompts: Path | None
+) -> Judgement:
     async with Client(settings) as client:
-        return await client.score(edit, dimensions)
+        return await client.score(edit, dimensions, prompts)
 
 
 def show(judgement: Judgement, *, as_json: bool) -> None:

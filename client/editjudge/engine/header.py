@@ -35,6 +35,7 @@ class RunHeader(BaseModel):
         settings: Without secrets.
         identities: Of the services, by role; those of the last session.
         not_served: Why there was none, by role, for those that no session had.
+        prompts: Templates of one's own, texts by file: with them a run goes on anywhere.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +53,7 @@ class RunHeader(BaseModel):
     settings: dict[str, JsonValue] = {}
     identities: dict[ServiceName, ModelIdentity] = {}
     not_served: dict[ServiceName, str] = {}
+    prompts: dict[str, str] = {}
 
     def joined(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
         """The header of a run that goes on with another header's outputs and dimensions.
@@ -72,6 +74,11 @@ class RunHeader(BaseModel):
                     f"{where} has {_IN_WORDS.get(name, name)} {mine}, not {other}",
                     mend or "give another folder for this run",
                 )
+        if differ := self._asked_otherwise(later):
+            raise ConfigError(
+                f"{where} asks in other words than these: {', '.join(differ)}",
+                mend or "leave --prompts out to go on in the run's words, or give another folder",
+            )
         for model, folder in later.outputs.items():
             if self.outputs.get(model, folder) != folder:
                 raise ConfigError(
@@ -90,3 +97,8 @@ class RunHeader(BaseModel):
                 "not_served": {r: why for r, why in absent.items() if r not in identities},
             }
         )
+
+    def _asked_otherwise(self, later: RunHeader) -> list[str]:
+        """The files of prompts that are not the same in both."""
+        files = sorted({**self.prompts, **later.prompts})
+        return [name for name in files if self.prompts.get(name) != later.prompts.get(name)]

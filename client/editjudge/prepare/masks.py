@@ -18,7 +18,7 @@ from ..base.images import Image, Mask, load_mask
 from ..base.item import Item
 from ..benchmarks.items import Line
 from ..panel import Panel
-from ..prompts import template
+from ..prompts import Template, template
 from .draft import why_no_mask
 from .entry import JUDGE, Entry
 from .pictures import overlay, thumbnail
@@ -43,10 +43,12 @@ class MaskFinder:
     Attributes:
         segmenter: `segmenter.<variant>`.
         select: Of several finds for a phrase `all`, or the `best`, as GIE-Bench does.
+        custom: Templates of one's own, which replace ours.
     """
 
     segmenter: ServiceName
     select: Literal["all", "best"] = "all"
+    custom: tuple[Template, ...] = ()
     what: ClassVar[Literal["masks"]] = "masks"
 
     @property
@@ -71,7 +73,8 @@ class MaskFinder:
         """Name and segment; see `Maker.make`."""
         judge = panel.generalist(JUDGE)
         (source,) = item.sources
-        targets: TargetPhrases = (await answered(item, judge, template("prepare/targets"))).value
+        naming = template("prepare/targets", self.custom)
+        targets: TargetPhrases = (await answered(item, judge, naming)).value
         masks = await asyncio.gather(
             *(self._segmented(source, phrase, panel) for phrase in targets.phrases)
         )

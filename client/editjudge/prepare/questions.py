@@ -43,7 +43,7 @@ TASKS: Mapping[str, str] = {
     for name, task in [*((task, task) for task in _TASKS), *_ALIASES.items()]
 }
 """Templates by an item's task, in the form of `plain`: the nine edit types of GIE-Bench
-(section 3.1), with the names that its released data and its appendix give them."""
+(section 3.1), with the names that its official data and its appendix give them."""
 FACTS = "omni_iie/facts"
 """The template of pairs: the one by which a run writes those that an item lacks, so that what is
 reviewed is what would be asked."""
@@ -57,9 +57,13 @@ class QuestionWriter:
     for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. `facts`: 1 to 3
     questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
     `FactCheck` reads.
+
+    Attributes:
+        custom: Templates of one's own, which replace ours.
     """
 
     what: Literal["choice", "facts"]
+    custom: tuple[Template, ...] = ()
     roles: ClassVar[tuple[ServiceName, ...]] = (JUDGE,)
 
     def needless(self, line: Line) -> Entry | None:
@@ -70,7 +74,7 @@ class QuestionWriter:
         """Ask once; see `Maker.make`."""
         judge = panel.generalist(JUDGE)
         name = TASKS.get(plain(item.task), "prepare/choice") if self.what == "choice" else FACTS
-        value = (await answered(item, judge, template(name))).value
+        value = (await answered(item, judge, template(name, self.custom))).value
         questions = (
             (_shuffled(item.id, value),) if isinstance(value, ChoiceQuestion) else tuple(value)
         )

@@ -8,6 +8,9 @@ the place of a text that an item may lack. `[answer]` names the choices, or a co
 `editjudge.answers` with its fields; how the answer must look is then added at the end, and
 cannot drift from what is read.
 
+Templates of one's own replace these by name: see `prompts.custom`. The authors' are made from
+their released texts: see `prompts.official`.
+
 A folder's `system.txt` is the system text of its templates that have none of their own, and
 images come first in `user`: calls about one edit then begin alike, which servers compute once.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 import json
 import string
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -37,18 +40,30 @@ from ..answers import (
 )
 from ..base.digest import content_digest
 from ..base.errors import ConfigError
+from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 
 if TYPE_CHECKING:
     from ..panel.pictures import Picture
 
+ORIGINAL = "original"
+"""The origin of official prompts."""
+_LABELS: Mapping[str, str] = {
+    "source": "Source image",
+    "edited": "Edited image",
+    "target": "Target image",
+    "given": "Frame {n} (given)",
+    "made": "Frame {n} (edited)",
+}
 Value: TypeAlias = "str | tuple[Labelled, ...]"
 ReplyForm: TypeAlias = tuple[str, ...] | OutputContract[Any]
 """What a reply may be: one of several choices, or a text that a contract reads."""
 
 
-def _scores(fields: list[dict[str, Any]], **more: Any) -> Scores:
-    return Scores(fields=tuple(ScoreField(**field) for field in fields), **more)
+def _scores(fields: list[dict[str, Any]], reasoning: Any = True, **more: Any) -> Scores:
+    each = tuple(ScoreField(**field) for field in fields)
+    texts = tuple(reasoning) if isinstance(reasoning, list) else reasoning
+    return Scores(each, texts, **more)
 
 
 _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
@@ -70,6 +85,25 @@ class Labelled:
     picture: Picture
 
 
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What stands before each image, to the letter: nothing is added before or after it.
+
+    Attributes:
+        source: Of a source; `{n}` is its number.
+        edited: Of the edited image.
+        target: Of the ground truth.
+        given: Of a frame that the editor was given; `{n}` is its place in time.
+        made: Of the frame that it made.
+    """
+
+    source: str = ""
+    edited: str = ""
+    target: str = ""
+    given: str = ""
+    made: str = ""
+
+
 @dataclass(frozen=True)
 class Template:
     """One prompt template.
@@ -82,8 +116,14 @@ class Template:
         user: The user turn, with fields in braces.
         choices: What the generalist may answer; empty where there is a contract.
         contract: What reads the answer; None where there are choices.
-        origin: `own` words, or those of an official prompt (`original`).
+        origin: `own` words of editjudge, those of an official prompt (`original`), or of whoever
+            runs it (`custom`).
         absent: What stands for a field that an item lacks, as (field, text).
+        labels: Of its images; None for ours, each on a line of its own.
+        says_form: Its own text says how the answer must look, so nothing is added.
+        worth: What each choice counts, in [0, 1]; empty for even steps from 1 down to 0, as the
+            choices stand from best to worst.
+        onto: Scores by name are brought linearly onto the scales of these fields; none without.
     """
 
     name: str
@@ -95,6 +135,10 @@ class Template:
     contract: OutputContract[Any] | None = None
     origin: str = "own"
     absent: tuple[tuple[str, str], ...] = ()
+    labels: Labels | None = None
+    says_form: bool = False
+    worth: tuple[float, ...] = ()
+    onto: tuple[ScoreField, ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -109,7 +153,9 @@ class Template:
 
     @property
     def answer(self) -> str:
-        """How the answer must look, in words."""
+        """How the answer must look, in words; empty where the template's own text says it."""
+        if self.says_form:
+            return ""
         if self.contract is not None:
             return self.contract.instruction
         return f"Answer with one of these words and nothing else: {', '.join(self.choices)}."
@@ -121,8 +167,40 @@ class Template:
         shapes: list[object] = [self.system, self.user, self.answer, form]
         if self.absent:
             shapes.append(self.absent)
+        if self.worth:
+            shapes.append(self.worth)
         text = json.dumps(shapes, sort_keys=True, ensure_ascii=False, default=str)
-        return content_digest(text.encode())
+        digest = content_digest(text.encode())
+        return digest if self.labels is None else content_digest(f"{digest} {self.labels}".encode())
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """What each choice counts."""
+        last = max(1, len(self.choices) - 1)
+        worth = self.worth or tuple(1 - i / last for i in range(len(self.choices)))
+        return dict(zip(self.choices, worth, strict=True))
+
+    def brought(self, name: str, score: float) -> float:
+        """A score as its dimension takes it: linearly from the template's scale onto its own."""
+        scales = {field.name: field for field in self.onto}
+        if name not in scales or not isinstance(self.contract, Scores):
+            return score
+        (said,) = (field for field in self.contract.fields if field.name == name)
+        due = scales[name]
+        share = (score - said.low) / (said.high - said.low)
+        return due.low + share * (due.high - due.low)
+
+    def label(self, kind: str, sources: int) -> str:
+        """What stands before an image; `{n}` is its number.
+
+        Args:
+            kind: A field of `Labels`.
+            sources: How many source images there are.
+        """
+        if self.labels is not None:
+            return str(getattr(self.labels, kind))
+        numbered = kind == "source" and sources > 1
+        return f"Source image {{n}} of {sources}" if numbered else _LABELS[kind]
 
     def prompt(self, values: Mapping[str, Value]) -> Prompt:
         """The prompt for one edit.
@@ -147,21 +225,24 @@ class Template:
                 parts.append(Text(value, data=True))
                 continue
             for image in value:
-                _add(parts, f"{image.label}:\n")
+                _add(parts, image.label if self.labels else f"{image.label}:\n")
                 parts.append(image.picture)
-                _add(parts, "\n")
-        _add(parts, f"\n{self.answer}")
+                _add(parts, "" if self.labels else "\n")
+        _add(parts, f"\n{self.answer}" if self.answer else "")
         return Prompt(self.system, tuple(parts))
 
 
-@cache
-def template(name: str) -> Template:
+def template(name: str, custom: Iterable[Template] = ()) -> Template:
     """A template by name, for example `core/instruction_following`.
+
+    Args:
+        custom: Templates of one's own, which stand for ours.
 
     Raises:
         KeyError: there is none of this name.
     """
-    return templates()[name]
+    by_name = {replaced.name: replaced for replaced in custom}
+    return by_name.get(name) or templates()[name]
 
 
 @cache
@@ -184,10 +265,8 @@ def _folders() -> list[Traversable]:
 
 def _read(name: str, file: Traversable, shared_system: str) -> Template:
     declared = tomllib.loads(file.read_text("utf-8"))
-    answer = dict(declared.pop("answer"))
     try:
-        choices = tuple(answer.pop("choices", ()))
-        contract = None if choices else _CONTRACTS[answer.pop("contract")](**answer)
+        choices, contract = form_of(dict(declared.pop("answer")))
         return Template(
             name=name,
             asks=declared["asks"],
@@ -200,6 +279,22 @@ def _read(name: str, file: Traversable, shared_system: str) -> Template:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"prompt {name}: {error}") from error
+
+
+def form_of(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[Any] | None]:
+    """The form that `[answer]` declares: choices, or a contract.
+
+    Args:
+        answer: `choices`, or `contract` with its fields.
+
+    Raises:
+        KeyError: there is no contract of this name.
+        TypeError: the contract has no such field.
+        ValueError: a field cannot be used.
+    """
+    if "choices" in answer:
+        return check_choices(answer.pop("choices")), None
+    return (), _CONTRACTS[answer.pop("contract")](**answer)
 
 
 def _add(parts: list[Part], text: str) -> None:

@@ -3,71 +3,14 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ..answers import OutputContract
 from ..base import official as releases
-from ..base.digest import content_digest
 from ..base.official import escaped
-from ..panel.prompt import Part, Prompt, Text
-from . import Template, Value, _add
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """What stands before each image, as official code has it.
-
-    Attributes:
-        source: Of a source; `{n}` is its number.
-        edited: Of the edited image.
-        target: Of the ground truth.
-        given: Of a frame that the editor was given; `{n}` is its place in time.
-        made: Of the frame that it made.
-    """
-
-    source: str = ""
-    edited: str = ""
-    target: str = ""
-    given: str = ""
-    made: str = ""
-
-
-@dataclass(frozen=True)
-class OfficialTemplate(Template):
-    """An official prompt, which says itself how the answer must look.
-
-    Attributes:
-        labels: Of its images.
-    """
-
-    labels: Labels = Labels()
-
-    @property
-    def answer(self) -> str:
-        """Nothing: the prompt's own words say it."""
-        return ""
-
-    @property
-    def digest(self) -> str:
-        """As of any template; labels shape the question too."""
-        return content_digest(f"{super().digest} {self.labels}".encode())
-
-    def prompt(self, values: Mapping[str, Value]) -> Prompt:
-        """The prompt for one edit: the official text, and each image after its label."""
-        parts: list[Part] = []
-        for literal, name, _, _ in string.Formatter().parse(self.user):
-            _add(parts, literal)
-            value = values[name] if name else ()
-            if isinstance(value, str):
-                parts.append(Text(value, data=True))
-                continue
-            for image in value:
-                _add(parts, image.label)
-                parts.append(image.picture)
-        return Prompt(self.system, tuple(parts))
+from . import ORIGINAL, Labels, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +45,7 @@ class OfficialPrompt:
     images_first: bool = False
 
     @property
-    def template(self) -> OfficialTemplate:
+    def template(self) -> Template:
         """As a template.
 
         Raises:
@@ -124,17 +67,18 @@ class OfficialPrompt:
 
 
 @lru_cache(256)
-def _template(prompt: OfficialPrompt, text: str, system: str) -> OfficialTemplate:
+def _template(prompt: OfficialPrompt, text: str, system: str) -> Template:
     turn = [prompt.with_our_fields(text), *(f"{{{images}}}" for images in prompt.images)]
     if prompt.images_first:
         turn = [*turn[1:], turn[0]]
-    return OfficialTemplate(
+    return Template(
         name=prompt.name,
         asks=prompt.asks,
         source=prompt.source,
         system=system,
         user="".join(turn),
         contract=prompt.contract,
-        origin="original",
+        origin=ORIGINAL,
         labels=prompt.labels,
+        says_form=True,
     )

@@ -13,8 +13,8 @@ from ..base.images import Image
 from ..base.item import Edit, Item
 from ..panel.generalist import Answer, Generalist
 from ..panel.prompt import Prompt
-from ..prompts import Labelled, ReplyForm, Template, Value, template
-from ..prompts.official import OfficialPrompt, OfficialTemplate
+from ..prompts import ORIGINAL, Labelled, ReplyForm, Template, Value, template
+from ..prompts.official import OfficialPrompt
 from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Asking(ServiceScorer):
         by_task: Tasks whose items are asked about with another template, as (task, template).
         repeat: From 0, among judgements that are made several times.
         official: The official prompts among those that are named.
+        custom: Templates of one's own that stand for those that are named.
         prompts: Names of the parameters that name a template.
     """
 
@@ -112,6 +113,7 @@ class Asking(ServiceScorer):
     by_task: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
     repeat: int = field(default=0, kw_only=True)
     official: tuple[OfficialPrompt, ...] = field(default=(), kw_only=True)
+    custom: tuple[Template, ...] = field(default=(), kw_only=True)
 
     @abstractmethod
     def questions(self, item: Item) -> tuple[Question, ...]:
@@ -134,17 +136,24 @@ class Asking(ServiceScorer):
     @property
     def templates(self) -> tuple[Template, ...]:
         """Every template that it may ask."""
+        return tuple(map(self.template_of, self._names))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Of every template that it may ask."""
         names = (getattr(self, parameter) for parameter in self.prompts)
-        tasks = (name for _, name in self.by_task)
-        return tuple(self.template_of(name) for name in (*names, *tasks) if name)
+        return tuple(name for name in (*names, *(name for _, name in self.by_task)) if name)
 
     def template_of(self, name: str) -> Template:
-        """A template by name, an official one or ours.
+        """A template by name: one of one's own, an official one, or ours.
 
         Raises:
             ConfigError: it is an official prompt that was not imported.
             KeyError: there is none of this name.
         """
+        for own in self.custom:
+            if own.name == name:
+                return own
         for prompt in self.official:
             if prompt.name == name:
                 return prompt.template
@@ -157,6 +166,10 @@ class Asking(ServiceScorer):
     def asked(self, service: str, repeat: int) -> Asking:
         """The same way of judging by another generalist, in the place of the judge."""
         return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
+
+    def in_words(self, custom: Iterable[Template]) -> Asking:
+        """The same way of judging, in one's own words where it asks a template of theirs."""
+        return replace(self, custom=tuple(one for one in custom if one.name in self._names))
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One call each time that a question is asked."""
@@ -172,7 +185,7 @@ class Asking(ServiceScorer):
         parameters: dict[str, object] = {
             f.name: getattr(self, f.name)
             for f in fields(self)
-            if f.name not in {"by_task", "official"}
+            if f.name not in {"by_task", "official", "custom"}
         }
         for parameter in self.prompts:
             if parameters[parameter]:
@@ -210,45 +223,36 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> str:
 def prompt_about(template: Template, edit: Edit, generalist: Generalist, **texts: str) -> Prompt:
     """A template with an edit in its fields, images as the generalist gets them.
 
-    In official prompts their own labels stand before the images, and a text that the item lacks
-    is empty.
+    In official prompts a text that the item lacks is empty.
 
     Args:
         texts: Fields that the edit does not have itself.
 
     Raises:
-        ValueError: a template of ours needs a text or image that the item lacks; the dimension's
-            `needs` do not let this happen.
+        ValueError: a template needs a text or image that the item lacks; the dimension's `needs` do
+            not let this happen.
     """
-    if isinstance(template, OfficialTemplate):
-        return _official_prompt(template, edit, generalist, texts)
     item = edit.item
 
-    def shown(label: str, image: Image | None) -> tuple[Labelled, ...]:
-        return () if image is None else (Labelled(label, generalist.picture(image)),)
-
-    def sources() -> tuple[Labelled, ...]:
-        count = len(item.sources)
+    def shown(kind: str, images: Iterable[tuple[int, Image | None]]) -> tuple[Labelled, ...]:
+        label = template.label(kind, len(item.sources))
         return tuple(
-            Labelled(f"Source image {i} of {count}" if count > 1 else "Source image", picture)
-            for i, picture in enumerate(map(generalist.picture, item.sources), 1)
+            Labelled(label.format(n=n), generalist.picture(image)) for n, image in images if image
         )
 
     def frames() -> tuple[Labelled, ...]:
         # `position`, from 1, is where the edited image stands among the others.
         each: list[tuple[str, Image | None]] = [("given", image) for image in item.sources]
-        each.insert(int(item.extra.get("position", len(each) + 1)) - 1, ("edited", edit.image))
+        each.insert(int(item.extra.get("position", len(each) + 1)) - 1, ("made", edit.image))
         return tuple(
-            frame
-            for number, (kind, image) in enumerate(each, 1)
-            for frame in shown(f"Frame {number} ({kind})", image)
+            frame for n, (kind, image) in enumerate(each, 1) for frame in shown(kind, [(n, image)])
         )
 
     known: dict[str, Any] = {
-        "sources": sources,
+        "sources": lambda: shown("source", enumerate(item.sources, 1)),
         "frames": frames,
-        "edited": lambda: shown("Edited image", edit.image),
-        "target": lambda: shown("Target image", item.target),
+        "edited": lambda: shown("edited", [(1, edit.image)]),
+        "target": lambda: shown("target", [(1, item.target)]),
         "instruction": lambda: item.instruction,
         "hint": lambda: item.hint,
         "target_text": lambda: item.target_text,
@@ -259,41 +263,9 @@ def prompt_about(template: Template, edit: Edit, generalist: Generalist, **texts
         value = texts[name] if name in texts else known[name]()
         if not value and name in absent:
             continue
-        if value is None or value == ():
+        if value is None and template.origin == ORIGINAL:
+            value = ""
+        if value is None or (value == () and template.origin != ORIGINAL):
             raise ValueError(f"prompt {template.name} needs {name}, which {item.id} lacks")
         values[name] = value
-    return template.prompt(values)
-
-
-def _official_prompt(
-    template: OfficialTemplate, edit: Edit, generalist: Generalist, texts: Mapping[str, str]
-) -> Prompt:
-    item, labels = edit.item, template.labels
-
-    def shown(label: str, images: Iterable[Image | None]) -> tuple[Labelled, ...]:
-        there = (image for image in images if image is not None)
-        return tuple(
-            Labelled(label.format(n=n), generalist.picture(image))
-            for n, image in enumerate(there, 1)
-        )
-
-    def frames() -> tuple[Labelled, ...]:
-        each = [(labels.given, image) for image in item.sources]
-        each.insert(int(item.extra["position"]) - 1, (labels.made, edit.output))
-        return tuple(
-            Labelled(label.format(n=n), generalist.picture(image))
-            for n, (label, image) in enumerate(each, 1)
-        )
-
-    known: dict[str, Any] = {
-        "sources": lambda: shown(labels.source, item.sources),
-        "edited": lambda: shown(labels.edited, (edit.image,)),
-        "target": lambda: shown(labels.target, (item.target,)),
-        "frames": frames,
-        "instruction": lambda: item.instruction,
-        "hint": lambda: item.hint or "",
-    }
-    values: dict[str, Value] = {
-        name: texts[name] if name in texts else known[name]() for name in template.fields
-    }
     return template.prompt(values)

@@ -55,7 +55,8 @@ class RegionSimilarity(Asking):
         prompt: Asks for them; its contract is `commands`.
         found: Where a command's region is looked for: in `each` image by itself, or in the
             `edited` one alone, whose mask is then laid over the source (nearest neighbour).
-        inverted: Compares what lies outside the masks.
+        inverted: Compares what lies outside the masks: outside of all of them together where they
+            are looked for in the edited image alone, each by itself otherwise.
         lost: What a region counts as that is found in the source and not in the edited image; the
             score is then marked as imputed. None is `degenerate`.
         segmenter: `segmenter.<variant>`.
@@ -84,11 +85,17 @@ class RegionSimilarity(Asking):
         contract = replace(contract_of(template, Commands), sources=len(item.sources))
         return (Question(template, contract),)
 
+    @property
+    def _together(self) -> bool:
+        """Whether what is compared lies outside of all regions that were edited."""
+        return self.inverted and self.found == "edited"
+
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One to the generalist, the others for as many commands as there may be."""
         most = contract_of(self.template_for(item), Commands).high
         each = 2 if self.found == "each" else 1
-        specialists = {self.segmenter: each * most, self.features: 2 * most}
+        compared = 1 if self._together else most
+        specialists = {self.segmenter: each * most, self.features: 2 * compared}
         return {**super().calls(item, fields), **specialists}
 
     async def score(
@@ -102,7 +109,10 @@ class RegionSimilarity(Asking):
         if not said.value:
             why = "the judge names nothing to compare"
             return {"score": NotApplicable(reason=why, evidence=evidence, calls=said.calls)}
-        pairs = [_Pair(self, edit, panel, command) for command in said.value]
+        if self._together and len(said.value) > 1:
+            pairs: list[_Pair] = [_Outside(self, edit, panel, said.value)]
+        else:
+            pairs = [_Pair(self, edit, panel, command) for command in said.value]
         cosines = await asyncio.gather(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
         if problems := [problem for pair in pairs for problem in pair.problems]:
@@ -235,3 +245,27 @@ def _shown(region: NDArray[np.bool_]) -> dict[str, Any]:
     size = max(1, round(width * scale)), max(1, round(height * scale))
     small = base64.b64encode(png_of(_stretched(region, size))).decode("ascii")
     return {"share": round(float(region.mean()), 6), "mask": small}
+
+
+class _Outside(_Pair):
+    """What lies outside of several edited regions: outside one alone, the others would count.
+
+    Args:
+        commands: At least two; one that is not found leaves the whole without a number, as its
+            region would be taken for one that was not edited.
+    """
+
+    def __init__(
+        self, how: RegionSimilarity, edit: Edit, panel: Panel, commands: tuple[Command, ...]
+    ) -> None:
+        together = ", ".join(command.phrase for command in commands)
+        super().__init__(how, edit, panel, Command(together, 0))
+        self.evidence["commands"] = [command.phrase for command in commands]
+        self._parts = [_Pair(how, edit, panel, command) for command in commands]
+
+    async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
+        """The regions together; None where one of them was not found."""
+        masks = await asyncio.gather(*(part._segmented(side) for part in self._parts))
+        self.evidence[side] |= {"scores": [part.evidence[side]["score"] for part in self._parts]}
+        there = [mask for mask in masks if mask is not None]
+        return np.logical_or.reduce(there) if len(there) == len(masks) else None

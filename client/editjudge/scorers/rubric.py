@@ -22,6 +22,7 @@ from .asking import Asking, Question, contract_of, grouped
 
 if TYPE_CHECKING:
     from ..panel import Panel
+    from ..prompts import Template
 
 JPEG_QUALITY = 85
 _Said = Sequence[Answer[ScoresAnswer | FoundScores]]
@@ -58,7 +59,7 @@ class Rubric(Asking):
         each = range(self.repeat * repeats, (self.repeat + 1) * repeats)
         said: _Said = await asyncio.gather(*(question.ask(shown, judge, repeat=i) for i in each))
         names = dict.fromkeys(name for answer in said for name in _names(answer.value))
-        return {name: _verdict(said, name) for name in names}
+        return {name: _verdict(said, name, question.template) for name in names}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _names(value: ScoresAnswer | FoundScores) -> Iterable[str]:
     return (*value.scores, *without)
 
 
-def _verdict(said: _Said, name: str) -> Verdict:
+def _verdict(said: _Said, name: str, template: Template) -> Verdict:
     """The mean of the replies; a reply that lacks the score leaves the whole without."""
     evidence, calls = _evidence(said, name), merged(said)
     values = [answer.value for answer in said]
@@ -127,7 +128,10 @@ def _verdict(said: _Said, name: str) -> Verdict:
             why = value.without[name]
             return Unscored(kind="unparsable", reason=why, evidence=evidence, calls=calls)
     mean = math.fsum(value.scores[name] for value in values) / len(values)
-    return Scored(value=mean, evidence=evidence, calls=calls)
+    brought = template.brought(name, mean)
+    if brought != mean:
+        evidence["on_the_prompts_scale"] = mean
+    return Scored(value=brought, evidence=evidence, calls=calls)
 
 
 def _evidence(said: _Said, name: str) -> dict[str, Any]:
@@ -136,5 +140,5 @@ def _evidence(said: _Said, name: str) -> dict[str, Any]:
     how = [value.how.get(name) for value in values if isinstance(value, FoundScores)]
     read = {"read_as": how[0] if len(how) == 1 else how} if how else {}
     if len(said) == 1:
-        return said[0].evidence | read
+        return {**said[0].evidence, **read}
     return {"values": [value.scores.get(name) for value in values], **read}

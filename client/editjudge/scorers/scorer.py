@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +13,7 @@ from ..base.item import Edit, Item
 if TYPE_CHECKING:
     from ..base.verdict import Verdict
     from ..panel import Panel
+    from ..prompts import Template
 
 
 class Scorer(ABC):
@@ -37,7 +38,7 @@ class Scorer(ABC):
 
     @property
     def words(self) -> frozenset[str]:
-        """Whose words its prompts are in, `own` or `original`; nothing where it has none."""
+        """Whose words its prompts are in (`Template.origin`); nothing where it has none."""
         return frozenset()
 
     @abstractmethod
@@ -74,6 +75,10 @@ class Scorer(ABC):
             service: As `generalist.<name>`, in the place of `generalist.judge`.
             repeat: From 0; calls of different repeats are different calls.
         """
+        return self
+
+    def in_words(self, custom: Iterable[Template]) -> Scorer:
+        """The same way of judging in one's own words; itself without prompts."""
         return self
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:

@@ -18,29 +18,15 @@ from .asking import Asking, Question, contract_of
 if TYPE_CHECKING:
     from ..panel import Panel
 
-LEVELS: Mapping[str, float] = {
-    "excellent": 1.0,
-    "good": 0.75,
-    "fair": 0.5,
-    "poor": 0.25,
-    "bad": 0.0,
-}
-"""Weights of the five levels (I2I-Bench, eq. 1)."""
-
 
 @dataclass(frozen=True)
 class Weighted(Asking):
-    """The mean weight of the choices under their probabilities, as the field `score`.
-
-    Attributes:
-        weights: By choice, in the order in which they are offered.
-    """
-
-    weights: ClassVar[Mapping[str, float]]
+    """The mean weight of the template's choices under their probabilities, as the field `score`."""
 
     def questions(self, item: Item) -> tuple[Question, ...]:
         """The template of the item's task."""
-        return (Question(self.template_for(item), tuple(self.weights)),)
+        template = self.template_for(item)
+        return (Question(template, template.choices),)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -49,7 +35,11 @@ class Weighted(Asking):
         judge = panel.generalist(self.service)
         (question,) = self.questions(edit.item)
         said: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
-        return {"score": _scored(said.value.expectation(self.weights), said.evidence, said.calls)}
+        return {
+            "score": _scored(
+                said.value.expectation(question.template.weights), said.evidence, said.calls
+            )
+        }
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,6 @@ class FiveLevel(Weighted):
     """
 
     name: ClassVar[str] = "five_level"
-    weights: ClassVar[Mapping[str, float]] = LEVELS
 
 
 @dataclass(frozen=True)
@@ -72,7 +61,6 @@ class YesNo(Weighted):
     """
 
     name: ClassVar[str] = "yes_no"
-    weights: ClassVar[Mapping[str, float]] = {"Yes": 1.0, "No": 0.0}
 
 
 @dataclass(frozen=True)
@@ -97,7 +85,7 @@ class QuestionList(Asking):
         writing = self.template_for(item)
         contract = contract_of(writing, Questions)
         asking = self.template_of(self.question_prompt)
-        return Question(writing, contract), Question(asking, ("Yes", "No"), contract.high)
+        return Question(writing, contract), Question(asking, asking.choices, contract.high)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -110,7 +98,7 @@ class QuestionList(Asking):
         said: list[Answer[ChoiceDistribution]] = await asyncio.gather(
             *(asking.ask(edit, judge, repeat=self.repeat, question=text) for text in questions)
         )
-        shares = [answer.value.probabilities["Yes"] for answer in said]
+        shares = [first_share(answer) for answer in said]
         evidence = {
             "questions": [
                 {"question": question, "yes": share, "outside": answer.value.outside}
@@ -243,7 +231,8 @@ class FactCheck(Asking):
 
     def questions(self, item: Item) -> tuple[Question, ...]:
         """What checks each of the item's pairs; before it, where it has none, what writes them."""
-        checking, choices = self.template_for(item), ("True", "False")
+        checking = self.template_for(item)
+        choices = checking.choices
         if item.questions:
             return (Question(checking, choices, len(item.questions)),)
         writing = self.template_of(self.pairs_prompt)
@@ -265,7 +254,7 @@ class FactCheck(Asking):
                 for question, answer in pairs
             )
         )
-        shares = [answer.value.probabilities["True"] for answer in said]
+        shares = [first_share(answer) for answer in said]
         evidence = {
             "facts": [
                 {"question": question, "answer": answer, "true": share}
@@ -275,6 +264,11 @@ class FactCheck(Asking):
         }
         holds = all(share > 0.5 for share in shares)
         return {"correct": _scored(float(holds), evidence, merged([*generated, *said]))}
+
+
+def first_share(answer: Answer[ChoiceDistribution]) -> float:
+    """The probability of the first choice: the one that speaks for the edit."""
+    return next(iter(answer.value.probabilities.values()))
 
 
 def _scored(value: float, evidence: Mapping[str, Any], calls: tuple[str, ...]) -> Scored:

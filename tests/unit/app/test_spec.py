@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
+from editjudge.cli.options import SpecOptions
 
 ASKED: dict[str, Any] = {
     "benchmark": "kris",
@@ -121,3 +123,104 @@ def test_dimensions_that_other_rules_lack_are_left_out() -> None:
 def test_data_without_roots_refuses_them(core: RunSpec) -> None:
     with pytest.raises(ConfigError, match="the data of core has no roots"):
         _ = Resolved(core.model_copy(update={"roots": {"/a": Path("/b")}})).dataset
+
+
+FOLLOWING = 'user = "{sources}{edited}{instruction}"\n'
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    folder = tmp_path / "mine" / "core"
+    folder.mkdir(parents=True)
+    (folder / "instruction_following.toml").write_text(FOLLOWING)
+    return folder.parent
+
+
+def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path) -> None:
+    spec = RunSpec.model_validate(core.model_dump() | {"prompts": words})
+    assert spec.prompts == {"core/instruction_following.toml": FOLLOWING}
+    again = RunSpec.model_validate_json(spec.model_dump_json())
+    assert (again, hash(again), again.digest) == (spec, hash(spec), spec.digest)
+    assert spec.digest != core.digest
+    ours, own = (
+        {d.id: d for d in Resolved(one).dimensions}["core.instruction_following"]
+        for one in (core, spec)
+    )
+    assert (ours.words, own.words) == ("own", "custom")
+    assert str(ours.signature({})) != str(own.signature({}))
+    with pytest.raises(TypeError):
+        spec.prompts["x"] = "y"  # type: ignore[index]
+
+
+def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path) -> None:
+    asked = {"benchmark": "i2i", "prompts": words, "dimensions": (), "judges": ("judge", "second")}
+    spec = RunSpec.model_validate(core.model_dump() | asked)
+    custom = {d.id for d in Resolved(spec).known.values() if "custom" in (d.words or "")}
+    # Its own dimensions that ask the template, those of core, and each round of both.
+    assert {
+        "i2i.se.instruction_following@judge.1",
+        "i2i.me.instruction_following@second.1",
+        "core.instruction_following@judge.1",
+    } <= custom
+    assert all("instruction_following" in name for name in custom)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"dimensions": ["core.psnr.*"]}, "core.1 asks none of these prompts here: core/instr"),
+        ({"benchmark": "kris", "dimensions": [], "protocol": "paper"}, "kris.paper.1 asks none"),
+    ],
+)
+def test_words_that_nothing_asks_are_refused(
+    core: RunSpec, words: Path, change: dict[str, Any], told: str
+) -> None:
+    spec = RunSpec.model_validate(core.model_dump() | {"prompts": words} | change)
+    with pytest.raises(ConfigError, match=told):
+        _ = Resolved(spec).dimensions
+
+
+def test_words_that_cannot_be_used_name_their_file(core: RunSpec, words: Path) -> None:
+    (words / "core" / "instruction_following.toml").write_text('user = "{sources}{edited}"')
+    with pytest.raises(ConfigError, match=r"mine/core/instruction_following\.toml lacks {instr"):
+        RunSpec.model_validate(core.model_dump() | {"prompts": words})
+
+
+def test_a_stored_run_keeps_its_words(core: RunSpec, words: Path) -> None:
+    spec = RunSpec.model_validate(core.model_dump() | {"prompts": words})
+    header = Resolved(spec).header(Settings())
+    assert RunSpec.of(header).prompts == spec.prompts
+    assert RunSpec.of(header).rules().custom == spec.rules().custom
+    assert header.joined(header, "the run").prompts == header.prompts
+    ours = Resolved(core).header(Settings())
+    for one, other in ((header, ours), (ours, header)):
+        with pytest.raises(
+            ConfigError, match=r"asks in other words than these: core/instr.*--prompts"
+        ):
+            one.joined(other, "the run")
+
+
+def test_a_resumed_run_goes_on_in_its_words(
+    core: RunSpec, words: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = RunSpec.model_validate(core.model_dump() | {"prompts": words})
+    flags = SpecOptions(
+        protocol=None,
+        with_=(),
+        without=(),
+        weights=None,
+        benchmark="core",
+        data=core.data,
+        roots=(),
+        outputs=(),
+        patterns=(),
+        tasks=(),
+        limit=None,
+        judges=(),
+        rounds=1,
+        prompts=None,
+    )
+    assert flags.spec(before).prompts == before.prompts
+    assert "asked in the run's own prompts: core/instruction_following" in capsys.readouterr().err
+    assert flags.spec().prompts == {}
+    assert replace(flags, prompts=words).spec(core).prompts == before.prompts

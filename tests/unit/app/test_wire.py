@@ -36,7 +36,7 @@ PRINTED = (
     *(checks.Estimate, checks.Validation, checks.Change),
     *(services.Finding, services.Stack, services.NoStack),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
-    *(lists.Imported, prepared.Prepared, prepared.Reviewed, prepared.Converted),
+    *(lists.Imported, lists.Checked, prepared.Prepared, prepared.Reviewed, prepared.Converted),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,3 +60,16 @@ def test_services_stand_as_they_are_called_those_of_parts_too() -> None:
 def test_a_benchmark_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="no benchmark is called 'chess'; there are core"):
         CliRunner().invoke(command, ["switches", "chess"], catch_exceptions=False)
+
+
+def test_dimensions_in_ones_own_words(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "question.toml").write_text(
+        'user = "{sources}{edited}{instruction}{question}"'
+    )
+    asked = ["dimensions", "core.physical_plausibility", "core.editing_artifacts"]
+    found = {one["id"]: one["prompts"] for one in told(*asked, "--prompts", str(tmp_path))}
+    assert found == {"core.physical_plausibility": "custom+own", "core.editing_artifacts": "own"}
+    assert told("dimensions", "core.psnr.source.whole")[0]["prompts"] is None
+    shown = CliRunner().invoke(command, [*asked, "--prompts", str(tmp_path)]).output
+    assert shown.count("prompts in custom+own words") == 1

@@ -31,6 +31,7 @@ from editjudge.prepare.masks import MaskFinder
 from editjudge.prepare.pictures import overlay
 from editjudge.prepare.questions import FACTS, TASKS, QuestionWriter
 from editjudge.prompts import template
+from editjudge.prompts.custom import custom_templates
 from editjudge.scorers.vqa import FactCheck
 
 from ...fakes.transport import ScriptedTransport, generalist, seen
@@ -219,3 +220,14 @@ async def test_facts_are_written_from_the_instruction_alone() -> None:
     assert made.questions == (QuestionAnswer("Is it red?", "yes"),)
     (prompt,) = panel.transport.asked
     assert prompt.pictures == ()
+
+
+async def test_ones_own_words_are_asked() -> None:
+    text = 'user = "{sources}{instruction} Mine?"'
+    custom = custom_templates({"prepare/choice.toml": text, "prepare/targets.toml": text})
+    panel = Panel({"scope": "whole", "phrases": []})
+    await MaskFinder("segmenter.sa2va", "best", custom).make(item(), panel)  # type: ignore[arg-type]
+    assert "Mine?" in seen(panel.transport.asked[0])
+    assert QuestionWriter("choice", custom) != QuestionWriter("choice")
+    assert template("prepare/choice", custom).origin == "custom"
+    assert template("prepare/choice_size_change", custom).origin == "own"

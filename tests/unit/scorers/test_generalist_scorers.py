@@ -22,6 +22,7 @@ from editjudge.engine.judge import judge as judge_edit
 from editjudge.panel.prompt import Prompt
 from editjudge.panel.usage import counting
 from editjudge.prompts import Template
+from editjudge.prompts.custom import custom_templates
 from editjudge.scorers import asking as module
 from editjudge.scorers.asking import Asking
 from editjudge.scorers.rubric import Rubric
@@ -399,3 +400,60 @@ async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:
     assert len(lost.calls) == 2
     assert judged.usage["calls"] == 3
     assert isinstance(judged.outcomes["core.editing_artifacts"], Scored)
+
+
+def own_words(name: str, text: str) -> tuple[Template, ...]:
+    return custom_templates({f"{name}.toml": text})
+
+
+async def test_ones_own_words_are_asked_and_read_on_their_own_scale(edit: Edit) -> None:
+    custom = own_words(
+        "kris/quality",
+        'user = "{edited}How good, of ten?"\n[answer]\ncontract = "scores"\nreasoning = false\n'
+        'fields = [{ name = "quality_score", low = 0, high = 10 }]\n',
+    )
+    usual = Rubric(JUDGE, "kris/quality")
+    scorer = usual.in_words(custom)
+    panel = Panel('{"quality_score": 5}')
+    got = (await scorer.score(edit, panel, frozenset({"quality_score"})))["quality_score"]  # type: ignore[arg-type]
+    assert isinstance(got, Scored)
+    assert got.value == 3  # the middle of 0 to 10 is the middle of 1 to 5
+    assert got.evidence["on_the_prompts_scale"] == 5
+    assert "How good, of ten?" in seen(panel.transport.asked[0])
+    assert scorer.words == {"custom"}
+    assert str(scorer.spec()["prompt"]).startswith("kris/quality(custom,sha256:")
+    assert scorer.spec() != usual.spec()
+    # What does not ask them is what it was, and still one scorer with its equals.
+    assert Rubric(JUDGE, "kris/consistency").in_words(custom) == Rubric(JUDGE, "kris/consistency")
+    assert usual.in_words(custom) == scorer
+    assert hash(usual.in_words(custom)) == hash(scorer)
+
+
+async def test_choices_of_ones_own_count_as_they_say(edit: Edit) -> None:
+    text = 'user = "{sources}{edited}{instruction}"\n[answer]\nchoices = ["A", "B", "C"]\n'
+    panel = Panel({"A": 0.5, "B": 0.5})
+    for worth, value in (("", 0.75), ("worth = [1, 0.2, 0]", 0.6)):
+        custom = own_words("core/instruction_following", text + worth)
+        scorer = FiveLevel(JUDGE, "core/instruction_following").in_words(custom)
+        got = (await scorer.score(edit, panel, frozenset({"score"})))["score"]  # type: ignore[arg-type]
+        assert isinstance(got, Scored)
+        assert got.value == pytest.approx(value)
+
+
+async def test_the_first_of_two_choices_speaks_for_the_edit(edit: Edit) -> None:
+    custom = own_words(
+        "core/question",
+        'user = "{sources}{edited}{instruction}{question}"\n'
+        '[answer]\nchoices = ["Right", "Wrong"]\n',
+    )
+
+    def reply(prompt: Prompt) -> Any:
+        if "have not seen the result" in seen(prompt):
+            return json.dumps({"questions": QUESTIONS})
+        return {"Right": 0.2, "Wrong": 0.8} if "part 0" in seen(prompt) else {"Right": 1.0}
+
+    scorer = QUESTION_LIST.in_words(custom)
+    got = (await scorer.score(edit, Panel(reply), frozenset({"score"})))["score"]  # type: ignore[arg-type]
+    assert isinstance(got, Scored)
+    assert got.value == pytest.approx(0.8)
+    assert scorer.words == {"own", "custom"}

@@ -23,7 +23,8 @@ from editjudge.base.official import OfficialPrompts
 from editjudge.base.verdict import NotApplicable, Scored, Unscored
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import judge as judge_edit
-from editjudge.prompts.official import Labels, OfficialPrompt
+from editjudge.prompts import Labels
+from editjudge.prompts.official import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
 from ...fakes.transport import ScriptedTransport, generalist, seen
@@ -349,9 +350,27 @@ async def test_a_service_that_fails_is_a_failure(edit: Edit) -> None:
     assert got.status == "failed"
 
 
+async def test_outside_several_edited_regions_none_of_them_counts(edit: Edit) -> None:
+    out = edit.output
+    masks = {("the coat", "out"): box(out, 0, 0.25), ("the hat", "out"): box(out, 0.5, 0.75)}
+    panel = Panel(["the coat", "the hat"], masks, a=[1, 0], out=[0.6, 0.8])
+    got = await score(OUTSIDE, edit, panel)
+    assert got.value == pytest.approx(0.6, abs=1e-7)
+    assert len(panel.regions) == 2  # the source and the edited image, once
+    kept = ~(masks["the coat", "out"] | masks["the hat", "out"])
+    assert (dict(panel.regions)["out"] == kept).all()
+    (region,) = got.evidence["regions"]
+    assert region["commands"] == ["the coat", "the hat"]
+    # One that is not found would be taken for a part that was not edited.
+    masks["the hat", "out"] = np.zeros_like(kept)
+    lacking = await judged(edit, Panel(["the coat", "the hat"], masks), OUTSIDE)
+    assert isinstance(lacking, Unscored)
+    assert lacking.reason == "'the coat, the hat' was not found in the edited image"
+
+
 def test_what_it_takes_and_says_of_itself(edit: Edit) -> None:
     assert SUBJECTS.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 12, FEATURES: 12}
-    assert OUTSIDE.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 1, FEATURES: 2}
+    assert OUTSIDE.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 6, FEATURES: 2}
     assert SUBJECTS.roles == (JUDGE, SEGMENTER, FEATURES)
     assert SUBJECTS.asked("generalist.second", 2) == replace(
         SUBJECTS, service="generalist.second", repeat=2

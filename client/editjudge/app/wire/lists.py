@@ -1,4 +1,4 @@
-"""Declarations as JSON: `list` and `prompts import`."""
+"""Declarations as JSON: `list`, `prompts import` and `prompts check`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Dimension(Wire):
         needs: What an item must have.
         services: That are called.
         tolerance: Within which values of one signature agree.
+        prompts: Whose words its own questions are in; null without a prompt.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Dimension(Wire):
     variant: str
     tolerance: float
     source: str
+    prompts: str | None
 
     @classmethod
     def of(cls, dimension: dimension.Dimension) -> Self:
@@ -47,6 +49,7 @@ class Dimension(Wire):
             variant=dimension.variant,
             tolerance=dimension.tolerance,
             source=dimension.source,
+            prompts=dimension.words,
         )
 
 
@@ -83,7 +86,7 @@ class Service(Wire):
 
 
 class Template(Wire):
-    """A prompt of ours."""
+    """A prompt of ours, or one's own."""
 
     name: str
     origin: str
@@ -126,3 +129,15 @@ class Imported(Wire):
     prompts: str
     folder: Path
     found: dict[str, Path]
+
+
+class Checked(Wire):
+    """`prompts check --json`.
+
+    Attributes:
+        templates: Those that can be used.
+        problems: Why others cannot, with the file and the mend.
+    """
+
+    templates: tuple[Template, ...]
+    problems: tuple[str, ...]

@@ -127,7 +127,8 @@ class Summary(Wire):
     """`summary --json`: a run as its benchmark's table.
 
     Attributes:
-        prompts: Whose words the judges were asked in, `own`, `original` or both; null without.
+        prompts: Whose words the judges were asked in: `own`, `original`, `custom`, or several
+            joined by `+`; null without.
         services: Identities of those that the columns can rest on.
         untrained: Those of them with random weights.
         models: Cells by model and column.

@@ -84,7 +84,7 @@ def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
             asks="Is the expected answer among the options?",
             range=(0.0, 1.0),
             higher_is_better=True,
-            source="the released data",
+            source="the official data",
             how=Reading(Reachable(exact), "reachable"),
             needs=frozenset({"questions"}),
             variant="options.exact" if exact else "options",

@@ -1,4 +1,4 @@
-"""How the official script asks the judge (github.com/apple/ml-gie-bench): the authors' words.
+"""How the official script asks the judge (github.com/apple/ml-gie-bench), in the official words.
 
 Both images stand before the question, each after its label; the options are joined in the text.
 """
@@ -6,7 +6,8 @@ Both images stand before the question, each after its label; the options are joi
 from __future__ import annotations
 
 from ...answers import Verbatim
-from ...prompts.official import Labels, OfficialPrompt
+from ...prompts import Labels
+from ...prompts.official import OfficialPrompt
 
 OFFICIAL_PROMPTS = "gie"
 

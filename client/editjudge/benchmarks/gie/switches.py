@@ -17,7 +17,7 @@ class GieSwitches(Switches):
     """All are on in the protocol `official`."""
 
     original_prompts: bool = switch(
-        "The authors' own prompts, imported; labels and order of the images are theirs too",
+        "The official prompts, imported; labels and order of the images are theirs too",
         _VQA,
     )
     exact_match: bool = switch(
@@ -60,6 +60,6 @@ class GieSwitches(Switches):
         "Masked CLIP counts as 1 where the mask leaves nothing outside it", _CLIP_SSIM
     )
     uncalibrated: bool = switch(
-        "No inverted and normalised MSE: the released code has raw means only",
+        "No inverted and normalised MSE: the official code has raw means only",
         "masked_mse_evaluation.py",
     )

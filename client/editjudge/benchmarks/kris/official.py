@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ...answers import ScoreField, Scores
 from ...answers.first_digit import FirstDigit
-from ...prompts.official import Labels, OfficialPrompt
+from ...prompts import Labels
+from ...prompts.official import OfficialPrompt
 from .taxonomy import KNOWLEDGE_TASKS, MULTI_ELEMENT, TEMPORAL_TASKS
 
 OFFICIAL_PROMPTS = "kris"

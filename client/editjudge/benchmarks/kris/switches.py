@@ -12,7 +12,7 @@ class KrisSwitches(Switches):
     """All are on in the protocol `official`."""
 
     original_prompts: bool = switch(
-        "The authors' own prompts, imported; labels and order of the images are theirs too",
+        "The official prompts, imported; labels and order of the images are theirs too",
         "utils/prompts.py and evaluate_with_gpt of every script",
     )
     empty_instruction: bool = switch(
@@ -21,7 +21,7 @@ class KrisSwitches(Switches):
         "evaluate_images of every script; not so in BAGEL's",
     )
     first_digit: bool = switch(
-        "Replies are read by the released fallbacks, down to the first digit from 1 to 5 anywhere;"
+        "Replies are read by the official fallbacks, down to the first digit from 1 to 5 anywhere;"
         " none is asked for again",
         "metrics_common.py, extract_score_and_reason; metrics_knowledge.py, extract_*",
     )

@@ -77,7 +77,7 @@ def _share(region: str) -> Dimension:
         asks=f"How much of the picture is the {region}? (a weight)",
         range=(0.0, 1.0),
         higher_is_better=True,
-        source="Omni IIE Bench, released code",
+        source="Omni IIE Bench, official code",
         how=Reading(RegionShare(), region),
         needs=frozenset({"mask"}),
         variant="share.768",

@@ -85,7 +85,7 @@ def test_two_scores_have_no_first_digit(reply: str, scores: dict[str, float]) ->
 def test_a_number_off_the_scale_says_so() -> None:
     said = COMMON.parse('{"consistency_score": 7}').without["consistency_score"]
     assert said == (
-        "the released reader takes 7 for consistency_score, which is not on the scale of 1 to 5"
+        "the official reader takes 7 for consistency_score, which is not on the scale of 1 to 5"
     )
 
 

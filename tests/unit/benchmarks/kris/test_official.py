@@ -345,7 +345,7 @@ async def test_what_has_no_score_is_unscored_and_not_asked_again(
     )
     assert values(ungated.outcomes)[2:] == [None, 2]
     reason = ungated.outcomes[IF].reason  # type: ignore[union-attr]
-    assert reason.startswith("the released reader takes 7 for instruction_score")
+    assert reason.startswith("the official reader takes 7 for instruction_score")
 
 
 async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:

@@ -1,0 +1,233 @@
+"""Templates of one's own: what is read of a folder, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from editjudge.answers import ScoreField, Scores
+from editjudge.base.errors import ConfigError
+from editjudge.base.images import load_image
+from editjudge.benchmarks.registry import benchmark
+from editjudge.cli.prompts import command
+from editjudge.panel.pictures import Picture, Pictures
+from editjudge.panel.prompt import Text
+from editjudge.prompts import Labelled, template, templates
+from editjudge.prompts.custom import custom_in, custom_templates, prompt_files
+from editjudge.scorers.asking import Asking
+
+PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
+LEVELS = '[answer]\nchoices = ["A", "B", "C"]\n'
+QUALITY = 'user = "{edited}Rate it."\n'
+SCORES = (
+    'user = "{{edited}}Rate it."\n[answer]\ncontract = "scores"\n'
+    'fields = [{{ name = "{}", low = {}, high = {} }}]\n'
+)
+
+
+def made(name: str, text: str, **more: str) -> Any:
+    files = {f"{name}.toml": text, **{f"{n}/system.txt": t for n, t in more.items()}}
+    (one,) = custom_templates(files, "mine")
+    return one
+
+
+def refused(name: str, text: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        made(name, text)
+    told = str(error.value)
+    assert "\n" not in told
+    assert told.startswith(f"mine/{name}.toml")
+    return told
+
+
+def test_a_text_alone_replaces_ours() -> None:
+    one = made("kris/quality", QUALITY)
+    ours = template("kris/quality")
+    assert (one.name, one.origin, one.contract) == (ours.name, "custom", ours.contract)
+    assert one.digest != ours.digest
+    # Nothing of ours is mixed in unseen, but how to answer, which is what is read.
+    assert one.system == ""
+    assert one.answer == ours.answer
+    assert made("kris/quality", QUALITY, kris="You rate.\n").system == "You rate."
+    assert made("kris/quality", f'system = "Mine."\n{QUALITY}', kris="You rate.").system == "Mine."
+
+
+def test_every_template_can_be_replaced_by_its_own_words() -> None:
+    for ours in templates().values():
+        user = json.dumps(ours.user)
+        absent = "".join(f"{name} = {json.dumps(text)}\n" for name, text in ours.absent)
+        text = f"user = {user}\n" + (f"[absent]\n{absent}" if absent else "")
+        one = made(ours.name, text, **{ours.name.partition("/")[0]: ours.system})
+        assert one.digest == ours.digest  # what is asked is the same, to the letter
+        assert hash(one) is not None
+
+
+def test_labels_and_form_in_the_text_are_to_the_letter() -> None:
+    one = made(
+        "kris/consistency",
+        'user = "{sources}{edited}Told: {instruction} Say {{\\"reasoning\\": …}}"\n'
+        '[labels]\nsource = "Image {n}:"\nedited = "Result:"\n'
+        '[answer]\nin_text = true\ncontract = "scores"\n'
+        'fields = [{ name = "consistency_score", low = 1, high = 5 }]\n',
+    )
+    assert one.answer == ""
+    assert [one.label(kind, 2) for kind in ("source", "edited")] == ["Image {n}:", "Result:"]
+    shown = {
+        "sources": (Labelled("Image 1:", PICTURE),),
+        "edited": (Labelled("Result:", PICTURE),),
+        "instruction": "red",
+    }
+    parts = one.prompt(shown).parts
+    assert [part if isinstance(part, Picture) else part.text for part in parts] == [
+        "Image 1:",
+        PICTURE,
+        "Result:",
+        PICTURE,
+        "Told: ",
+        "red",
+        ' Say {"reasoning": …}',
+    ]
+    plain = made("kris/consistency", 'user = "{sources}{edited}Told: {instruction}"')
+    last = plain.prompt(shown).parts[-1]
+    assert isinstance(last, Text)
+    assert last.text.endswith(plain.answer)
+
+
+def test_a_scale_of_ones_own_is_brought_onto_ours() -> None:
+    fields = 'fields = [{ name = "quality_score", low = 0, high = 10, integer = false }]'
+    one = made("kris/quality", f'{QUALITY}[answer]\ncontract = "scores"\n{fields}\n')
+    assert isinstance(one.contract, Scores)
+    assert one.contract.fields == (ScoreField("quality_score", 0, 10, integer=False),)
+    assert [one.brought("quality_score", said) for said in (0, 5, 10)] == [1, 3, 5]
+    assert template("kris/quality").brought("quality_score", 4) == 4
+
+
+def test_choices_count_in_even_steps_or_as_they_say() -> None:
+    text = 'user = "{sources}{edited}{instruction}"\n'
+    even = made("core/instruction_following", text + LEVELS)
+    assert even.weights == {"A": 1, "B": 0.5, "C": 0}
+    said = made("core/instruction_following", f"{text}{LEVELS}worth = [1, 0.2, 0]\n")
+    assert said.weights == {"A": 1, "B": 0.2, "C": 0}
+    assert said.digest != even.digest
+    assert list(template("core/instruction_following").weights.values()) == [1, 0.75, 0.5, 0.25, 0]
+    assert template("core/question").weights == {"Yes": 1, "No": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("kris/qality", QUALITY, "no prompt is called kris/qality; there is kris/consistency,"),
+        ("chess/quality", QUALITY, "no prompt is called chess/quality; see: editjudge list"),
+        ("kris/quality", "user = ", "Invalid value"),
+        ("kris/quality", 'user = "{edited}"\nscale = 3', "no key scale; there is user, system"),
+        ("kris/quality", 'system = "x"', "lacks user; write the prompt"),
+        ("kris/quality", "user = 3", "user is no text"),
+        ("kris/quality", 'user = "How good?"', "lacks {edited}, which kris/quality gives; put it"),
+        ("core/question", 'user = "{sources}{edited}{instruction}"', "lacks {question}"),
+        ("kris/quality", 'user = "{edited}{hint}"', "is given no {hint}; it may hold edited,"),
+        ("core/question", 'user = "{edited}{image}"', "is given no {image}"),
+        ("i2i/source_subjects", 'user = "{sources}{instruction}{edited}"', "given no {edited}"),
+        ("kris/quality", 'user = "{edited}{\\"a\\": 1}"', "is no field; write a field as {name}"),
+        ("kris/quality", 'user = "{edited}{"', "double the braces"),
+        ("kris/quality", f'{QUALITY}leaves_out = ["edited"]', "leaves_out is no list of fields"),
+        ("kris/quality", f"{QUALITY}{LEVELS}", "[answer] is not of the kind scores"),
+        ("kris/quality", f'{QUALITY}[answer]\ncontract = "marks"', "there is no 'marks'"),
+        (
+            "kris/quality",
+            SCORES.format("quality_score", 5, 1),
+            "[answer] cannot be read: the scale of quality_score is empty: 5 to 1",
+        ),
+        (
+            "kris/quality",
+            SCORES.format("q", 1, 5),
+            "[answer] lacks the score quality_score; it has quality_score",
+        ),
+        (
+            "core/question",
+            f'user = "{{sources}}{{edited}}{{instruction}}{{question}}"\n{LEVELS}',
+            "core/question reads two choices; give the right answer first",
+        ),
+        (
+            "core/instruction_following",
+            f'user = "{{sources}}{{edited}}{{instruction}}"\n{LEVELS}worth = [1, 2, 3]',
+            "worth is not one number from 0 to 1",
+        ),
+        (
+            "i2i/source_subjects",
+            'user = "{sources}{instruction}"\n[answer]\ncontract = "commands"\n',
+            "another indexed than i2i/source_subjects; write indexed = true",
+        ),
+        ("kris/quality", f'{QUALITY}[labels]\nresult = "R"', "no image is labelled as result"),
+        ("kris/quality", f'{QUALITY}[labels]\nedited = "{{x}}"', "a label holds more than {n}"),
+        ("kris/quality", f'{QUALITY}[absent]\nhint = "none"', "[absent] hint is not in the text"),
+    ],
+)
+def test_what_cannot_be_used_is_one_error(name: str, text: str, told: str) -> None:
+    assert told in refused(name, text)
+
+
+def test_what_ours_shows_may_be_left_out_on_purpose() -> None:
+    one = made(
+        "core/editing_artifacts", 'user = "{sources}{edited}How bad?"\nleaves_out = ["instruction"]'
+    )
+    assert one.fields == ("sources", "edited")
+    told = 'user = "{sources}{edited}{instruction}{hint}"\n[absent]\nhint = "none"'
+    assert "hint" in made("kris/instruction", told).fields
+
+
+def test_a_folder_holds_templates_alone(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such folder of prompts"):
+        prompt_files(tmp_path / "absent")
+    with pytest.raises(ConfigError, match="holds no template"):
+        prompt_files(tmp_path)
+    (tmp_path / "kris").mkdir()
+    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / "kris" / "quality.toml").write_text(QUALITY)
+    (tmp_path / "kris" / "system.txt").write_text("You rate.")
+    assert list(prompt_files(tmp_path)) == ["kris/quality.toml", "kris/system.txt"]
+    assert custom_in(tmp_path)[0].system == "You rate."
+    (tmp_path / "kris" / "quality.txt").write_text("x")
+    with pytest.raises(ConfigError, match=r"quality\.txt is no template"):
+        prompt_files(tmp_path)
+
+
+def test_check_tells_of_every_file(tmp_path: Path) -> None:
+    (tmp_path / "kris").mkdir()
+    (tmp_path / "kris" / "quality.toml").write_text(QUALITY)
+    done = CliRunner().invoke(command, ["check", str(tmp_path)], standalone_mode=False)
+    assert done.return_value == 0
+    assert "kris/quality" in done.output
+    assert done.output.endswith("all is well\n")
+    (tmp_path / "kris" / "qality.toml").write_text(QUALITY)
+    (tmp_path / "kris" / "consistency.toml").write_text(QUALITY)
+    done = CliRunner().invoke(command, ["check", str(tmp_path), "--json"], standalone_mode=False)
+    assert done.return_value == 2
+    told = json.loads(done.output)
+    assert [one["name"] for one in told["templates"]] == ["kris/quality"]
+    assert [one.rpartition("/kris/")[2][:20] for one in told["problems"]] == [
+        "consistency.toml lac",
+        "qality.toml: no prom",
+    ]
+
+
+def test_the_pages_examples_can_be_used() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "prompts.md").read_text("utf-8")
+    files = dict(re.findall(r"```toml\n# mine/(\S+)\n(.*?)```", page, re.DOTALL))
+    folders = {name.partition("/")[0] for name in files}
+    assert folders >= {"kris", "core", "co_edit", "prepare", "omni_iie"}
+    assert len(custom_templates(files)) == page.count("```toml") == len(files)
+    # Every template that a protocol `paper` asks is named for whoever owns that paper's own.
+    scorers = {
+        reading.scorer
+        for name in ("co_edit", "i2i", "kris", "omni_iie")
+        for dimension in benchmark(name).dimensions
+        for reading in dimension.readings
+    }
+    asked = {t.name for s in scorers if isinstance(s, Asking) for t in s.templates}
+    assert sorted(name for name in asked if f"`{name}`" not in page) == []

@@ -1,0 +1,142 @@
+"""What our templates say: of all that they show, of nothing else, and of every criterion."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from editjudge.answers import Commands
+from editjudge.benchmarks.registry import benchmark
+from editjudge.prompts import Template, template, templates
+from editjudge.scorers.asking import Asking
+
+IMAGES = {
+    "sources": r"source",
+    "edited": r"edited image|this image|predicted frame|both images",
+    "target": r"target image",
+    "frames": r"frames of one sequence",
+}
+PAGE = Path(__file__).parents[3] / "design" / "prompts.md"
+
+
+def words(one: Template) -> str:
+    """What a template says, without its fields."""
+    return f"{one.system}\n{re.sub('{[a-z_]+}', '', one.user)}"
+
+
+@pytest.mark.parametrize("name", templates())
+def test_every_image_and_field_is_named(name: str) -> None:
+    one = template(name)
+    for field, named in IMAGES.items():
+        # Beside an edited image that the question is about, its label says what a source is; of a
+        # baseline, whose words are meant to be few, labels say what each image is.
+        beside = field == "sources" and "edited" in one.fields
+        if field in one.fields and not beside and "/baseline_" not in name:
+            assert re.search(named, words(one), re.IGNORECASE), field
+    # A text from data stands between dashes, after what says what it is.
+    for field in set(one.fields) - IMAGES.keys():
+        assert re.search(rf"\w[^\n]*[:.]\n-----\n{{{field}}}\n-----", one.user), field
+
+
+@pytest.mark.parametrize("name", templates())
+def test_nothing_is_said_of_a_source_that_is_not_shown(name: str) -> None:
+    one = template(name)
+    if not {"sources", "frames"} & set(one.fields):
+        assert not re.search(r"\bsource\b", words(one))
+
+
+def several() -> set[str]:
+    """Templates that are asked about items with several sources."""
+    scorers = [
+        r.scorer
+        for name in ("core", "i2i")
+        for d in benchmark(name).dimensions
+        if not d.id.startswith("i2i.se.")
+        for r in d.readings
+    ]
+    return {t.name for s in scorers if isinstance(s, Asking) for t in s.templates}
+
+
+def test_of_several_sources_none_is_called_the_source() -> None:
+    for name in several() - {"omni_iie/facts"}:
+        assert not re.search(r"\bthe source\b(?! images)", words(template(name))), name
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "unsaid"),
+    [
+        ("i2i/edited_region", ["one entry for each", "cover all that was edited"], "together with"),
+        (
+            "core/composition_and_interaction_questions",
+            ["Place:", "Size:", "Perspective:", "Pose:", "limbs and joints", "Contact:"],
+            "balanced",
+        ),
+        (
+            "i2i/composition_and_interaction_questions",
+            ["viewpoint", "poses are possible"],
+            "depth$",
+        ),
+        ("co_edit/editing", ["editing accuracy is 0, and only that"], "a failure, such as an edit"),
+        ("i2i/accuracy", ["every source image"], "the source\\."),
+        ("core/instruction_following", ["every source image"], "the source\\?"),
+        ("gie/choice", ["does not show what the question asks about"], "source"),
+        ("gie/choice_with_source", ["does not show what the question asks about"], "^$"),
+        ("kris/consistency_temporal", ["only repeats one of them", "3 at most"], "could be one of"),
+        (
+            "kris/instruction_temporal",
+            ["- 4: the moment and the movement", "direction of the movement", "only repeated"],
+            "mostly so",
+        ),
+        ("omni_iie/facts", ["must be kept"], "^$"),
+        (
+            "core/physical_plausibility_questions",
+            ["shadows and reflections", "perspective", "season", "soft"],
+            "what throws|what mirrors",
+        ),
+    ],
+)
+def test_what_was_left_out_is_asked(name: str, said: list[str], unsaid: str) -> None:
+    text = words(template(name))
+    assert [part for part in said if part not in text] == []
+    assert not re.search(unsaid, text)
+
+
+def test_several_regions_can_be_named() -> None:
+    contract = template("i2i/edited_region").contract
+    assert isinstance(contract, Commands)
+    assert contract.high > 1
+
+
+def test_the_page_maps_every_prompt() -> None:
+    folders = "|".join({name.partition("/")[0] for name in templates()})
+    named = re.findall(rf"`((?:{folders})/[\w*]+)`", PAGE.read_text("utf-8"))
+    unmapped = [n for n in templates() if not any(fnmatchcase(n, pattern) for pattern in named)]
+    assert unmapped == []
+    assert [name for name in named if "*" not in name and name not in templates()] == []
+
+
+def quoted() -> list[tuple[tuple[str, ...], str]]:
+    """What the page quotes, each with the templates of its row."""
+    names: tuple[str, ...] = ()
+    quotes = []
+    for line in PAGE.read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or len(cells) != 3:
+            continue
+        names = tuple(re.findall(r"`(\w+/\w+)`", cells[0])) or names
+        parts = (part for quote in re.findall(r'"([^"]+)"', cells[2]) for part in quote.split("…"))
+        quotes += [(names, part.strip()) for part in parts]
+    return quotes
+
+
+def test_what_the_page_quotes_is_said() -> None:
+    assert len(quoted()) > 90
+    lacking = [
+        (names, part)
+        for names, part in quoted()
+        if not any(part in words(template(name)) + template(name).answer for name in names)
+    ]
+    assert lacking == []
