@@ -17,7 +17,7 @@ from ..app.client import with_local_stack
 from ..app.spec import RunSpec
 from ..base.config import Settings, load_settings, parsed_generalist
 from ..base.errors import ConfigError, InputError
-from ..base.screen import say, tell
+from ..base.screen import tell
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
 
@@ -342,7 +342,7 @@ class SpecOptions(RulesOptions):
         kept = before is not None and before.benchmark == self.benchmark and before.prompts
         if not kept:
             return {}
-        say(f"asked in the run's own prompts: {', '.join(kept)}")
+        tell(f"asked in the run's own prompts: {', '.join(kept)}")
         return kept
 
     def check_judges(self, settings: Settings) -> None:
