@@ -6,21 +6,22 @@ import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import Command, Commands
-from ..base.errors import Abstained, BadReply, ImageError
+from ..base.errors import Abstained
 from ..base.identity import ServiceName
-from ..base.images import Image, Mask, load_mask
+from ..base.images import Image
 from ..base.item import Edit, Item
-from ..base.verdict import NotApplicable, Scored, Verdict
+from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
 from ..panel.generalist import Answer
 from .asking import Asking, Question, contract_of
 from .regions import png_of
+from .segmenting import segmented
 from .similarity import FeatureRule, Vector, cosine_of
 
 if TYPE_CHECKING:
@@ -40,12 +41,13 @@ class RegionSimilarity(Asking):
 
     A generalist writes commands, a segmenter finds what each names, and the features of the
     source and of the edited image are taken within it. Field `score` = the mean cosine over the
-    commands, in [-1, 1], higher is better.
+    commands, in [-1, 1], higher is better. Field `lost` = the share of the commands, in [0, 1],
+    lower is better, whose region is looked for in both images and found in the source alone.
 
-    A mask that is empty, that is the whole image, or that vanishes at the other image's size
-    makes the edit `degenerate`; so does a zero vector. The mean over edits is therefore one over
-    those whose regions were all found. Where a region is looked for in both images and found in
-    the source alone, the reason and the evidence (`lost`) say so, and `lost` can give it a number.
+    A region that is lost counts as `lost` says. One that is not found in its source is the
+    segmenter's own miss, and tells nothing of the edit: both fields are `degenerate`. So is
+    `score` where a mask is the whole image, or vanishes at the other image's size, and where a
+    vector is zero.
     An empty list of commands, where the contract allows one, is `NotApplicable`: there is nothing
     to compare. The evidence has the commands, how sure the segmenter was, each region's share of
     its image, and small copies of the regions.
@@ -57,7 +59,8 @@ class RegionSimilarity(Asking):
             `edited` one alone, whose mask is then laid over the source (nearest neighbour).
         inverted: Compares what lies outside the masks.
         lost: What a region counts as that is found in the source and not in the edited image; the
-            score is then marked as imputed. None is `degenerate`.
+            score is then marked as imputed. None leaves the score without a number
+            (`degenerate`), so that the mean over edits is one over those that lost nothing.
         segmenter: `segmenter.<variant>`.
         features: Of the roles `features` or `clip`.
         rule: How a region is taken; see `FeatureSimilarity`.
@@ -101,15 +104,30 @@ class RegionSimilarity(Asking):
         evidence: dict[str, Any] = {"compared": "outside" if self.inverted else "inside"}
         if not said.value:
             why = "the judge names nothing to compare"
-            return {"score": NotApplicable(reason=why, evidence=evidence, calls=said.calls)}
+            nothing = NotApplicable(reason=why, evidence=evidence, calls=said.calls)
+            return {"score": nothing, "lost": nothing}
         pairs = [_Pair(self, edit, panel, command) for command in said.value]
         cosines = await asyncio.gather(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
+        told = {"evidence": evidence, "calls": said.calls}
+        share = _share_lost(pairs, said.calls)
         if problems := [problem for pair in pairs for problem in pair.problems]:
-            raise Abstained("degenerate", "; ".join(problems), evidence, said.calls)
-        value, imputed = float(np.mean(cosines)), any(pair.lost for pair in pairs)
-        verdict = {"value": value, "evidence": evidence, "imputed": imputed, "calls": said.calls}
-        return {"score": Scored.model_validate(verdict)}
+            return {"score": _degenerate(problems, told), "lost": share}
+        value = {"value": float(np.mean(cosines)), "imputed": any(pair.lost for pair in pairs)}
+        return {"score": Scored.model_validate(value | told), "lost": share}
+
+
+def _share_lost(pairs: list[_Pair], calls: tuple[str, ...]) -> Verdict:
+    lost = [pair.evidence["command"] for pair in pairs if pair.lost]
+    told = {"evidence": {"lost": lost}, "calls": calls}
+    if missed := [problem for pair in pairs for problem in pair.missed]:
+        return _degenerate(missed, told)
+    return Scored.model_validate({"value": len(lost) / len(pairs)} | told)
+
+
+def _degenerate(problems: list[str], told: Mapping[str, Any]) -> Unscored:
+    reason = {"kind": "degenerate", "reason": "; ".join(problems)}
+    return Unscored.model_validate(reason | dict(told))
 
 
 class _Pair:
@@ -139,6 +157,11 @@ class _Pair:
     def problems(self) -> list[str]:
         """Why there is no number; empty where there is one."""
         return [problem for side in _SIDES for problem in self._problems[side]]
+
+    @property
+    def missed(self) -> list[str]:
+        """Why it cannot be told whether it is lost; empty where it can."""
+        return self._problems["source"]
 
     async def cosine(self) -> float:
         """NaN where there are problems; of a lost region what it counts as, if anything."""
@@ -189,15 +212,9 @@ class _Pair:
     async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
         """The mask of the command in one image, at its size; None where nothing was found."""
         image, service = self._images[side], self._how.segmenter
-        inputs = {"IMAGE": image.encoded, "PROMPT": self._command.phrase.encode()}
-        reply = await self._panel.call(service, inputs, {"select": "all"})
-        sure = float(np.asarray(reply["SCORE"])[0])
+        mask, sure = await segmented(image, self._command.phrase, self._panel, service)
         self.evidence[side] |= {"score": round(sure, 4)}
-        data = cast("bytes", reply["MASK"])
-        if not data:
-            return None
-        selected = (await asyncio.to_thread(_mask, data, image, service)).selected
-        return selected if selected.any() else None
+        return mask
 
     def _called(self, side: Side) -> str:
         number = self._command.source_index + 1
@@ -211,13 +228,6 @@ class _Pair:
         inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
         reply = await self._panel.call(self._how.features, inputs, {"region": self._how.rule})
         return np.asarray(reply["EMBEDDING"], dtype=np.float64)
-
-
-def _mask(data: bytes, image: Image, service: str) -> Mask:
-    try:
-        return load_mask(data).fitted(image.size)
-    except ImageError as error:
-        raise BadReply(f"MASK: {error.reason}", service=service) from error
 
 
 def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:

@@ -121,7 +121,7 @@ def several() -> Edit:
 
 async def score(scorer: RegionSimilarity, edit: Edit, panel: Panel) -> Any:
     got = await scorer.score(edit, panel.knows(edit), SCORE)  # type: ignore[arg-type]
-    assert set(got) == {"score"}
+    assert set(got) == {"score", "lost"}
     return got["score"]
 
 
@@ -214,9 +214,11 @@ async def test_an_index_without_a_source_is_asked_again(several: Edit) -> None:
     assert '"source_index" is 2, there is 0 to 1' in got.reason
 
 
-async def judged(edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS) -> Any:
+async def judged(
+    edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, read: str = "score"
+) -> Any:
     """Through the judge, which makes verdicts of what is raised."""
-    one = Dimension("t.x", "?", (-1, 1), True, "s", Reading(scorer, "score"))
+    one = Dimension("t.x", "?", (-1, 1), True, "s", Reading(scorer, read))
     done = await judge_edit(edit, [one], {}, panel.knows(edit))  # type: ignore[arg-type]
     return done.outcomes["t.x"]
 
@@ -304,10 +306,27 @@ async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
 @pytest.mark.parametrize("source", [b"", (0, 1)])
 async def test_what_no_source_shows_was_not_lost(edit: Edit, source: Any) -> None:
     there = box(edit.item.sources[0], *source) if isinstance(source, tuple) else source
-    got = await judged(edit, Panel(["x"], {("x", "a"): there, ("x", "out"): b""}), ZERO)
-    assert isinstance(got, Unscored)
-    assert got.kind == "degenerate"
-    assert "source image 1" in got.reason
+    for read in ("score", "lost"):
+        panel = Panel(["x"], {("x", "a"): there, ("x", "out"): b""})
+        got = await judged(edit, panel, ZERO, read)
+        assert isinstance(got, Unscored)
+        assert got.kind == "degenerate"
+        assert "source image 1" in got.reason
+
+
+@pytest.mark.parametrize("scorer", [SUBJECTS, ZERO])
+async def test_the_share_that_is_lost(edit: Edit, scorer: RegionSimilarity) -> None:
+    """It is told whether or not what is lost counts."""
+    source, out = edit.item.sources[0], edit.output
+    masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xyz"}
+    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b"", ("z", "out"): box(out, 0, 0.5)}
+    panel = Panel(["x", "y", "z"], masks, a=[1, 0], out=[1, 0])
+    got = await judged(edit, panel, scorer, "lost")
+    assert isinstance(got, Scored)
+    assert (got.value, got.imputed) == (pytest.approx(1 / 3), False)
+    assert got.evidence == {"lost": ["y"]}
+    whole = await judged(edit, panel, scorer)
+    assert whole.status == ("unscored" if scorer.lost is None else "scored")
 
 
 async def test_a_mask_that_vanishes_on_a_smaller_source() -> None:

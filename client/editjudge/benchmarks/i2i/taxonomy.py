@@ -88,6 +88,12 @@ SHARED = (
 )
 """The dimensions that both tables have, judged by the same method (section 4.5)."""
 
+LOSABLE: Mapping[Track, tuple[str, ...]] = {
+    "se": ("subject_identity_fidelity",),
+    "me": ("subject_consistency", "detail_fidelity", "non_edited_element_fidelity"),
+}
+"""Dimensions of subjects and details that are looked for in source and edit, and may be lost."""
+
 # Those that every prompt of the paper is judged on: all 500 of a track (tables 4 and 5).
 _EVERY: Mapping[Track, frozenset[str]] = {
     "se": frozenset(

@@ -13,7 +13,7 @@ from editjudge.base.item import Item
 from editjudge.benchmarks.i2i.dataset import I2iData
 from editjudge.benchmarks.i2i.dimensions import dimensions
 from editjudge.benchmarks.i2i.switches import I2iSwitches
-from editjudge.benchmarks.i2i.taxonomy import DIMENSIONS
+from editjudge.benchmarks.i2i.taxonomy import DIMENSIONS, LOSABLE
 
 from ..kris.made import picture
 
@@ -40,7 +40,12 @@ def items(folder: Path, *lines: dict[str, Any]) -> list[Item]:
 
 
 def asked(item: Item, *on: str) -> set[str]:
-    return {d.id for d in dimensions(I2iSwitches.of(on)) if d.not_applicable(item) is None}
+    """Without the shares that are lost, which are asked where what they are of is."""
+    found = {d.id for d in dimensions(I2iSwitches.of(on)) if d.not_applicable(item) is None}
+    lost = {name for name in found if name.endswith(".lost")}
+    losable = {f"i2i.{track}.{name}" for track, names in LOSABLE.items() for name in names}
+    assert lost == {f"{name}.lost" for name in found & losable}
+    return found - lost
 
 
 def named(track: str, *names: str) -> set[str]:
