@@ -368,7 +368,7 @@ async def test_from_items_to_tables_1_and_2(tmp_path: Path) -> None:
 async def test_every_kind_of_unscored(tmp_path: Path) -> None:
     i2i = I2i(tmp_path, BAD, "ours")
     found = verb("validate", *i2i.arguments, "--json")
-    assert (found.code, found.json["counts"]) == (2, {"missing": 1, "size": 1})
+    assert (found.code, found.json["counts"]) == (2, {"missing": 1, "size": 1, "release": 1})
     async with i2i.served() as (judge, _, served):
         run = ["run", *i2i.arguments, "--out", i2i.out, *served]
         first = await asyncio.to_thread(command, *run)
@@ -395,6 +395,13 @@ async def test_every_kind_of_unscored(tmp_path: Path) -> None:
     kind, why = said("me-bad", "i2i.me.subject_extraction_composition")
     assert (kind, why.partition(":")[0]) == ("degenerate", "i2i.me.subject_consistency")
     assert said("me-bad", "i2i.me.non_edited_element_fidelity")[0] == "degenerate"
+    found = verb("validate", *i2i.arguments, "--run", i2i.out, "--json").json
+    (missed,) = (one for one in found["problems"] if one["kind"] == "segmenter")
+    assert missed["note"]
+    assert missed["what"].startswith(
+        "1 commands on 1 items name what the segmenter does not find in their own source"
+    )
+    assert "(first: me-bad: 'nothing')" in missed["what"]
     kind, why = said("me-bad", "i2i.me.detail_fidelity")
     assert (kind, why) == ("unparsable", '"source_index" is 7, there is 0 to 1')
 

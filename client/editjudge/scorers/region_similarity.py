@@ -45,7 +45,8 @@ class RegionSimilarity(Asking):
     lower is better, whose region is looked for in both images and found in the source alone.
 
     A region that is lost counts as `lost` says. One that is not found in its source is the
-    segmenter's own miss, and tells nothing of the edit: both fields are `degenerate`. So is
+    segmenter's own miss (`missed` in the evidence), and tells nothing of the edit: both fields
+    are `degenerate`. So is
     `score` where a mask is the whole image, or vanishes at the other image's size, and where a
     vector is zero.
     An empty list of commands, where the contract allows one, is `NotApplicable`: there is nothing
@@ -204,6 +205,8 @@ class _Pair:
         elif not self.lost:
             for side in [side for side in looked if side not in masks]:
                 self._note(side, f"was not found in the {self._called(side)}")
+                if side == "source":
+                    self.evidence["missed"] = True
         if "edited" in masks and "source" not in looked:
             over = _stretched(masks["edited"], self._images["source"].size)
             masks = {"source": over, **masks}

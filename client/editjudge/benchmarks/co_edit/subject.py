@@ -115,7 +115,8 @@ class SubjectSimilarity(ServiceScorer):
             *(segmented(one, name, panel, self.segmenter) for one in (source, edit.output))
         )
         if before is None:
-            raise Abstained("degenerate", f"{name!r} was not found in the source")
+            missed = {"regions": [{"command": name, "missed": True}]}
+            raise Abstained("degenerate", f"{name!r} was not found in the source", missed)
         return after
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:

@@ -30,6 +30,7 @@ from editjudge.benchmarks.i2i.taxonomy import (
     ARTIFACTS,
     CATEGORIES,
     DIMENSIONS,
+    QUOTAS,
     SHARED,
     TRACKS,
     WORLD,
@@ -83,6 +84,7 @@ def rows(track: str, printed: dict[str, str]) -> Iterator[Row]:
 def test_tables_4_and_5_are_the_dimensions() -> None:
     named = {(of, name) for of, names in DIMENSIONS.items() for name in names}
     assert named - QUOTA.keys() == {("me", ARTIFACTS)}
+    assert {(of, name): q for of, one in QUOTAS.items() for name, q in one.items()} == QUOTA
     assert QUOTA.keys() <= named
     for on, due in (((), 30), (("me_editing_artifacts",), 31), (("lmm_baseline",), 30)):
         made = [d.id for d in dimensions(I2iSwitches.of(on)) if not d.id.endswith(".lost")]
