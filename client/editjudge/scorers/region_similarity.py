@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -40,18 +40,20 @@ class RegionSimilarity(Asking):
     """Cosine of two images' features within regions found by command (I2I-Bench, eq. 2).
 
     A generalist writes commands, a segmenter finds what each names, and the features of the
-    source and of the edited image are taken within it. Field `score` = the mean cosine over the
-    commands, in [-1, 1], higher is better. Field `lost` = the share of the commands, in [0, 1],
-    lower is better, whose region is looked for in both images and found in the source alone.
+    source and of the edited image are taken within it. Where a region is looked for in both
+    images and found in the source alone, the edit lost it. Fields:
 
-    A region that is lost counts as `lost` says. One that is not found in its source is the
-    segmenter's own miss (`missed` in the evidence), and tells nothing of the edit: both fields
-    are `degenerate`. So is
-    `score` where a mask is the whole image, or vanishes at the other image's size, and where a
-    vector is zero.
-    An empty list of commands, where the contract allows one, is `NotApplicable`: there is nothing
-    to compare. The evidence has the commands, how sure the segmenter was, each region's share of
-    its image, and small copies of the regions.
+    - `score`: the mean cosine over the commands, in [-1, 1], higher is better. What is lost counts
+      as 0, and the score is then marked as imputed.
+    - `found_only`: the same, without a number (`degenerate`) where anything is lost.
+    - `lost`: the share of the commands whose region is lost, in [0, 1], lower is better.
+
+    A region that is not found in its source is the segmenter's own miss (`missed` in the
+    evidence), and tells nothing of the edit: all fields are `degenerate`. So are the first two
+    where a mask is the whole image, or vanishes at the other image's size, and where a vector
+    is zero. An empty list of commands, where the contract allows one, is `NotApplicable`: there
+    is nothing to compare. The evidence has the commands, how sure the segmenter was, each
+    region's share of its image, and small copies of the regions.
 
     Attributes:
         service: Writes the commands.
@@ -59,9 +61,6 @@ class RegionSimilarity(Asking):
         found: Where a command's region is looked for: in `each` image by itself, or in the
             `edited` one alone, whose mask is then laid over the source (nearest neighbour).
         inverted: Compares what lies outside the masks.
-        lost: What a region counts as that is found in the source and not in the edited image; the
-            score is then marked as imputed. None leaves the score without a number
-            (`degenerate`), so that the mean over edits is one over those that lost nothing.
         segmenter: `segmenter.<variant>`.
         features: Of the roles `features` or `clip`.
         rule: How a region is taken; see `FeatureSimilarity`.
@@ -71,7 +70,6 @@ class RegionSimilarity(Asking):
 
     found: Found = field(default="each", kw_only=True)
     inverted: bool = field(default=False, kw_only=True)
-    lost: float | None = field(default=None, kw_only=True)
     segmenter: str = field(default=SEGMENTER, kw_only=True)
     features: str = field(default=FEATURES, kw_only=True)
     rule: FeatureRule = field(default="pool", kw_only=True)
@@ -106,29 +104,35 @@ class RegionSimilarity(Asking):
         if not said.value:
             why = "the judge names nothing to compare"
             nothing = NotApplicable(reason=why, evidence=evidence, calls=said.calls)
-            return {"score": nothing, "lost": nothing}
+            return dict.fromkeys(fields, nothing)
         pairs = [_Pair(self, edit, panel, command) for command in said.value]
         cosines = await asyncio.gather(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
-        told = {"evidence": evidence, "calls": said.calls}
-        share = _share_lost(pairs, said.calls)
-        if problems := [problem for pair in pairs for problem in pair.problems]:
-            return {"score": _degenerate(problems, told), "lost": share}
-        value = {"value": float(np.mean(cosines)), "imputed": any(pair.lost for pair in pairs)}
-        return {"score": Scored.model_validate(value | told), "lost": share}
+        lost = [text for pair in pairs for text in pair.lost]
+        problems = [text for pair in pairs for text in pair.problems]
+        missed = [text for pair in pairs for text in pair.missed]
+        mean, share = float(np.mean(cosines)), len(lost) / len(pairs)
+        return {
+            "score": _verdict(mean, problems, evidence, said.calls, imputed=bool(lost)),
+            "found_only": _verdict(mean, problems + lost, evidence, said.calls),
+            "lost": _verdict(share, missed, {"lost": lost}, said.calls),
+        }
 
 
-def _share_lost(pairs: list[_Pair], calls: tuple[str, ...]) -> Verdict:
-    lost = [pair.evidence["command"] for pair in pairs if pair.lost]
-    told = {"evidence": {"lost": lost}, "calls": calls}
-    if missed := [problem for pair in pairs for problem in pair.missed]:
-        return _degenerate(missed, told)
-    return Scored.model_validate({"value": len(lost) / len(pairs)} | told)
-
-
-def _degenerate(problems: list[str], told: Mapping[str, Any]) -> Unscored:
-    reason = {"kind": "degenerate", "reason": "; ".join(problems)}
-    return Unscored.model_validate(reason | dict(told))
+def _verdict(
+    value: float,
+    problems: Sequence[str],
+    evidence: Mapping[str, Any],
+    calls: tuple[str, ...],
+    *,
+    imputed: bool = False,
+) -> Verdict:
+    """A number, unless there are problems."""
+    told = {"evidence": evidence, "calls": calls}
+    if problems:
+        reason = {"kind": "degenerate", "reason": "; ".join(problems)}
+        return Unscored.model_validate(told | reason)
+    return Scored.model_validate(told | {"value": value, "imputed": imputed})
 
 
 class _Pair:
@@ -136,7 +140,7 @@ class _Pair:
 
     Attributes:
         evidence: What was found.
-        lost: Whether it was found in the source, and not in the edited image.
+        lost: What is said of it where it was found in the source, and not in the edited image.
     """
 
     def __init__(self, how: RegionSimilarity, edit: Edit, panel: Panel, command: Command) -> None:
@@ -147,7 +151,7 @@ class _Pair:
         }
         # By side, whichever answers first: the same reason every time.
         self._problems: dict[Side, list[str]] = {side: [] for side in _SIDES}
-        self.lost = False
+        self.lost: list[str] = []
         self.evidence: dict[str, Any] = {
             "command": command.phrase,
             "source_index": command.source_index,
@@ -165,13 +169,13 @@ class _Pair:
         return self._problems["source"]
 
     async def cosine(self) -> float:
-        """NaN where there are problems; of a lost region what it counts as, if anything."""
+        """NaN where there are problems, 0 where the region is lost."""
         try:
             regions = await self._regions()
             if self.problems:
                 return np.nan
-            if self.lost and self._how.lost is not None:
-                return self._how.lost
+            if self.lost:
+                return 0.0
             vectors = await asyncio.gather(*(self._embedding(s, regions[s]) for s in _SIDES))
             cosine = self.evidence["cosine"] = cosine_of(*vectors)
         except Abstained as abstained:
@@ -196,13 +200,12 @@ class _Pair:
         looked: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
         each = zip(looked, await asyncio.gather(*map(self._segmented, looked)), strict=True)
         masks = {side: mask for side, mask in each if mask is not None}
-        self.lost = masks.keys() == {"source"}
-        if self.lost:
-            self.evidence["lost"] = True
-        if self.lost and self._how.lost is None:
+        if masks.keys() == {"source"}:
             source, edited = map(self._called, _SIDES)
-            self._note("edited", f"was found in the {source} and not in the {edited}")
-        elif not self.lost:
+            said = f"was found in the {source} and not in the {edited}"
+            self.lost = [f"{self._command.phrase!r} {said}"]
+            self.evidence["lost"] = True
+        else:
             for side in [side for side in looked if side not in masks]:
                 self._note(side, f"was not found in the {self._called(side)}")
                 if side == "source":

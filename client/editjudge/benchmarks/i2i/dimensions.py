@@ -57,9 +57,10 @@ def _questions(prompt: str, asks: str) -> _Pipeline:
     return _Pipeline(asks, Reading(scorer, "score"), "vqa.questions", 0.2)
 
 
-def _regions(asks: str, scorer: RegionSimilarity) -> _Pipeline:
+def _regions(asks: str, scorer: RegionSimilarity, *, found_only: bool = False) -> _Pipeline:
     """Eq. 2; another command is another region."""
-    return _Pipeline(asks, Reading(scorer, "score"), "cosine.pool", 0.1, (-1.0, 1.0))
+    read, variant = ("found_only", ".found") if found_only else ("score", "")
+    return _Pipeline(asks, Reading(scorer, read), f"cosine.pool{variant}", 0.1, (-1.0, 1.0))
 
 
 _QUALITY = _specialist("How good is the quality of the result?", "quality.qinsight", "qinsight")
@@ -87,11 +88,6 @@ _COMMON: Mapping[str, _Pipeline] = {
     TEXT: _TEXT,
     WORLD: _WORLD,
 }
-
-
-def _lost(switches: I2iSwitches) -> float | None:
-    """What a subject or detail counts as that is in its source and not in the edited image."""
-    return None if switches.found_only else 0.0
 
 
 def _accuracy(name: str, switches: I2iSwitches) -> _Pipeline:
@@ -123,14 +119,15 @@ def _se(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
         ),
         "subject_identity_fidelity": _regions(
             "Are the subjects that must stay still the same?",
-            RegionSimilarity(JUDGE, "i2i/unchanged_subjects", lost=_lost(switches)),
+            RegionSimilarity(JUDGE, "i2i/unchanged_subjects"),
+            found_only=switches.found_only,
         ),
     }
 
 
 def _me(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
     """Of multi-image editing; where the paper says two things, the switches choose."""
-    lost = _lost(switches)
+    only = switches.found_only
     return {
         **_COMMON,
         "spatial_accuracy": _accuracy("spatial_accuracy", switches),
@@ -154,17 +151,18 @@ def _me(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
         ),
         "non_edited_element_fidelity": _regions(
             "Are the elements that were to be left alone as they were?",
-            RegionSimilarity(
-                JUDGE, "i2i/preserved_subjects", inverted=switches.inverted_elements, lost=lost
-            ),
+            RegionSimilarity(JUDGE, "i2i/preserved_subjects", inverted=switches.inverted_elements),
+            found_only=only,
         ),
         "subject_consistency": _regions(
             "Are the subjects those of the source images?",
-            RegionSimilarity(JUDGE, "i2i/source_subjects", lost=lost),
+            RegionSimilarity(JUDGE, "i2i/source_subjects"),
+            found_only=only,
         ),
         "detail_fidelity": _regions(
             "Are the subjects' details those of the source images?",
-            RegionSimilarity(JUDGE, "i2i/source_details", lost=lost),
+            RegionSimilarity(JUDGE, "i2i/source_details"),
+            found_only=only,
         ),
         "subject_extraction_composition": _Pipeline(
             "Are all subjects there, and themselves?",

@@ -236,6 +236,31 @@ async def test_what_is_kept_is_compared(
         assert inputs["IMAGE_A"] == SOURCE.encoded, "as it is, so that its features are kept"
 
 
+class MeanDifference(Specialists):
+    """An LPIPS that is the mean difference of the pixels it is given, over the mask if any."""
+
+    async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
+        if service != "lpips.vgg":
+            return await super().call(service, inputs, parameters)
+        one, other = (decode(inputs[name])[0].astype(float) for name in ("IMAGE_A", "IMAGE_B"))
+        each = np.abs(one - other).mean(-1) / 100
+        mask = decode(inputs["MASK"])[0][..., 0] > 0 if "MASK" in inputs else np.True_
+        return {"DISTANCE": np.array([each[mask].mean()])}
+
+
+@pytest.mark.parametrize("whole_frame", [False, True])
+async def test_preservation_does_not_rise_with_the_mask(whole_frame: bool) -> None:
+    """Everything that is kept is off by the same: it is no better kept where less is."""
+    switches = ["whole_frame", "blacked_out"] if whole_frame else []
+    kept = []
+    for columns in (2, 6, 10):
+        got = await judged(item(columns=columns), MeanDifference(), with_=switches)
+        kept.append(values(got)["non_edited_detail_preservation"])
+    off = (AFTER - BEFORE) / 100
+    shares = (10 / 12, 6 / 12, 2 / 12) if whole_frame else (1, 1, 1)
+    assert kept == pytest.approx([10 * (1 - share * off) for share in shares])
+
+
 async def test_a_subject_segmented_anew() -> None:
     """It moved from the first four columns to the last three."""
     of = item(subject_name="the dog")
