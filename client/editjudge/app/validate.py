@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..base.errors import ImageError, InputError
 from ..base.images import Mask, load_image, show_path
-from ..base.verdict import Unscored
+from ..base.verdict import Evidence, Unscored
 from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..engine.order import Order
 from ..engine.runplan import observe, plan_run
@@ -247,12 +247,10 @@ def _of_segmenter(run: Path, items: Container[str]) -> list[Problem]:
     """What a segmenter did not find in an item's own source: its own miss, whatever the edit."""
     missed: dict[tuple[str, str], None] = {}
     with RunStore.open(run, read_only=True) as store:
-        for one in store.verdicts():
-            found = one.verdict.evidence if isinstance(one.verdict, Unscored) else {}
-            regions = found.get("regions")
-            for region in regions if isinstance(regions, list) else ():
-                if isinstance(region, dict) and region.get("missed") and one.item in items:
-                    missed[one.item, str(region.get("command"))] = None
+        for stored in store.verdicts():
+            if isinstance(stored.verdict, Unscored) and stored.item in items:
+                phrases = _missed(stored.verdict.evidence)
+                missed |= dict.fromkeys((stored.item, phrase) for phrase in phrases)
     if not missed:
         return []
     (item, command), of = next(iter(missed)), len({item for item, _ in missed})
@@ -261,3 +259,11 @@ def _of_segmenter(run: Path, items: Container[str]) -> list[Problem]:
         f"their own source, so these are unscored (first: {item}: {command!r})"
     )
     return [Problem("segmenter", "data", what, note=True)]
+
+
+def _missed(evidence: Evidence) -> Iterator[str]:
+    """The commands whose region was not found in their own source."""
+    regions = evidence.get("regions")
+    for region in regions if isinstance(regions, list) else ():
+        if isinstance(region, dict) and region.get("missed"):
+            yield str(region.get("command"))
