@@ -16,13 +16,17 @@ import pytest
 from aiohttp import web
 from grpc import StatusCode
 
+from editjudge.base.images import load_image
+from editjudge.base.probes import texture_image
+from editjudge.benchmarks.co_edit.subject import framed
+
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.openai import reply as said
 from ..fakes.triton import Failure, ScriptedTriton
 from ..fakes.triton import reply as tensors
 from ..unit.benchmarks.co_edit.judging import EDITING, LOOKS, derived_from, rules, values
 from ..unit.benchmarks.co_edit.judging import item as an_item
-from ..unit.benchmarks.co_edit.made import line, picture, written
+from ..unit.benchmarks.co_edit.made import WIDTH, line, picture, written
 from .conftest import Ran
 from .test_kris import verb
 from .test_run import command
@@ -62,6 +66,9 @@ ITEMS = {
 }
 
 
+_PROBE = load_image(texture_image()).encoded
+
+
 class Judge(ScriptedOpenAi):
     """Gives the scores of `SCORES`; some it cannot give, each in a way of its own."""
 
@@ -92,17 +99,19 @@ class Judge(ScriptedOpenAi):
 
 
 class Triton(ScriptedTriton):
-    """CLIP, DINO and LPIPS by name: the first picture of a pair along the axis, then the angle."""
+    """CLIP, DINO and LPIPS by name: the source's subject along the axis, others at the angle."""
 
-    def __init__(self, source: bytes, failing: bool = False) -> None:
-        super().__init__(models=tuple(SPECIALISTS))
+    def __init__(
+        self, source: bytes, failing: bool = False, models: tuple[str, ...] = tuple(SPECIALISTS)
+    ) -> None:
+        super().__init__(models=models)
         self.source = source
         self.failing = failing
 
     @property
     def asked(self) -> list[Any]:
-        """The requests about edits, which come with a mask; others are probes."""
-        return [one for one in self.requests if any(i.name == "MASK" for i in one.inputs)]
+        """The requests about edits; others are probes."""
+        return [one for one in self.requests if _PROBE not in one.raw_input_contents[0]]
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.requests.append(request)
@@ -122,7 +131,10 @@ class Bench:
 
     def __init__(self, folder: Path, lines: list[dict[str, Any]]) -> None:
         self.data = written(folder / "data", lines)
-        self.source = (folder / "data" / "source.png").read_bytes()
+        source = load_image(folder / "data" / "source.png").rgb
+        subject = np.zeros(source.shape[:2], bool)
+        subject[:, : WIDTH // 3] = True
+        self.source = load_image(framed(source, subject)[0]).encoded
         self.results = folder / "ours"
         self.out = folder / "run"
         for seed, one in enumerate(lines, 10):
@@ -189,7 +201,7 @@ async def test_from_items_to_the_tables(tmp_path: Path) -> None:
 
     table = verb("summary", bench.out, "--json")
     assert table.code == 0, table.err
-    assert table.json["protocol"] == "co_edit.paper.2"
+    assert table.json["protocol"] == "co_edit.paper.3"
     assert table.json["prompts"] == "own"
     check(table)
     got = cells(table)
@@ -200,7 +212,7 @@ async def test_from_items_to_the_tables(tmp_path: Path) -> None:
     asked = {name for name, (_, _, count) in got.items() if count}
     assert {d.id.removeprefix("co_edit.") for d in rules().dimensions} <= asked
     shown = verb("summary", bench.out)
-    assert "Co-EditBench, tables 1, 7 and 13, co_edit.paper.2, 5 items, prompts: own" in shown.out
+    assert "Co-EditBench, tables 1, 7 and 13, co_edit.paper.3, 5 items, prompts: own" in shown.out
 
     for flags, switches, without in (
         (["--weights", "uniform"], ("uniform_weights",), ()),
@@ -215,7 +227,7 @@ async def test_from_items_to_the_tables(tmp_path: Path) -> None:
         ablated = verb("summary", bench.out, *flags, "--json")
         assert ablated.code == 0, ablated.err
         check(ablated, *switches, without=without)
-    assert ablated.json["protocol"] == "co_edit.paper.2+uniform_weights-specialists"
+    assert ablated.json["protocol"] == "co_edit.paper.3+uniform_weights-specialists"
 
     anew = verb("summary", bench.out, "--with", "plain_questions", "--json")
     assert anew.json["models"]["ours"]["co_edit.overall"]["counts"] == {"pending": 4}
@@ -296,6 +308,23 @@ async def test_a_specialist_that_abstains(tmp_path: Path) -> None:
     assert table["co_edit.identity_preservation"]["counts"] == {"scored": 1}
 
 
+async def test_there_is_no_overall_while_a_specialist_is_absent(tmp_path: Path) -> None:
+    """Of four edits the style alone needs none."""
+    bench = Bench(tmp_path, LINES)
+    async with bench.served(models=("clip_vit_b_32",)) as (_, _, run):
+        done = await asyncio.to_thread(command, *run)
+    assert done.code == 0, done.err
+    table = verb("summary", bench.out, "--json").json["models"]["ours"]
+    overall = table["co_edit.overall"]
+    assert (overall["value"], overall["counts"]) == (None, {"scored": 1, "not_served": 3})
+    assert overall["reason"].startswith("not served: ")
+    assert "lpips.vgg" in overall["reason"]
+    assert table["co_edit.style_editing.overall"]["value"] is not None
+    assert table["co_edit.edit_completeness"]["value"] is not None
+    shown = verb("summary", bench.out)
+    assert "- not served: " in shown.out
+
+
 async def test_a_run_without_specialists_calls_none(tmp_path: Path) -> None:
     bench = Bench(tmp_path, LINES[:2])
     dry = command("run", *bench.arguments, "--out", bench.out, "--without", "specialists",
@@ -308,7 +337,7 @@ async def test_a_run_without_specialists_calls_none(tmp_path: Path) -> None:
     assert triton.asked == []
     assert len(judge.asked) == 4
     table = verb("summary", bench.out, "--json")
-    assert table.json["protocol"] == "co_edit.paper.2-specialists"
+    assert table.json["protocol"] == "co_edit.paper.3-specialists"
     one, other = (expected(n, without=("specialists",))["overall"] for n in ("custom", "text"))
     assert cells(table)["overall"] == (pytest.approx((one + other) / 2), 2, 2)
 
@@ -319,11 +348,11 @@ async def test_weights_of_the_paper_from_a_run_with_uniform_ones(tmp_path: Path)
         done = await asyncio.to_thread(command, *run, "--weights", "uniform")
     assert done.code == 0, done.err
     uniform = verb("summary", bench.out, "--json")
-    assert uniform.json["protocol"] == "co_edit.paper.2+uniform_weights"
+    assert uniform.json["protocol"] == "co_edit.paper.3+uniform_weights"
     check(uniform, "uniform_weights")
     paper = verb("summary", bench.out, "--weights", "paper", "--json")
     assert paper.code == 0, paper.err
-    assert paper.json["protocol"] == "co_edit.paper.2"
+    assert paper.json["protocol"] == "co_edit.paper.3"
     check(paper)
     both = verb("summary", bench.out, "--weights", "paper", "--with", "uniform_weights")
     assert both.code == 2

@@ -323,7 +323,7 @@ async def test_from_items_to_tables_1_and_2(tmp_path: Path) -> None:
     assert {(one["changed"], one["kept"]) for one in from_replies.json} == {(0, 0)}
 
     table = verb("summary", i2i.out, "--json")
-    assert table.json["protocol"] == "i2i.paper.2"
+    assert table.json["protocol"] == "i2i.paper.3"
     assert table.json["prompts"] == "own"
     for model, text in (("ours", OURS["text"]), ("theirs", THEIRS["text"])):
         row, due = cells(table, model), expected(text)
@@ -361,14 +361,14 @@ async def test_from_items_to_tables_1_and_2(tmp_path: Path) -> None:
     assert shown["regions"][0]["source"]["mask"]
 
     for_people = verb("summary", i2i.out)
-    assert "I2I-Bench, tables 1 and 2, i2i.paper.2, 4 items, prompts: own" in for_people.out
+    assert "I2I-Bench, tables 1 and 2, i2i.paper.3, 4 items, prompts: own" in for_people.out
     assert "World Knowledge & Reasoning" in for_people.out
 
 
 async def test_every_kind_of_unscored(tmp_path: Path) -> None:
     i2i = I2i(tmp_path, BAD, "ours")
     found = verb("validate", *i2i.arguments, "--json")
-    assert (found.code, found.json["counts"]) == (2, {"missing": 1, "size": 1})
+    assert (found.code, found.json["counts"]) == (2, {"missing": 1, "size": 1, "release": 1})
     async with i2i.served() as (judge, _, served):
         run = ["run", *i2i.arguments, "--out", i2i.out, *served]
         first = await asyncio.to_thread(command, *run)
@@ -395,6 +395,13 @@ async def test_every_kind_of_unscored(tmp_path: Path) -> None:
     kind, why = said("me-bad", "i2i.me.subject_extraction_composition")
     assert (kind, why.partition(":")[0]) == ("degenerate", "i2i.me.subject_consistency")
     assert said("me-bad", "i2i.me.non_edited_element_fidelity")[0] == "degenerate"
+    found = verb("validate", *i2i.arguments, "--run", i2i.out, "--json").json
+    (missed,) = (one for one in found["problems"] if one["kind"] == "segmenter")
+    assert missed["note"]
+    assert missed["what"].startswith(
+        "1 commands on 1 items name what the segmenter does not find in their own source"
+    )
+    assert "(first: me-bad: 'nothing')" in missed["what"]
     kind, why = said("me-bad", "i2i.me.detail_fidelity")
     assert (kind, why) == ("unparsable", '"source_index" is 7, there is 0 to 1')
 
@@ -422,16 +429,29 @@ async def test_a_model_that_loses_subjects(tmp_path: Path) -> None:
     items = [{"id": f"me-{i}", "task": "basic_combination", "dimensions": names} for i in range(4)]
     i2i = I2i(tmp_path, items, "keeps", "loses")
     judge, specialists = Judge(), Forgetful(tmp_path)
-    usual, counted = tmp_path / "usual", tmp_path / "counted"
+    usual, found_only = tmp_path / "usual", tmp_path / "found_only"
     async with judge.serving() as url, specialists.serving() as grpc:
         run = ["run", *i2i.arguments, "--generalist", url, "--endpoint", grpc, "--out"]
-        for one in ([usual], [counted, "--with", "lost_scores_zero"]):
+        for one in ([usual], [found_only, "--with", "found_only"]):
             done = await asyncio.to_thread(command, *run, *one)
             assert done.code == 0, done.err
     consistency, extraction = (f"i2i.me.{name}" for name in names[:2])
 
-    # A mean over what was found, with its coverage: losing subjects costs nothing else.
+    # Each lost subject counts as 0, and the table shows how many there are.
     models = verb("summary", usual, "--json").json["models"]
+    assert models["keeps"][consistency]["imputed"] == 0
+    row = models["loses"]
+    assert row[consistency]["value"] == pytest.approx(24 / 25 / 4)
+    assert row[extraction]["value"] == pytest.approx(0.7 * 24 / 25 / 4)
+    for name in (consistency, extraction):
+        assert (row[name]["counts"], row[name]["imputed"]) == ({"scored": 4}, 3)
+        assert models["keeps"][name]["value"] > row[name]["value"]
+    for model, share in (("keeps", 0), ("loses", 3 / 4)):
+        assert models[model][f"{consistency}.lost"]["value"] == pytest.approx(share)
+    assert "Share lost" in verb("summary", usual).out
+
+    # A mean over what was found, with its coverage: losing subjects costs nothing else.
+    models = verb("summary", found_only, "--json").json["models"]
     for model, coverage in (("keeps", {"scored": 4}), ("loses", {"scored": 1, "unscored": 3})):
         row = models[model]
         assert row[consistency]["value"] == pytest.approx(24 / 25)
@@ -439,22 +459,15 @@ async def test_a_model_that_loses_subjects(tmp_path: Path) -> None:
         assert row["i2i.me.overall"]["value"] == pytest.approx(
             (4 * 0.75 + coverage["scored"] * (1 + 0.7) * 24 / 25) / (4 + 2 * coverage["scored"])
         )
-    i2i.out = usual
+    assert models["loses"][f"{consistency}.lost"]["value"] == pytest.approx(3 / 4)
+    i2i.out = found_only
     why = i2i.evidence("loses", "me-0", consistency).reason
     assert why == "; ".join(
         f"'left part' was found in the source image {n} and not in the edited image" for n in (1, 2)
     )
-
-    models = verb("summary", counted, "--json").json["models"]
-    assert models["keeps"][consistency]["imputed"] == 0
-    row = models["loses"]
-    assert row[consistency]["value"] == pytest.approx(24 / 25 / 4)
-    assert row[extraction]["value"] == pytest.approx(0.7 * 24 / 25 / 4)
-    for name in (consistency, extraction):
-        assert (row[name]["counts"], row[name]["imputed"]) == ({"scored": 4}, 3)
     signed = [
         verb("summary", one, "--json").json["models"]["keeps"][consistency]["signature"]
-        for one in (usual, counted)
+        for one in (usual, found_only)
     ]
     assert signed[0] != signed[1]
 
@@ -470,7 +483,7 @@ async def test_what_the_paper_says_elsewhere(tmp_path: Path) -> None:
         done = await asyncio.to_thread(command, *run)
     assert done.code == 0, done.err
     table = verb("summary", i2i.out, "--json")
-    assert table.json["protocol"] == "i2i.paper.2" + "".join(f"+{n}" for n in sorted(names))
+    assert table.json["protocol"] == "i2i.paper.3" + "".join(f"+{n}" for n in sorted(names))
     row = cells(table, "ours")
     other = {
         "cross_source_transfer": 0.7,

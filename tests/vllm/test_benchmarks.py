@@ -103,7 +103,13 @@ def test_co_edit(judge: str, tmp_path: Path) -> None:
     usual = {"instruction": "make it red", "source": "source.png"}
     data = items(
         tmp_path,
-        {"id": "1", "type": "subject_customization", "mask": "mask.png", **usual},
+        {
+            "id": "1",
+            "type": "subject_customization",
+            "mask": "mask.png",
+            "mask_shows": "edited",
+            **usual,
+        },
         {"id": "2", "type": "style_editing", **usual},
         {"id": "3", "type": "in_context", "subject": True, **usual},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,13 +12,24 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..base.errors import ImageError, InputError
 from ..base.images import Mask, load_image, show_path
+from ..base.verdict import Evidence, Unscored
 from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..engine.order import Order
 from ..engine.runplan import observe, plan_run
+from ..storage.store import RunStore
 from .estimate import Estimate, estimate
 
 Kind: TypeAlias = Literal[
-    "data", "release", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
+    "data",
+    "release",
+    "mask",
+    "missing",
+    "extra",
+    "unreadable",
+    "misnamed",
+    "size",
+    "folder",
+    "segmenter",
 ]
 
 
@@ -30,7 +41,8 @@ class Problem:
         kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
             notes of the data, see `Dataset.notes`), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
-            images, `size` (outputs of another size than their source), `folder` (there is none).
+            images, `size` (outputs of another size than their source), `folder` (there is none),
+            `segmenter` (what it did not find in a source, in a run that is there).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -67,12 +79,18 @@ class Validation:
         return [one for one in self.problems if one.kind == kind]
 
 
-def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -> Validation:
+def validated(
+    order: Order, settings: Any, single_image: Collection[str] = (), run: Path | None = None
+) -> Validation:
     """Check data and outputs, and count the calls; every image is decoded.
 
     Args:
         settings: For the estimate.
         single_image: Models that need give no output to items with several sources.
+        run: A run of this data; what the segmenter did not find in its sources is noted.
+
+    Raises:
+        ConfigError: there is no such run.
     """
     validation = Validation()
     dataset = order.dataset
@@ -100,6 +118,8 @@ def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -
             validation.problems += _of_sizes(model, seen, sizes)
             others = outputs.others(frozenset(ref.id for ref in refs))
             validation.problems += _extra(model, others, all_known=not validation.of("data"))
+    if run is not None:
+        validation.problems += _of_segmenter(run, frozenset(ref.id for ref in refs))
     if (
         not validation.of("data")
         and not validation.of("folder")
@@ -221,3 +241,29 @@ def _share(dataset: Dataset, ref: ItemRef) -> float | str:
         return "" if unreadable else f"{error.name}: {error.reason}"  # told already
     # Where masks are no files, their reader notes what is odd about them.
     return float(mask.selected.mean()) if type(mask) is Mask else ""
+
+
+def _of_segmenter(run: Path, items: Container[str]) -> list[Problem]:
+    """What a segmenter did not find in an item's own source: its own miss, whatever the edit."""
+    missed: dict[tuple[str, str], None] = {}
+    with RunStore.open(run, read_only=True) as store:
+        for stored in store.verdicts():
+            if isinstance(stored.verdict, Unscored) and stored.item in items:
+                phrases = _missed(stored.verdict.evidence)
+                missed |= dict.fromkeys((stored.item, phrase) for phrase in phrases)
+    if not missed:
+        return []
+    (item, command), of = next(iter(missed)), len({item for item, _ in missed})
+    what = (
+        f"{len(missed):,} commands on {of:,} items name what the segmenter does not find in "
+        f"their own source, so these are unscored (first: {item}: {command!r})"
+    )
+    return [Problem("segmenter", "data", what, note=True)]
+
+
+def _missed(evidence: Evidence) -> Iterator[str]:
+    """The commands whose region was not found in their own source."""
+    regions = evidence.get("regions")
+    for region in regions if isinstance(regions, list) else ():
+        if isinstance(region, dict) and region.get("missed"):
+            yield str(region.get("command"))

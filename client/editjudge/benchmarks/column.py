@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from ..base.item import Item
 from ..base.signature import Signature
-from ..base.verdict import NotApplicable, Outcome, Scored, Unscored
+from ..base.verdict import NotApplicable, NotServed, Outcome, Scored, Unscored
 from .cell import AS_JUDGED, Cell, Tally, awaited
 from .fusion import Values
 
@@ -45,6 +45,8 @@ class Mean:
             and counts as the weight's outcome.
         missing_output: What a missing output counts as; None leaves it out of the mean.
         affine: `(a, b)`: each value x counts as a*x + b, as on the paper's scale.
+        served: Without a value as long as a service that an edit needs is not there: the mean
+            over the edits that need none would be of others than those it stands for.
     """
 
     of: str
@@ -52,6 +54,7 @@ class Mean:
     weighted_by: str = ""
     missing_output: float | None = None
     affine: tuple[float, float] = AS_JUDGED
+    served: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,13 @@ def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
             outcome = Scored(value=how.missing_output, imputed=True)
         tally.add(outcome, row.outcomes[how.weighted_by] if how.weighted_by else None)
     signature = _signature(column, _named(how), how.of, rows)
-    return tally.cell(_why_no_mean(tally), signature, how.affine)
+    cell = tally.cell(_why_no_mean(tally), signature, how.affine)
+    if not (how.served and tally.counts["not_served"]):
+        return cell
+    outcomes = (row.outcomes[how.of] for row in rows)
+    absent = dict.fromkeys(one.reason for one in outcomes if isinstance(one, NotServed))
+    reason = f"not served: {'; '.join(absent)}"
+    return replace(cell, value=None, reason=reason, awaits=awaited(cell.counts))
 
 
 def _why_no_mean(tally: Tally) -> str:

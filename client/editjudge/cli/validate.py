@@ -28,10 +28,20 @@ _SHOWN = 20
 @click.command("validate")
 @options(SpecOptions, "asked")
 @single_image_option
+@click.option(
+    "--run",
+    "run",
+    type=click.Path(path_type=Path),
+    help="A run of this data: also note what the segmenter did not find in its sources.",
+)
 @config_option
 @json_option
 def command(
-    asked: SpecOptions, single_image: tuple[str, ...], config: Path | None, as_json: bool
+    asked: SpecOptions,
+    single_image: tuple[str, ...],
+    run: Path | None,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
     """Check data and outputs before a run; nothing is called.
 
@@ -42,7 +52,7 @@ def command(
     settings = settings_of(config)
     if settings.generalists:
         asked.check_judges(settings)
-    validation = validated(Resolved(spec).order, settings, single_image)
+    validation = validated(Resolved(spec).order, settings, single_image, run)
     if as_json:
         say_json(text_of(ValidationJson.of(validation)))
     else:

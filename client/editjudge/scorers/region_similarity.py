@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import Command, Commands
-from ..base.errors import Abstained, BadReply, ImageError
+from ..base.errors import Abstained
 from ..base.identity import ServiceName
-from ..base.images import Image, Mask, load_mask
+from ..base.images import Image
 from ..base.item import Edit, Item
-from ..base.verdict import NotApplicable, Scored, Verdict
+from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
 from ..panel.generalist import Answer
 from .asking import Asking, Question, contract_of
 from .regions import png_of
+from .segmenting import segmented
 from .similarity import FeatureRule, Vector, cosine_of
 
 if TYPE_CHECKING:
@@ -39,16 +40,20 @@ class RegionSimilarity(Asking):
     """Cosine of two images' features within regions found by command (I2I-Bench, eq. 2).
 
     A generalist writes commands, a segmenter finds what each names, and the features of the
-    source and of the edited image are taken within it. Field `score` = the mean cosine over the
-    commands, in [-1, 1], higher is better.
+    source and of the edited image are taken within it. Where a region is looked for in both
+    images and found in the source alone, the edit lost it. Fields:
 
-    A mask that is empty, that is the whole image, or that vanishes at the other image's size
-    makes the edit `degenerate`; so does a zero vector. The mean over edits is therefore one over
-    those whose regions were all found. Where a region is looked for in both images and found in
-    the source alone, the reason and the evidence (`lost`) say so, and `lost` can give it a number.
-    An empty list of commands, where the contract allows one, is `NotApplicable`: there is nothing
-    to compare. The evidence has the commands, how sure the segmenter was, each region's share of
-    its image, and small copies of the regions.
+    - `score`: the mean cosine over the commands, in [-1, 1], higher is better. What is lost counts
+      as 0, and the score is then marked as imputed.
+    - `found_only`: the same, without a number (`degenerate`) where anything is lost.
+    - `lost`: the share of the commands whose region is lost, in [0, 1], lower is better.
+
+    A region that is not found in its source is the segmenter's own miss (`missed` in the
+    evidence), and tells nothing of the edit: all fields are `degenerate`. So are the first two
+    where a mask is the whole image, or vanishes at the other image's size, and where a vector
+    is zero. An empty list of commands, where the contract allows one, is `NotApplicable`: there
+    is nothing to compare. The evidence has the commands, how sure the segmenter was, each
+    region's share of its image, and small copies of the regions.
 
     Attributes:
         service: Writes the commands.
@@ -57,8 +62,6 @@ class RegionSimilarity(Asking):
             `edited` one alone, whose mask is then laid over the source (nearest neighbour).
         inverted: Compares what lies outside the masks: outside of all of them together where they
             are looked for in the edited image alone, each by itself otherwise.
-        lost: What a region counts as that is found in the source and not in the edited image; the
-            score is then marked as imputed. None is `degenerate`.
         segmenter: `segmenter.<variant>`.
         features: Of the roles `features` or `clip`.
         rule: How a region is taken; see `FeatureSimilarity`.
@@ -68,7 +71,6 @@ class RegionSimilarity(Asking):
 
     found: Found = field(default="each", kw_only=True)
     inverted: bool = field(default=False, kw_only=True)
-    lost: float | None = field(default=None, kw_only=True)
     segmenter: str = field(default=SEGMENTER, kw_only=True)
     features: str = field(default=FEATURES, kw_only=True)
     rule: FeatureRule = field(default="pool", kw_only=True)
@@ -108,18 +110,39 @@ class RegionSimilarity(Asking):
         evidence: dict[str, Any] = {"compared": "outside" if self.inverted else "inside"}
         if not said.value:
             why = "the judge names nothing to compare"
-            return {"score": NotApplicable(reason=why, evidence=evidence, calls=said.calls)}
+            nothing = NotApplicable(reason=why, evidence=evidence, calls=said.calls)
+            return dict.fromkeys(fields, nothing)
         if self._together and len(said.value) > 1:
             pairs: list[_Pair] = [_Outside(self, edit, panel, said.value)]
         else:
             pairs = [_Pair(self, edit, panel, command) for command in said.value]
         cosines = await asyncio.gather(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
-        if problems := [problem for pair in pairs for problem in pair.problems]:
-            raise Abstained("degenerate", "; ".join(problems), evidence, said.calls)
-        value, imputed = float(np.mean(cosines)), any(pair.lost for pair in pairs)
-        verdict = {"value": value, "evidence": evidence, "imputed": imputed, "calls": said.calls}
-        return {"score": Scored.model_validate(verdict)}
+        lost = [text for pair in pairs for text in pair.lost]
+        problems = [text for pair in pairs for text in pair.problems]
+        missed = [text for pair in pairs for text in pair.missed]
+        mean, share = float(np.mean(cosines)), len(lost) / len(pairs)
+        return {
+            "score": _verdict(mean, problems, evidence, said.calls, imputed=bool(lost)),
+            "found_only": _verdict(mean, problems + lost, evidence, said.calls),
+            "lost": _verdict(share, missed, {"lost": lost}, said.calls),
+        }
+
+
+def _verdict(
+    value: float,
+    problems: Sequence[str],
+    evidence: Mapping[str, Any],
+    calls: tuple[str, ...],
+    *,
+    imputed: bool = False,
+) -> Verdict:
+    """A number, unless there are problems."""
+    told = {"evidence": evidence, "calls": calls}
+    if problems:
+        reason = {"kind": "degenerate", "reason": "; ".join(problems)}
+        return Unscored.model_validate(told | reason)
+    return Scored.model_validate(told | {"value": value, "imputed": imputed})
 
 
 class _Pair:
@@ -127,7 +150,7 @@ class _Pair:
 
     Attributes:
         evidence: What was found.
-        lost: Whether it was found in the source, and not in the edited image.
+        lost: What is said of it where it was found in the source, and not in the edited image.
     """
 
     def __init__(self, how: RegionSimilarity, edit: Edit, panel: Panel, command: Command) -> None:
@@ -138,7 +161,7 @@ class _Pair:
         }
         # By side, whichever answers first: the same reason every time.
         self._problems: dict[Side, list[str]] = {side: [] for side in _SIDES}
-        self.lost = False
+        self.lost: list[str] = []
         self.evidence: dict[str, Any] = {
             "command": command.phrase,
             "source_index": command.source_index,
@@ -150,14 +173,19 @@ class _Pair:
         """Why there is no number; empty where there is one."""
         return [problem for side in _SIDES for problem in self._problems[side]]
 
+    @property
+    def missed(self) -> list[str]:
+        """Why it cannot be told whether it is lost; empty where it can."""
+        return self._problems["source"]
+
     async def cosine(self) -> float:
-        """NaN where there are problems; of a lost region what it counts as, if anything."""
+        """NaN where there are problems, 0 where the region is lost."""
         try:
             regions = await self._regions()
             if self.problems:
                 return np.nan
-            if self.lost and self._how.lost is not None:
-                return self._how.lost
+            if self.lost:
+                return 0.0
             vectors = await asyncio.gather(*(self._embedding(s, regions[s]) for s in _SIDES))
             cosine = self.evidence["cosine"] = cosine_of(*vectors)
         except Abstained as abstained:
@@ -182,15 +210,16 @@ class _Pair:
         looked: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
         each = zip(looked, await asyncio.gather(*map(self._segmented, looked)), strict=True)
         masks = {side: mask for side, mask in each if mask is not None}
-        self.lost = masks.keys() == {"source"}
-        if self.lost:
-            self.evidence["lost"] = True
-        if self.lost and self._how.lost is None:
+        if masks.keys() == {"source"}:
             source, edited = map(self._called, _SIDES)
-            self._note("edited", f"was found in the {source} and not in the {edited}")
-        elif not self.lost:
+            said = f"was found in the {source} and not in the {edited}"
+            self.lost = [f"{self._command.phrase!r} {said}"]
+            self.evidence["lost"] = True
+        else:
             for side in [side for side in looked if side not in masks]:
                 self._note(side, f"was not found in the {self._called(side)}")
+                if side == "source":
+                    self.evidence["missed"] = True
         if "edited" in masks and "source" not in looked:
             over = _stretched(masks["edited"], self._images["source"].size)
             masks = {"source": over, **masks}
@@ -199,15 +228,9 @@ class _Pair:
     async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
         """The mask of the command in one image, at its size; None where nothing was found."""
         image, service = self._images[side], self._how.segmenter
-        inputs = {"IMAGE": image.encoded, "PROMPT": self._command.phrase.encode()}
-        reply = await self._panel.call(service, inputs, {"select": "all"})
-        sure = float(np.asarray(reply["SCORE"])[0])
+        mask, sure = await segmented(image, self._command.phrase, self._panel, service)
         self.evidence[side] |= {"score": round(sure, 4)}
-        data = cast("bytes", reply["MASK"])
-        if not data:
-            return None
-        selected = (await asyncio.to_thread(_mask, data, image, service)).selected
-        return selected if selected.any() else None
+        return mask
 
     def _called(self, side: Side) -> str:
         number = self._command.source_index + 1
@@ -221,13 +244,6 @@ class _Pair:
         inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
         reply = await self._panel.call(self._how.features, inputs, {"region": self._how.rule})
         return np.asarray(reply["EMBEDDING"], dtype=np.float64)
-
-
-def _mask(data: bytes, image: Image, service: str) -> Mask:
-    try:
-        return load_mask(data).fitted(image.size)
-    except ImageError as error:
-        raise BadReply(f"MASK: {error.reason}", service=service) from error
 
 
 def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:

@@ -49,8 +49,8 @@ def png_of(mask: NDArray[np.bool_]) -> bytes:
     return buffer.getvalue()
 
 
-def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
-    """A region as a service takes it: `{"MASK": PNG}`, nothing for the whole image.
+def comparable(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
+    """The pixels of a region at a given size, of which there are some; None for the whole image.
 
     Raises:
         Abstained: `degenerate`, when the region has no pixel, or the mask cannot be laid over an
@@ -60,11 +60,19 @@ def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, 
         mask = selected(edit, region, size)
     except ImageError as error:
         raise Abstained("degenerate", str(error)) from error
-    if mask is None:
-        return {}
-    if not mask.any():
+    if mask is not None and not mask.any():
         raise Abstained("degenerate", f"the region {region} the mask has no pixel")
-    return {"MASK": png_of(mask)}
+    return mask
+
+
+def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
+    """A region as a service takes it: `{"MASK": PNG}`, nothing for the whole image.
+
+    Raises:
+        Abstained: as `comparable`.
+    """
+    mask = comparable(edit, region, size)
+    return {} if mask is None else {"MASK": png_of(mask)}
 
 
 @implementation(1)

@@ -96,7 +96,7 @@ class Lpips(ServiceScorer):
 
     Fields are the regions `whole`, `inside`, `outside`: the distance map of the whole images
     averaged over the region (`weight`), or the distance of the images with all other pixels
-    black (`zero`; Omni IIE Bench, Co-EditBench). An edited image of another size is first
+    black (`zero`). An edited image of another size is first
     resized to the reference's (Lanczos). An empty region is `degenerate`.
 
     Attributes:

@@ -122,7 +122,7 @@ def several() -> Edit:
 
 async def score(scorer: RegionSimilarity, edit: Edit, panel: Panel) -> Any:
     got = await scorer.score(edit, panel.knows(edit), SCORE)  # type: ignore[arg-type]
-    assert set(got) == {"score"}
+    assert set(got) >= {"score"}
     return got["score"]
 
 
@@ -215,9 +215,11 @@ async def test_an_index_without_a_source_is_asked_again(several: Edit) -> None:
     assert '"source_index" is 2, there is 0 to 1' in got.reason
 
 
-async def judged(edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS) -> Any:
+async def judged(
+    edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, read: str = "score"
+) -> Any:
     """Through the judge, which makes verdicts of what is raised."""
-    one = Dimension("t.x", "?", (-1, 1), True, "s", Reading(scorer, "score"))
+    one = Dimension("t.x", "?", (-1, 1), True, "s", Reading(scorer, read))
     done = await judge_edit(edit, [one], {}, panel.knows(edit))  # type: ignore[arg-type]
     return done.outcomes["t.x"]
 
@@ -268,7 +270,7 @@ async def test_masks_without_a_region(
         for name, one in found.items()
     }
     panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
-    got = await judged(edit, panel, scorer)
+    got = await judged(edit, panel, scorer, "found_only")
     assert isinstance(got, Unscored)
     assert got.kind == "degenerate"
     assert reason in got.reason
@@ -278,14 +280,11 @@ async def test_masks_without_a_region(
     assert panel.regions == [], "nothing is compared"
 
 
-ZERO = replace(SUBJECTS, lost=0.0)
-
-
 async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
     source, out = edit.item.sources[0], edit.output
     masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xy"}
     masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b""}
-    got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), ZERO)
+    got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
     assert isinstance(got, Scored)
     assert got.value == pytest.approx((0.6 + 0) / 2, abs=1e-7)
     assert got.imputed
@@ -295,9 +294,9 @@ async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
     assert lost["lost"] is True  # type: ignore[index,call-overload]
     assert "cosine" not in lost, "it was not measured"  # type: ignore[operator]
     masks["y", "out"] = box(out, 0, 0.25)
-    found = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), ZERO)
+    found = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
     assert not found.imputed
-    nothing = replace(SUBJECTS, lost=0.0, prompt="i2i/edited_region", found="edited")
+    nothing = replace(SUBJECTS, prompt="i2i/edited_region", found="edited")
     got = await judged(edit, Panel(["y"], {("y", "out"): b""}), nothing)
     assert got.reason == "'y' was not found in the edited image", "no source has it"
 
@@ -305,10 +304,29 @@ async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
 @pytest.mark.parametrize("source", [b"", (0, 1)])
 async def test_what_no_source_shows_was_not_lost(edit: Edit, source: Any) -> None:
     there = box(edit.item.sources[0], *source) if isinstance(source, tuple) else source
-    got = await judged(edit, Panel(["x"], {("x", "a"): there, ("x", "out"): b""}), ZERO)
-    assert isinstance(got, Unscored)
-    assert got.kind == "degenerate"
-    assert "source image 1" in got.reason
+    for read in ("score", "lost"):
+        panel = Panel(["x"], {("x", "a"): there, ("x", "out"): b""})
+        got = await judged(edit, panel, SUBJECTS, read)
+        assert isinstance(got, Unscored)
+        assert got.kind == "degenerate"
+        assert "source image 1" in got.reason
+
+
+async def test_the_share_that_is_lost(edit: Edit) -> None:
+    """It is told beside both of the others, which share its calls."""
+    source, out = edit.item.sources[0], edit.output
+    masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xyz"}
+    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b"", ("z", "out"): box(out, 0, 0.5)}
+    panel = Panel(["x", "y", "z"], masks, a=[1, 0], out=[1, 0])
+    got = await SUBJECTS.score(edit, panel.knows(edit), SCORE)  # type: ignore[arg-type]
+    score, found_only, lost = (got[name] for name in ("score", "found_only", "lost"))
+    assert isinstance(lost, Scored)
+    assert (lost.value, lost.imputed) == (pytest.approx(1 / 3), False)
+    assert isinstance(score, Scored)
+    assert (score.value, score.imputed) == (pytest.approx(2 / 3), True)
+    assert isinstance(found_only, Unscored)
+    said = "'y' was found in the source image 1 and not in the edited image"
+    assert (found_only.reason, lost.evidence) == (said, {"lost": [said]})
 
 
 async def test_a_mask_that_vanishes_on_a_smaller_source() -> None:
@@ -326,7 +344,8 @@ async def test_a_zero_vector_and_one_bad_command_of_two(edit: Edit) -> None:
     source, out = edit.item.sources[0], edit.output
     masks = {(p, "a"): box(source, 0, 0.5) for p in "xy"} | {("x", "out"): box(out, 0, 0.5)}
     masks["y", "out"] = b""  # type: ignore[assignment]
-    got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[1, 0]), SUBJECTS)
+    panel = Panel(["x", "y"], masks, a=[1, 0], out=[1, 0])
+    got = await judged(edit, panel, SUBJECTS, "found_only")
     assert isinstance(got, Unscored), "a mean over the rest would hide that y is gone"
     assert got.reason == "'y' was found in the source image 1 and not in the edited image"
     masks["y", "out"] = box(out, 0, 0.5)
@@ -378,7 +397,6 @@ def test_what_it_takes_and_says_of_itself(edit: Edit) -> None:
     spec = OUTSIDE.spec()
     assert str(spec["prompt"]).startswith("i2i/edited_region(own,sha256:")
     assert (spec["found"], spec["inverted"], spec["segmenter"]) == ("edited", True, SEGMENTER)
-    assert (SUBJECTS.spec()["lost"], ZERO.spec()["lost"]) == (None, 0.0)
     with pytest.raises(TypeError, match="does not ask for commands"):
         RegionSimilarity(JUDGE, "i2i/accuracy").calls(edit.item, SCORE)
 

@@ -17,7 +17,7 @@ BENCHMARK = Benchmark(
     CoEditData,
     _rules,
     table="tables 1, 7 and 13",
-    version=2,
+    version=3,
     switches=CoEditSwitches,
     protocols={PAPER: CoEditSwitches(specialists=True, reasoning=True)},
     unreleased="its authors have released no code",

@@ -56,7 +56,9 @@ def _table_13() -> Iterable[Column]:
 def _column(
     name: str, of: str, title: str, where: Callable[[Item], bool], source: str, group: str
 ) -> Column:
-    how = Mean(f"co_edit.{of}", where)
+    # The overall of some edits rests on the judge alone: without the specialists its mean would be
+    # over those, and the others would not show.
+    how = Mean(f"co_edit.{of}", where, served=of == _OVERALL)
     return Column(f"co_edit.{name}", title, how, True, f"Co-EditBench, {source}", group)
 
 

@@ -8,8 +8,18 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ..items import ItemsFile, Line
-from .taxonomy import ABOUT_A_SUBJECT, AROUND, GLOBAL, IN_CONTEXT, LOCAL, SUBJECT_REGION, TYPES
+from ..items import ItemsFile, Line, OptionalText
+from .taxonomy import (
+    ABOUT_A_SUBJECT,
+    AROUND,
+    GLOBAL,
+    IN_CONTEXT,
+    LOCAL,
+    MUST_SAY,
+    SUBJECT_NAME,
+    SUBJECT_REGION,
+    TYPES,
+)
 
 
 def _edit_type(text: str) -> str:
@@ -25,17 +35,21 @@ class CoEditLine(Line):
 
     The mask shows the object that the edit is about, as the paper's masks do (section 3.1):
     `mask_shows` says whether that is what is edited, or what is kept. Types that change what is
-    around the object must say it: read the wrong way round, what is kept would be what changed.
+    around the object, and subject customization, must say it: read the wrong way round, what is
+    kept would be what changed.
 
     Attributes:
         type: One of the 16 types, or `in_context`.
         subject: Whether what the mask shows (of the types that change what is around it: what is
             kept), or without a mask the whole image, is a subject that must stay who it is; by
             default so for `subject_customization` and `portrait_editing`.
+        subject_name: What the subject is, in a few words, for a segmenter to find it by in the
+            edited image (`--with segmented_anew`).
     """
 
     type: Annotated[str, AfterValidator(_edit_type)]
     subject: bool | None = None
+    subject_name: OptionalText | None = None
 
     @model_validator(mode="after")
     def _as_its_type_needs(self) -> CoEditLine:
@@ -47,13 +61,15 @@ class CoEditLine(Line):
                 f"mask: {self.type} changes a part of the image, say which"
                 " (`editjudge prepare masks` draws it)"
             )
-        if self.type in AROUND and "mask_shows" not in self.model_fields_set:
+        if self.type in MUST_SAY and "mask_shows" not in self.model_fields_set:
             raise ValueError(
                 f"mask_shows: of {self.type} say whether white in the mask is what is edited"
                 " ('edited') or the object that is kept ('kept')"
             )
         if self.type != IN_CONTEXT and count > 1:
             raise ValueError(f"sources: {self.type} has one source, not {count}")
+        if self.subject_name and not self.has_subject:
+            raise ValueError("subject_name: the item has no subject that must stay who it is")
         if self.has_subject and count > 1:
             raise ValueError(f"subject: identity is compared with one source, not {count}")
         return self
@@ -74,9 +90,12 @@ class CoEditLine(Line):
     def texts(self) -> dict[str, Any]:
         """The usual ones; the type as task, and where the subject is."""
         texts = super().texts
-        extra = {k: v for k, v in texts["extra"].items() if k != SUBJECT_REGION}
+        ours = {SUBJECT_REGION, SUBJECT_NAME}
+        extra = {k: v for k, v in texts["extra"].items() if k not in ours}
         if self.has_subject:
             extra[SUBJECT_REGION] = self._subject_region
+        if self.subject_name:
+            extra[SUBJECT_NAME] = self.subject_name
         return texts | {"task": self.type, "extra": extra}
 
     @property
@@ -92,3 +111,14 @@ class CoEditData(ItemsFile):
 
     name = "co_edit"
     line = CoEditLine
+
+    def notes(self) -> tuple[str, ...]:
+        """Where some subjects have a name to be found by, those that have none."""
+        masked = [r for r in self._usable() if r.data.has_subject and r.data.mask is not None]
+        named = [ref for ref in masked if ref.data.subject_name]
+        if len(named) in {0, len(masked)}:
+            return ()
+        nameless = [ref for ref in masked if not ref.data.subject_name]
+        count = "1 item has" if len(nameless) == 1 else f"{len(nameless):,} items have"
+        what = f"a subject and no `{SUBJECT_NAME}` (first: {nameless[0].id})"
+        return (f"{count} {what}, so no identity with `--with segmented_anew`",)

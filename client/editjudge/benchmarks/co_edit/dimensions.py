@@ -15,9 +15,10 @@ from ...base.errors import ConfigError
 from ...base.item import Item, Need
 from ...scorers.asking import JUDGE
 from ...scorers.rubric import Rubric
-from ...scorers.similarity import FeatureRule, Lpips, LpipsRule
 from ..dimension import Derived, Dimension, Reading, When, derived
 from ..fusion import Capped, Values, WeightedGeometricMean, product
+from .canvas import OffCanvasRubric
+from .kept import KeptDistance
 from .subject import SubjectSimilarity
 from .switches import CoEditSwitches
 from .taxonomy import keeps_a_region, keeps_a_subject, of_co_edit
@@ -200,30 +201,27 @@ def _caps(groups: list[str]) -> bool:
 
 
 def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
-    """What CLIP, DINO and LPIPS say of the masked images.
+    """What CLIP and DINO say of the subject, and LPIPS of what is kept.
 
-    The paper does not say how a region is taken. Everything else black is the plainest reading
-    of a masked image; `pooled_regions` averages features or distances over the region instead.
+    The paper does not say how a region is taken; the switches are the other ways.
     """
-    features: FeatureRule = "pool" if switches.pooled_regions else "zero"
-    distance: LpipsRule = "weight" if switches.pooled_regions else "zero"
+    ways = (
+        "cosine",
+        "in_place" if switches.subject_in_place else "crop",
+        *(("pool",) if switches.pooled_features else ()),
+        *(("anew",) if switches.segmented_anew else ()),
+    )
     alike = partial(
         _dimension,
         asks="How much is the subject of the edit like that of the source?",
         group=IDENTITY,
         bounds=(-1.0, 1.0),
         tolerance=1e-4,
-        variant=f"cosine.{features}",
+        variant=".".join(ways),
     )
     return (
-        alike(
-            "clip.subject",
-            how=Reading(SubjectSimilarity("clip.vit_b_32", "source", features), "subject"),
-        ),
-        alike(
-            "dino.subject",
-            how=Reading(SubjectSimilarity("features.dinov2", "source", features), "subject"),
-        ),
+        alike("clip.subject", how=Reading(_subject("clip.vit_b_32", switches), "subject")),
+        alike("dino.subject", how=Reading(_subject("features.dinov2", switches), "subject")),
         _dimension(
             "lpips.kept",
             asks="How far apart are source and edit where nothing was to be edited?",
@@ -231,9 +229,33 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
             bounds=(0.0, 10.0),
             higher_is_better=False,
             tolerance=1e-4,
-            variant=f"lpips.{distance}",
-            how=Reading(Lpips("lpips.vgg", "source", distance), "outside"),
+            variant=".".join(
+                (
+                    "lpips",
+                    "black" if switches.blacked_out else "source",
+                    "frame" if switches.whole_frame else "kept",
+                )
+            ),
+            how=Reading(
+                KeptDistance(
+                    "lpips.vgg",
+                    blacked_out=switches.blacked_out,
+                    whole_frame=switches.whole_frame,
+                    padded_canvas=switches.padded_canvas,
+                ),
+                "kept",
+            ),
         ),
+    )
+
+
+def _subject(service: str, switches: CoEditSwitches) -> SubjectSimilarity:
+    return SubjectSimilarity(
+        service,
+        in_place=switches.subject_in_place,
+        pooled=switches.pooled_features,
+        anew=switches.segmented_anew,
+        padded_canvas=switches.padded_canvas,
     )
 
 
@@ -250,8 +272,9 @@ def _metric(name: str, switches: CoEditSwitches) -> Dimension:
     make = partial(_dimension, name, asks=metric.asks, group=metric.group)
     if metric.call:
         prompt = f"co_edit/{metric.call}{'_plain' if switches.plain_questions else ''}"
+        rubric = OffCanvasRubric if switches.padded_canvas else Rubric
         # The judge writes whole numbers: where it wavers, the next one.
-        return make(how=Reading(Rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
+        return make(how=Reading(rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
     fn, variant = _mapping(metric.group, switches)
     how = derived(fn, _id(_MEASURED_BY[name]))
     return make(how=how, variant=f"to10.{variant}", tolerance=1e-3)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ..switches import Switches, switch
 
+_OPEN = "not in the paper, which leaves it open"
+
 
 @dataclass(frozen=True, slots=True)
 class CoEditSwitches(Switches):
@@ -28,6 +30,11 @@ class CoEditSwitches(Switches):
         "every part of every composite has weight 1",
         "appendix C.2 (weight=1.0)",
     )
+    padded_canvas: bool = switch(
+        "square outputs to sources that are none are cut to the source's aspect ratio, as from "
+        "the canvas that the source was pasted onto",
+        "appendix C.1 (GPT-4o)",
+    )
     shifted_cosines: bool = switch(
         "a cosine counts as 10 (1 + cos) / 2 instead of 10 max(0, cos)",
         "not in the paper, which gives no mapping",
@@ -36,7 +43,24 @@ class CoEditSwitches(Switches):
         "a distance counts as 10 exp(-d) instead of 10 (1 - min(1, d))",
         "not in the paper, which gives no mapping",
     )
-    pooled_regions: bool = switch(
-        "a region is averaged over, instead of blacking out all else",
-        "not in the paper, which leaves it open",
+    subject_in_place: bool = switch(
+        "a subject is compared where it stands with all else black, instead of cropped",
+        _OPEN,
+    )
+    pooled_features: bool = switch(
+        "features are averaged over the subject's patches, instead of those of its picture",
+        _OPEN,
+    )
+    segmented_anew: bool = switch(
+        "a segmenter finds the subject in the edit by the item's `subject_name`, instead of the "
+        "mask laid over both; a lost one counts 0",
+        _OPEN,
+    )
+    whole_frame: bool = switch(
+        "distances are averaged over the whole frame, instead of over what is kept",
+        _OPEN,
+    )
+    blacked_out: bool = switch(
+        "what is edited is black in both pictures, instead of the source's pixels",
+        _OPEN,
     )

@@ -41,12 +41,18 @@ LOCAL = frozenset(EDIT_TYPES) - GLOBAL
 AROUND = frozenset({"background_editing", "subject_extract"})
 """Types that change what is around the object of the mask: it is what is kept."""
 
+MUST_SAY = AROUND | {"subject_customization"}
+"""Types whose items must say what their mask shows: read the wrong way round, what is kept would
+be what the instruction replaces."""
+
 ABOUT_A_SUBJECT = frozenset({"subject_customization", "portrait_editing"})
 """Types whose subject must stay who it is, unless the item says otherwise: those that the paper
 names (section 3.3 and table 3)."""
 
 SUBJECT_REGION = "subject_region"
 """Key of `Item.extra`: `inside` or `outside` the mask, or `whole`; absent without a subject."""
+SUBJECT_NAME = "subject_name"
+"""Key of `Item.extra`: what a segmenter finds the subject by, where the item says it."""
 
 
 def of_co_edit(item: Item) -> str | None:

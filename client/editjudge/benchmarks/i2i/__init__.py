@@ -17,7 +17,7 @@ BENCHMARK = Benchmark(
     I2iData,
     _rules,
     table="tables 1 and 2",
-    version=2,
+    version=3,
     decimals=3,
     switches=I2iSwitches,
     protocols={PAPER: I2iSwitches()},

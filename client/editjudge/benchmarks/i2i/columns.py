@@ -9,7 +9,7 @@ from ...base.item import Item
 from ..column import Column, Composite, Mean, ScoredWeighted
 from ..fusion import Values
 from .switches import I2iSwitches
-from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED, TITLES, Track
+from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, LOSABLE, SHARED, TITLES, Track
 
 _TABLES: dict[Track, str] = {"se": "I2I-Bench, table 1", "me": "I2I-Bench, table 2"}
 
@@ -35,6 +35,17 @@ def _table(
     parts = tuple(f"{prefix}.{name}" for name in names)
     how = ScoredWeighted(parts)
     yield Column(f"{prefix}.overall", "Overall", how, True, source, group)
+
+
+def _lost(switches: I2iSwitches) -> Iterator[Column]:
+    """How much the edits lost of what the regions compare; the baseline has no regions."""
+    if switches.lmm_baseline:
+        return
+    for track, names in LOSABLE.items():
+        for name in names:
+            of = f"i2i.{track}.{name}.lost"
+            title = f"{DIMENSIONS[track][name]} ({track.upper()})"
+            yield Column(of, title, Mean(of), False, "not in the paper", "Share lost")
 
 
 def _in(category: str, item: Item) -> bool:
@@ -77,6 +88,7 @@ def columns(switches: I2iSwitches) -> tuple[Column, ...]:
             for track, title in TITLES.items()
             for column in _table(track, names[track], f"i2i.{track}", title, _TABLES[track])
         ),
+        *_lost(switches),
         *_comparison(switches),
         *(column for track in TITLES for column in _categories(track, names[track])),
     )

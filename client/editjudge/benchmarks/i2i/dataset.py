@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
 from ..items import ItemsFile, Line
-from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, NEEDS, TITLES, TRACKS, usual
+from .taxonomy import (
+    ARTIFACTS,
+    CATEGORIES,
+    DIMENSIONS,
+    NEEDS,
+    OF_A_CATEGORY,
+    QUOTAS,
+    TITLES,
+    TRACKS,
+    usual,
+)
 
 
 def _known(task: str) -> str:
@@ -80,14 +92,41 @@ class I2iData(ItemsFile):
     line = I2iLine
 
     def notes(self) -> tuple[str, ...]:
-        """Prompts that name a dimension which only a switch turns on."""
-        named = [ref.id for ref in self._usable() if _names_artifacts(ref.data)]
-        if not named:
-            return ()
-        count = "1 item names" if len(named) == 1 else f"{len(named):,} items name"
-        only = "judged of multi-image editing with `--with me_editing_artifacts` alone"
-        return (f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}",)
+        """Prompts that name a dimension which only a switch turns on, and the paper's quotas."""
+        lines = [ref.data for ref in self._usable()]
+        return (*_of_artifacts(lines), _of_quotas(lines))
+
+
+def _of_artifacts(lines: Sequence[I2iLine]) -> tuple[str, ...]:
+    named = [line.id for line in lines if _names_artifacts(line)]
+    if not named:
+        return ()
+    count = "1 item names" if len(named) == 1 else f"{len(named):,} items name"
+    only = "judged of multi-image editing with `--with me_editing_artifacts` alone"
+    return (f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}",)
 
 
 def _names_artifacts(line: I2iLine) -> bool:
     return TRACKS[line.task] == "me" and ARTIFACTS in (line.dimensions or ())
+
+
+def _of_quotas(lines: Sequence[I2iLine]) -> str:
+    """How the numbers of prompts are to the paper's, by which its overall is weighted."""
+    dimensions = Counter(
+        (TRACKS[line.task], name) for line in lines for name in line.texts["extra"]["dimensions"]
+    )
+    categories = Counter(line.task for line in lines)
+    quotas = {(track, name): q for track, of in QUOTAS.items() for name, q in of.items()}
+    others = [
+        f"{track}.{name} {dimensions[track, name]:,} of {quota}"
+        for (track, name), quota in quotas.items()
+        if dimensions[track, name] != quota
+    ]
+    uneven = [name for name in TRACKS if categories[name] != OF_A_CATEGORY]
+    if not others and not uneven:
+        return "as many prompts of each category and on each dimension as in the paper"
+    first = f" (first: {others[0]})" if others else ""
+    return (
+        f"other numbers of prompts than in the paper, so another overall: on {len(others)} of "
+        f"{len(quotas)} dimensions{first}, in {len(uneven)} of {len(TRACKS)} categories"
+    )

@@ -15,7 +15,7 @@ from ...scorers.vqa import FiveLevel, QuestionList, YesNo
 from ..dimension import Derived, Dimension, Reading, derived
 from ..fusion import product, styled_text
 from .switches import I2iSwitches
-from .taxonomy import ARTIFACTS, DIMENSIONS, NEEDS, TEXT, WORLD, Track, not_asked
+from .taxonomy import ARTIFACTS, DIMENSIONS, LOSABLE, NEEDS, TEXT, WORLD, Track, not_asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class _Pipeline:
     variant: str
     tolerance: float
     range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
 
 
 def _specialist(asks: str, service: str, variant: str) -> _Pipeline:
@@ -44,10 +45,10 @@ def _levels(prompt: str) -> _Pipeline:
     return _Pipeline(scorer.template.asks, Reading(scorer, "score"), "vqa.5level", 1e-3)
 
 
-def _yes_no(prompt: str, asks: str = "") -> _Pipeline:
+def _yes_no(prompt: str) -> _Pipeline:
     """Eq. 4."""
     scorer = YesNo(JUDGE, prompt)
-    return _Pipeline(asks or scorer.template.asks, Reading(scorer, "score"), "vqa.2level", 1e-3)
+    return _Pipeline(scorer.template.asks, Reading(scorer, "score"), "vqa.2level", 1e-3)
 
 
 def _questions(prompt: str, asks: str) -> _Pipeline:
@@ -56,9 +57,10 @@ def _questions(prompt: str, asks: str) -> _Pipeline:
     return _Pipeline(asks, Reading(scorer, "score"), "vqa.questions", 0.2)
 
 
-def _regions(asks: str, scorer: RegionSimilarity) -> _Pipeline:
+def _regions(asks: str, scorer: RegionSimilarity, *, found_only: bool = False) -> _Pipeline:
     """Eq. 2; another command is another region."""
-    return _Pipeline(asks, Reading(scorer, "score"), "cosine.pool", 0.1, (-1.0, 1.0))
+    read, variant = ("found_only", ".found") if found_only else ("score", "")
+    return _Pipeline(asks, Reading(scorer, read), f"cosine.pool{variant}", 0.1, (-1.0, 1.0))
 
 
 _QUALITY = _specialist("How good is the quality of the result?", "quality.qinsight", "qinsight")
@@ -83,24 +85,27 @@ _COMMON: Mapping[str, _Pipeline] = {
     "blending_naturalness": _levels("core/blending_naturalness"),
     ARTIFACTS: _levels("core/editing_artifacts"),
     "instruction_following": _levels("core/instruction_following"),
-    # The four accuracies put one question, so equal scorers make one call of them.
-    "spatial_accuracy": _yes_no(
-        "i2i/accuracy", "Is what is described in space where it was to be?"
-    ),
     TEXT: _TEXT,
     WORLD: _WORLD,
 }
 
 
-def _lost(switches: I2iSwitches) -> float | None:
-    """What a subject or detail counts as that is in its source and not in the edited image."""
-    return 0.0 if switches.lost_scores_zero else None
+def _accuracy(name: str, switches: I2iSwitches) -> _Pipeline:
+    """One of four; in appendix F they put one question, so equal scorers make one call of them."""
+    return _yes_no(f"i2i/{name}" if switches.own_question else "i2i/accuracy")
 
 
 def _se(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
     """Of single-image editing."""
+    accuracies = (
+        "spatial_accuracy",
+        "object_manipulation_accuracy",
+        "local_attribute_accuracy",
+        "action_state_change_accuracy",
+    )
     return {
         **_COMMON,
+        **{name: _accuracy(name, switches) for name in accuracies},
         "physical_plausibility": _questions(
             "core/physical_plausibility_questions", "Does the edited scene obey physics?"
         ),
@@ -108,29 +113,24 @@ def _se(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
             "core/composition_and_interaction_questions",
             "Do the new and the old elements go together?",
         ),
-        "object_manipulation_accuracy": _yes_no(
-            "i2i/accuracy", "Was the object added, removed or replaced as told?"
-        ),
-        "local_attribute_accuracy": _yes_no("i2i/accuracy", "Was the attribute changed as told?"),
-        "action_state_change_accuracy": _yes_no(
-            "i2i/accuracy", "Was the action or state changed as told?"
-        ),
         "non_edited_region_fidelity": _regions(
             "Is what lies outside the edited region as it was?",
             RegionSimilarity(JUDGE, "i2i/edited_region", found="edited", inverted=True),
         ),
         "subject_identity_fidelity": _regions(
             "Are the subjects that must stay still the same?",
-            RegionSimilarity(JUDGE, "i2i/unchanged_subjects", lost=_lost(switches)),
+            RegionSimilarity(JUDGE, "i2i/unchanged_subjects"),
+            found_only=switches.found_only,
         ),
     }
 
 
 def _me(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
     """Of multi-image editing; where the paper says two things, the switches choose."""
-    lost = _lost(switches)
+    only = switches.found_only
     return {
         **_COMMON,
+        "spatial_accuracy": _accuracy("spatial_accuracy", switches),
         "physical_plausibility": _questions(
             "i2i/physical_plausibility_questions", "Does the composed scene obey physics?"
         ),
@@ -151,17 +151,18 @@ def _me(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
         ),
         "non_edited_element_fidelity": _regions(
             "Are the elements that were to be left alone as they were?",
-            RegionSimilarity(
-                JUDGE, "i2i/preserved_subjects", inverted=switches.inverted_elements, lost=lost
-            ),
+            RegionSimilarity(JUDGE, "i2i/preserved_subjects", inverted=switches.inverted_elements),
+            found_only=only,
         ),
         "subject_consistency": _regions(
             "Are the subjects those of the source images?",
-            RegionSimilarity(JUDGE, "i2i/source_subjects", lost=lost),
+            RegionSimilarity(JUDGE, "i2i/source_subjects"),
+            found_only=only,
         ),
         "detail_fidelity": _regions(
             "Are the subjects' details those of the source images?",
-            RegionSimilarity(JUDGE, "i2i/source_details", lost=lost),
+            RegionSimilarity(JUDGE, "i2i/source_details"),
+            found_only=only,
         ),
         "subject_extraction_composition": _Pipeline(
             "Are all subjects there, and themselves?",
@@ -178,6 +179,30 @@ def _me(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
     }
 
 
+# Those that are asked on five levels anyway; the baseline has templates of its own for the rest.
+_ON_LEVELS = {
+    "blending_naturalness": "core/blending_naturalness",
+    ARTIFACTS: "core/editing_artifacts",
+    "instruction_following": "core/instruction_following",
+    "inter_subject_consistency": "i2i/inter_subject_consistency",
+}
+
+
+def _baseline(track: Track) -> Mapping[str, _Pipeline]:
+    """Every dimension of a track by eq. 1 (section 4.3)."""
+    prompts = {name: _ON_LEVELS.get(name, f"i2i/baseline_{name}") for name in DIMENSIONS[track]}
+    return {name: _levels(prompt) for name, prompt in prompts.items()}
+
+
+def _share_lost(of: _Pipeline) -> _Pipeline:
+    """How many of a dimension's regions the edit lost, by the calls that the dimension makes."""
+    if not isinstance(of.how, Reading):
+        raise TypeError("only a reading of regions can tell what is lost")
+    asks = "What share of what is compared did the edit lose?"
+    how = Reading(of.how.scorer, "lost")
+    return _Pipeline(asks, how, "lost", 0.5, higher_is_better=False)
+
+
 _SECTIONS: Mapping[Track, str] = {
     "se": "section 3.2.1 and appendix F.1",
     "me": "section 3.2.2 and appendix F.2",
@@ -185,12 +210,12 @@ _SECTIONS: Mapping[Track, str] = {
 _FIELDS: Mapping[str, Need] = {TEXT: "target_text", WORLD: "hint"}
 
 
-def _dimension(track: Track, name: str, pipeline: _Pipeline) -> Dimension:
+def _dimension(track: Track, name: str, pipeline: _Pipeline, part: str = "") -> Dimension:
     return Dimension(
-        id=f"i2i.{track}.{name}",
+        id=f"i2i.{track}.{name}{part}",
         asks=pipeline.asks,
         range=pipeline.range,
-        higher_is_better=True,
+        higher_is_better=pipeline.higher_is_better,
         source=f"I2I-Bench, {_SECTIONS[track]}",
         how=pipeline.how,
         needs=frozenset({_FIELDS[name]}) if name in NEEDS else frozenset(),
@@ -201,11 +226,26 @@ def _dimension(track: Track, name: str, pipeline: _Pipeline) -> Dimension:
 
 
 def dimensions(switches: I2iSwitches) -> tuple[Dimension, ...]:
-    """All of them, given the switches that are on, in the order of tables 1 and 2."""
-    tracks: Mapping[Track, Mapping[str, _Pipeline]] = {"se": _se(switches), "me": _me(switches)}
-    return tuple(
+    """All of them, given the switches that are on, in the order of tables 1 and 2.
+
+    After them, the shares that edits lost of what the regions compare.
+    """
+    tracks: Mapping[Track, Mapping[str, _Pipeline]] = (
+        {track: _baseline(track) for track in DIMENSIONS}
+        if switches.lmm_baseline
+        else {"se": _se(switches), "me": _me(switches)}
+    )
+    judged = tuple(
         _dimension(track, name, tracks[track][name])
         for track, names in DIMENSIONS.items()
         for name in names
         if not (track == "me" and name == ARTIFACTS and not switches.me_editing_artifacts)
     )
+    if switches.lmm_baseline:
+        return judged
+    lost = (
+        _dimension(track, name, _share_lost(tracks[track][name]), ".lost")
+        for track, names in LOSABLE.items()
+        for name in names
+    )
+    return (*judged, *lost)

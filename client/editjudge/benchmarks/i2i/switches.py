@@ -27,7 +27,15 @@ class I2iSwitches(Switches):
         "editing artifacts are judged and tabled for multi-image editing too",
         "appendix F.2.1",
     )
-    lost_scores_zero: bool = switch(
-        "a subject or detail found in its source and not in the edited image counts as 0",
+    found_only: bool = switch(
+        "an edit that lost a subject or detail of its source has no number, instead of 0 for it",
         "not in the paper, which says nothing of regions that are not found",
+    )
+    own_question: bool = switch(
+        "each of the four accuracies is asked by a question of its own, not by the one of all",
+        "section 3.2.1 and appendix C.3.2",
+    )
+    lmm_baseline: bool = switch(
+        "every dimension is one question on five levels, without specialists: the ablation",
+        "section 4.3 and table 3 (LMM-Baseline)",
     )

@@ -88,34 +88,55 @@ SHARED = (
 )
 """The dimensions that both tables have, judged by the same method (section 4.5)."""
 
-# Those that every prompt of the paper is judged on: all 500 of a track (tables 4 and 5).
+LOSABLE: Mapping[Track, tuple[str, ...]] = {
+    "se": ("subject_identity_fidelity",),
+    "me": ("subject_consistency", "detail_fidelity", "non_edited_element_fidelity"),
+}
+"""Dimensions of subjects and details that are looked for in source and edit, and may be lost."""
+
+PROMPTS, OF_A_CATEGORY = 500, 100
+"""How many prompts the paper has of each track, and of each category (section 3.1)."""
+QUOTAS: Mapping[Track, Mapping[str, int]] = {
+    "se": {
+        "action_state_change_accuracy": 86,
+        "aesthetic_quality": PROMPTS,
+        "blending_naturalness": PROMPTS,
+        "composition_interaction": 350,
+        ARTIFACTS: PROMPTS,
+        "image_quality": PROMPTS,
+        "instruction_following": PROMPTS,
+        "local_attribute_accuracy": 282,
+        "non_edited_region_fidelity": PROMPTS,
+        "object_manipulation_accuracy": 332,
+        "physical_plausibility": PROMPTS,
+        "spatial_accuracy": 275,
+        "subject_identity_fidelity": 233,
+        TEXT: 100,
+        WORLD: 100,
+    },
+    "me": {
+        "aesthetic_quality": PROMPTS,
+        "blending_naturalness": PROMPTS,
+        "composition_interaction": PROMPTS,
+        "cross_source_transfer": 126,
+        "detail_fidelity": PROMPTS,
+        "image_quality": PROMPTS,
+        "instruction_following": PROMPTS,
+        "inter_subject_consistency": 412,
+        "non_edited_element_fidelity": PROMPTS,
+        "physical_plausibility": PROMPTS,
+        "spatial_accuracy": 476,
+        "subject_consistency": PROMPTS,
+        "subject_extraction_composition": PROMPTS,
+        TEXT: 200,
+        WORLD: 100,
+    },
+}
+"""How many prompts the paper judges on each dimension (tables 4 and 5)."""
+# Those that every prompt of the paper is judged on; editing artifacts of `me` by a switch alone.
 _EVERY: Mapping[Track, frozenset[str]] = {
-    "se": frozenset(
-        {
-            "aesthetic_quality",
-            "blending_naturalness",
-            ARTIFACTS,
-            "image_quality",
-            "instruction_following",
-            "non_edited_region_fidelity",
-            "physical_plausibility",
-        }
-    ),
-    "me": frozenset(
-        {
-            "aesthetic_quality",
-            "blending_naturalness",
-            "composition_interaction",
-            "detail_fidelity",
-            ARTIFACTS,
-            "image_quality",
-            "instruction_following",
-            "non_edited_element_fidelity",
-            "physical_plausibility",
-            "subject_consistency",
-            "subject_extraction_composition",
-        }
-    ),
+    track: frozenset(name for name, count in quotas.items() if count == PROMPTS) | {ARTIFACTS}
+    for track, quotas in QUOTAS.items()
 }
 NEEDS = {TEXT: "target_text", WORLD: "hint"}
 """Dimensions without which an item's field is of no use, and that are nothing without it."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from editjudge.base.identity import ModelIdentity, ServiceName
-from editjudge.base.images import load_image, load_mask
+from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import NotApplicable, Outcome, Scored
 from editjudge.benchmarks.benchmark import Rules
@@ -38,8 +38,11 @@ _SERVICES = {
     "features.dinov2": "dino.subject",
     "lpips.vgg": "lpips.kept",
 }
-SOURCE = load_image(np.full((8, 12, 3), 40, np.uint8), "source")
-OUTPUT = load_image(np.full((8, 12, 3), 90, np.uint8), "output")
+SEGMENTER = "segmenter.grounded_sam"
+BEFORE, AFTER = 40, 90
+"""The grey of the source and of the edit."""
+SOURCE = load_image(np.full((8, 12, 3), BEFORE, np.uint8), "source")
+OUTPUT = load_image(np.full((8, 12, 3), AFTER, np.uint8), "output")
 
 
 def item(
@@ -47,6 +50,7 @@ def item(
     region: str | None = "inside",
     columns: int | None = 4,
     sources: int = 1,
+    **extra: str,
 ) -> Item:
     """An item whose mask has that many columns of 12; None for no mask."""
     mask = np.zeros((8, 12), bool)
@@ -57,7 +61,7 @@ def item(
         (SOURCE,) * sources,
         mask=load_mask(mask) if columns is not None else None,
         task=task,
-        extra={SUBJECT_REGION: region} if region else {},
+        extra=({SUBJECT_REGION: region} if region else {}) | extra,
     )
 
 
@@ -76,30 +80,45 @@ def said(scores: Mapping[str, Any] = SCORES) -> Any:
 class Specialists(Panel):
     """One generalist, and specialists that answer with what is set for them.
 
-    `measured` may hold an exception, which is raised.
+    `measured` may hold an exception, which is raised. `found` has, by the grey of a picture, the
+    columns in which the segmenter finds what it is asked for; none where it finds nothing.
     """
 
-    def __init__(self, *script: Any, measured: Mapping[str, Any] = SEEN, **settings: Any) -> None:
+    def __init__(
+        self,
+        *script: Any,
+        measured: Mapping[str, Any] = SEEN,
+        found: Mapping[int, slice] | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(*(script or (said(),)), **settings)
-        self.measured = measured
-        self.served |= set(_SERVICES)
+        self.measured, self.found = measured, found or {}
+        self.served |= {*_SERVICES, SEGMENTER}
         self.asked: list[tuple[str, dict[str, bytes], dict[str, str]]] = []
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         self.asked.append((service, dict(inputs), dict(parameters)))
+        if service == SEGMENTER:
+            return self._segmented(decode(inputs["IMAGE"])[0])
         value = self.measured[_SERVICES[service]]
         if isinstance(value, Exception):
             raise value
         if service == "lpips.vgg":
             return {"DISTANCE": np.array([value])}
         # The source lies along the first axis, the edit at the angle that is set.
-        if inputs["IMAGE"] == SOURCE.encoded:
+        if (decode(inputs["IMAGE"])[0] == BEFORE).any():
             return {"EMBEDDING": np.array([1.0, 0.0])}
         return {"EMBEDDING": np.array([value, math.sqrt(1 - value**2)])}
 
+    def _segmented(self, pixels: Any) -> dict[str, Any]:
+        mask = np.zeros(pixels.shape[:2], bool)
+        mask[:, self.found.get(int(pixels[0, 0, 0]), slice(0))] = True
+        data = load_mask(mask).encoded if mask.any() else b""
+        return {"MASK": data, "SCORE": np.array([0.5])}
+
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return super().identities() | {
-            ServiceName.parsed(name): ModelIdentity(f"{name}/1") for name in _SERVICES
+            ServiceName.parsed(name): ModelIdentity(f"{name}/1") for name in (*_SERVICES, SEGMENTER)
         }
 
 

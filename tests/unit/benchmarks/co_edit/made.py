@@ -23,7 +23,8 @@ def picture(path: Path, seed: int = 0, size: tuple[int, int] = (WIDTH, HEIGHT)) 
 def line(edit_type: str = "subject_customization", **given: Any) -> dict[str, Any]:
     """A right line: an edit of the left third, as the mask shows."""
     usual = {"id": "1", "instruction": "make it red", "source": "source.png", "mask": "mask.png"}
-    made = {**usual, "type": edit_type, **given}
+    says = {"mask_shows": "edited"} if edit_type == "subject_customization" else {}
+    made = {**usual, "type": edit_type, **says, **given}
     return {key: value for key, value in made.items() if value is not None}
 
 

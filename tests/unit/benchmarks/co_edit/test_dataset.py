@@ -11,7 +11,13 @@ import pytest
 from editjudge.base.errors import InputError
 from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
-from editjudge.benchmarks.co_edit.taxonomy import AROUND, EDIT_TYPES, LOCAL, SUBJECT_REGION
+from editjudge.benchmarks.co_edit.taxonomy import (
+    EDIT_TYPES,
+    LOCAL,
+    MUST_SAY,
+    SUBJECT_NAME,
+    SUBJECT_REGION,
+)
 
 from .made import WIDTH, line, written
 
@@ -64,6 +70,18 @@ def test_the_mask_is_white_where_the_edit_is(tmp_path: Path) -> None:
     assert (kept.selected == ~edited.selected).all()
 
 
+def test_a_subject_may_have_a_name(tmp_path: Path) -> None:
+    """By which a segmenter finds it in the edit."""
+    mine = {SUBJECT_NAME: "mine"}
+    assert read(tmp_path, subject_name=" the dog ", extra=mine).extra[SUBJECT_NAME] == "the dog"
+    assert SUBJECT_NAME not in read(tmp_path, extra=mine).extra
+    some = [line(id="1", subject_name="the dog"), line(id="2"), line("text_editing", id="3")]
+    (note,) = CoEditData(written(tmp_path, some)).notes()
+    assert note.startswith("1 item has a subject and no `subject_name` (first: 2), so no identity")
+    for alike in (some[:1], some[1:]):
+        assert CoEditData(written(tmp_path, alike)).notes() == ()
+
+
 def test_what_else_a_line_holds(tmp_path: Path) -> None:
     item = read(tmp_path, extra={"split": 3, SUBJECT_REGION: "mine"}, subject=False)
     assert item.task == "subject_customization"
@@ -98,6 +116,14 @@ BAD: dict[str, tuple[Any, str]] = {
         line("subject_extract"),
         " is what is edited ('edited') or the object that is kept ('kept')",
     ),
+    "a customization": (
+        line(mask_shows=None),
+        "mask_shows: of subject_customization say whether white in the mask is what is edited",
+    ),
+    "whose name": (
+        line("text_editing", subject_name="the dog"),
+        "subject_name: the item has no subject that must stay who it is",
+    ),
     "no instruction": (line(instruction="\u3000"), "instruction: is blank"),
     "no such mask": (line(mask="nowhere.png"), "no such file: nowhere.png"),
     "no source": (line(source=None), "either `source` or `sources`"),
@@ -122,7 +148,7 @@ def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
 def test_local_edits_need_a_mask(tmp_path: Path, edit_type: str) -> None:
     with pytest.raises(InputError, match=f"mask: {edit_type} changes a part"):
         read(tmp_path, edit_type=edit_type, mask=None)
-    shows = {"mask_shows": "edited"} if edit_type in AROUND else {}
+    shows = {"mask_shows": "edited"} if edit_type in MUST_SAY else {}
     assert read(tmp_path, edit_type=edit_type, **shows).mask is not None
 
 

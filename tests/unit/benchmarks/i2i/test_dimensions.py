@@ -9,29 +9,52 @@ import pytest
 
 from editjudge.base.images import load_image
 from editjudge.benchmarks.dimension import Dimension, Reading
+from editjudge.benchmarks.i2i.taxonomy import TEXT
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.pictures import Pictures
 from editjudge.prompts import Labelled, Template, template
-from editjudge.scorers.asking import Asking
+from editjudge.scorers.asking import JUDGE, Asking
 from editjudge.scorers.region_similarity import RegionSimilarity
+from editjudge.scorers.vqa import FiveLevel
 
 from ..signing import signature_of
 
 I2I = benchmark("i2i")
 USUAL: Mapping[str, Dimension] = {d.id: d for d in I2I.dimensions}
 SWITCHES = [one.name for one in I2I.switches.declared()]
+ACCURACIES = (
+    "object_manipulation_accuracy",
+    "local_attribute_accuracy",
+    "action_state_change_accuracy",
+    "spatial_accuracy",
+)
+REGIONS = {
+    "i2i.se.subject_identity_fidelity",
+    "i2i.me.non_edited_element_fidelity",
+    "i2i.me.subject_consistency",
+    "i2i.me.detail_fidelity",
+}
 CHANGED = {
     "transfer_yes_no": {"i2i.me.cross_source_transfer"},
     "consistency_levels": {"i2i.me.inter_subject_consistency"},
     "inverted_elements": {"i2i.me.non_edited_element_fidelity"},
     "me_editing_artifacts": {"i2i.me.editing_artifacts"},
-    "lost_scores_zero": {
-        "i2i.se.subject_identity_fidelity",
-        "i2i.me.non_edited_element_fidelity",
-        "i2i.me.subject_consistency",
-        "i2i.me.detail_fidelity",
+    "found_only": REGIONS,
+    "own_question": {f"i2i.se.{name}" for name in ACCURACIES} | {"i2i.me.spatial_accuracy"},
+    "lmm_baseline": set(USUAL)
+    - {name for name in USUAL if name.endswith(".lost")}
+    - {
+        f"i2i.{track}.{name}"
+        for track, name in (
+            ("se", "blending_naturalness"),
+            ("me", "blending_naturalness"),
+            ("se", "instruction_following"),
+            ("me", "instruction_following"),
+            ("se", "editing_artifacts"),
+        )
     },
 }
+CHANGED["inverted_elements"] |= {"i2i.me.non_edited_element_fidelity.lost"}
 
 
 def reading(name: str) -> Reading:
@@ -42,10 +65,10 @@ def reading(name: str) -> Reading:
 
 def templates() -> dict[str, Template]:
     """All that any rules use."""
-    both = (I2I.rules(), I2I.rules(None, SWITCHES))
+    each = (I2I.rules(), *(I2I.rules(None, [switch]) for switch in SWITCHES))
     found = [
         one
-        for rules in both
+        for rules in each
         for d in rules.dimensions
         for r in d.readings
         if isinstance(r.scorer, Asking)
@@ -55,9 +78,36 @@ def templates() -> dict[str, Template]:
 
 
 def test_the_four_accuracies_are_one_call() -> None:
-    names = ("object_manipulation", "local_attribute", "action_state_change", "spatial")
-    scorers = {reading(f"i2i.se.{name}_accuracy").scorer for name in names}
+    scorers = {reading(f"i2i.se.{name}").scorer for name in ACCURACIES}
     assert scorers == {reading("i2i.me.spatial_accuracy").scorer}
+    (scorer,) = scorers
+    assert isinstance(scorer, Asking)
+    told = {USUAL[f"i2i.se.{name}"].asks for name in ACCURACIES}
+    assert told == {scorer.template.asks}, "what is said to be asked is what is asked"
+
+
+def test_each_accuracy_can_be_asked_by_itself() -> None:
+    known = {d.id: d for d in I2I.rules(None, ["own_question"]).dimensions}
+    own = [known[f"i2i.se.{name}"] for name in ACCURACIES]
+    words = [r.scorer.template for d in own for r in d.readings if isinstance(r.scorer, Asking)]
+    assert [one.name for one in words] == [f"i2i/{name}" for name in ACCURACIES]
+    assert [d.asks for d in own] == [one.asks for one in words]
+    assert len({one.user for one in words}) == 4
+    assert known["i2i.me.spatial_accuracy"].how == known["i2i.se.spatial_accuracy"].how
+
+
+def test_the_baseline_is_five_levels_alone() -> None:
+    """Section 4.3: one general method for all 30, and no specialist."""
+    rules = I2I.rules(None, ["lmm_baseline", "me_editing_artifacts"])
+    assert len(rules.dimensions) == 31
+    for one in rules.dimensions:
+        (reading,) = one.readings
+        assert isinstance(reading.scorer, FiveLevel)
+        assert one.roles == (JUDGE,)
+        assert one.range == (0, 1)
+    for name, usual in (("world_knowledge_reasoning", "hint"), (TEXT, "target_text")):
+        (one,) = (d for d in rules.dimensions if d.id == f"i2i.se.{name}")
+        assert one.needs == {usual}
 
 
 def test_subjects_and_details_have_prompts_of_their_own() -> None:
@@ -70,7 +120,9 @@ def test_subjects_and_details_have_prompts_of_their_own() -> None:
     regions = [
         d.how.scorer
         for d in USUAL.values()
-        if isinstance(d.how, Reading) and isinstance(d.how.scorer, RegionSimilarity)
+        if isinstance(d.how, Reading)
+        and isinstance(d.how.scorer, RegionSimilarity)
+        and d.how.field != "lost"
     ]
     assert len(regions) == 5
     assert [r.prompt for r in regions if r.inverted] == ["i2i/edited_region"]
@@ -91,7 +143,7 @@ def test_an_extraction_with_a_lost_subject_is_another_number() -> None:
     name = "i2i.me.subject_extraction_composition"
     signed = [
         str(signature_of(known[name], known, {}))
-        for on in ((), ("lost_scores_zero",))
+        for on in ((), ("found_only",))
         for known in [{d.id: d for d in I2I.rules(None, on).dimensions}]
     ]
     assert signed[0] != signed[1]
@@ -100,14 +152,15 @@ def test_an_extraction_with_a_lost_subject_is_another_number() -> None:
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_a_switch_changes_what_it_names(switch: str) -> None:
     rules = I2I.rules(None, [switch])
-    assert rules.protocol == f"i2i.paper.2+{switch}"
+    assert rules.protocol == f"i2i.paper.3+{switch}"
     changed = set()
     for one in rules.dimensions:
         usual = USUAL.get(one.id)
         same = usual is not None and str(one.signature({})) == str(usual.signature({}))
-        if not same and not one.id.endswith(("subject_extraction_composition", "style_accuracy")):
+        # What is derived names its protocol, whatever the switch.
+        if not same and (isinstance(one.how, Reading) or switch == "lmm_baseline"):
             changed.add(one.id)
-    assert changed == CHANGED[switch], "what is derived names its protocol"
+    assert changed == CHANGED[switch]
     tables = {column.id for column in rules.columns}
     assert ("i2i.me.editing_artifacts" in tables) == (switch == "me_editing_artifacts")
 

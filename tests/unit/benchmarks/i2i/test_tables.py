@@ -30,6 +30,7 @@ from editjudge.benchmarks.i2i.taxonomy import (
     ARTIFACTS,
     CATEGORIES,
     DIMENSIONS,
+    QUOTAS,
     SHARED,
     TRACKS,
     WORLD,
@@ -83,9 +84,11 @@ def rows(track: str, printed: dict[str, str]) -> Iterator[Row]:
 def test_tables_4_and_5_are_the_dimensions() -> None:
     named = {(of, name) for of, names in DIMENSIONS.items() for name in names}
     assert named - QUOTA.keys() == {("me", ARTIFACTS)}
+    assert {(of, name): q for of, one in QUOTAS.items() for name, q in one.items()} == QUOTA
     assert QUOTA.keys() <= named
-    assert len(dimensions(I2iSwitches())) == 30
-    assert len(dimensions(I2iSwitches(me_editing_artifacts=True))) == 31
+    for on, due in (((), 30), (("me_editing_artifacts",), 31), (("lmm_baseline",), 30)):
+        made = [d.id for d in dimensions(I2iSwitches.of(on)) if not d.id.endswith(".lost")]
+        assert len(made) == due
     assert len(PRINTED) == 13
 
 
@@ -133,7 +136,11 @@ def test_categories_and_the_comparison() -> None:
 
 
 def test_columns_are_of_dimensions() -> None:
-    for on in (I2iSwitches(), I2iSwitches(me_editing_artifacts=True)):
+    for on in (
+        I2iSwitches(),
+        I2iSwitches(me_editing_artifacts=True),
+        I2iSwitches(lmm_baseline=True),
+    ):
         known = {d.id for d in dimensions(on)}
         made = columns(on)
         assert len({column.id for column in made}) == len(made)
