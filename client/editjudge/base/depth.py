@@ -54,7 +54,7 @@ def stored(picture: ImageFile.ImageFile, data: bytes) -> Levels:
         raise ValueError(f"16 bits per channel in mode {picture.mode}: {_SAVE_8}")
     import cv2
 
-    read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    read: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if read is None or read.dtype != np.uint16 or read.ndim != 3:
         raise ValueError(f"16 bits per channel that cannot be read exactly: {_SAVE_8}")
     levels: Levels = read[..., [2, 1, 0, 3][: read.shape[2]]]

@@ -45,7 +45,26 @@ _SUFFIXES = {
 }
 _TURNED = 0x0112
 _JPEG = b"\xff\xd8"
-_To8 = Callable[[Levels], NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a file becomes 8-bit RGB.
+
+    Attributes:
+        to_8: What becomes of 16 bits.
+        from_32: Whether 32-bit values say enough.
+        over_white: Transparency is laid over white; else it is dropped.
+    """
+
+    to_8: Callable[[Levels], NDArray[np.uint8]] = scaled
+    from_32: bool = False
+    over_white: bool = True
+
+
+_PICTURE = _Reading()
+_MASK = _Reading(black_or_not, from_32=True)
+_OPAQUE = _Reading(over_white=False)
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
@@ -100,6 +119,11 @@ class Image(_Picture):
     """One still picture."""
 
     @property
+    def was_clear(self) -> bool:
+        """Whether it had transparency, which was laid over white or dropped."""
+        return any(note.kind == "alpha" for note in self.notes)
+
+    @property
     def rgb(self) -> RGB:
         """uint8 of shape (H, W, 3), upright, 0..255, read-only."""
         return self.pixels
@@ -151,7 +175,7 @@ def load_image(image: ImageLike, name: str = "") -> Image:
         ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels, of 16 bits
             with values up to 255 only, or not an image.
     """
-    return image if isinstance(image, Image) else _loaded(image, name, scaled)
+    return image if isinstance(image, Image) else _loaded(image, name, _PICTURE)
 
 
 def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mask:
@@ -168,12 +192,15 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     """
     if isinstance(mask, Mask):
         return mask
-    if isinstance(mask, np.ndarray) and mask.dtype.kind in "biu" and mask.dtype != np.uint8:
-        mask, name = (mask != 0).astype(np.uint8) * 255, name or "mask"
-    if isinstance(mask, Image):  # may have been reduced to 8 bits
-        mask, name = mask.encoded, name or mask.name
-    image = _loaded(mask, name, black_or_not)
-    if any(note.kind == "alpha" for note in image.notes):
+    unread: _Unread
+    if isinstance(mask, Image):
+        unread, name = mask.encoded, name or mask.name  # its pixels may have been reduced to 8 bits
+    elif isinstance(mask, np.ndarray) and mask.dtype.kind in "biu" and mask.dtype != np.uint8:
+        unread, name = (mask != 0).astype(np.uint8) * 255, name or "mask"
+    else:
+        unread = mask
+    image = _loaded(unread, name, _MASK)
+    if image.was_clear:
         raise ImageError(image.name, "mask with transparency", "save it as black and white")
     grey = image.rgb[..., 0]
     if np.any(image.rgb != grey[..., None]):
@@ -196,10 +223,10 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
     Raises:
         ValueError: one line saying what is wrong with the data.
     """
-    return _decoded(data, scaled)
+    return _decoded(data, _PICTURE)
 
 
-def _decoded(data: bytes, to_8: _To8) -> tuple[RGB, Notes]:
+def _decoded(data: bytes, reading: _Reading) -> tuple[RGB, Notes]:
     """The same, with a rule for values of other depths."""
     if not data:
         raise ValueError("0 bytes")
@@ -212,7 +239,7 @@ def _decoded(data: bytes, to_8: _To8) -> tuple[RGB, Notes]:
             picture.load()
             turned = picture.getexif().get(_TURNED, 1)
             levels = stored(picture, data) if deep else None
-            rgb, notes = _to_rgb(picture, to_8, levels, turned)
+            rgb, notes = _to_rgb(picture, reading, levels, turned)
     except UnidentifiedImageError:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
     except _BOMBS:
@@ -222,6 +249,20 @@ def _decoded(data: bytes, to_8: _To8) -> tuple[RGB, Notes]:
         raise ValueError(f"damaged or truncated: {error}") from None
     rgb.setflags(write=False)
     return rgb, notes
+
+
+def without_alpha(image: Image) -> Image:
+    """A picture as readers show it that drop transparency: with the colours that lie under it.
+
+    One that had none, or that came as an array, is returned as it is.
+    """
+    if not image.was_clear:
+        return image
+    rgb, notes = _decoded(image.encoded, _OPAQUE)
+    # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
+    buffer = io.BytesIO()
+    Pil.fromarray(rgb).save(buffer, "PPM")
+    return Image(image.name, buffer.getvalue(), rgb, (*notes, Note("alpha", "alpha dropped")))
 
 
 def show_path(path: os.PathLike[str] | str) -> str:
@@ -243,21 +284,21 @@ def _read(path: Path, shown: str) -> bytes:
         raise ImageError(shown, f"cannot be read: {reason}") from error
 
 
-def _loaded(image: _Unread, name: str, to_8: _To8) -> Image:
+def _loaded(image: _Unread, name: str, reading: _Reading) -> Image:
     if isinstance(image, bytes):
-        return _from_bytes(image, name or "image bytes", to_8)
+        return _from_bytes(image, name or "image bytes", reading)
     if isinstance(image, Pil.Image):
-        return _from_pillow(image, name or "image", to_8)
+        return _from_pillow(image, name or "image", reading)
     if isinstance(image, np.ndarray):
-        return _from_array(image, name or "image array", to_8)
+        return _from_array(image, name or "image array", reading)
     path = Path(image)
     shown = name or show_path(path)
-    return _from_bytes(_read(path, shown), shown, to_8, suffix=path.suffix.lower())
+    return _from_bytes(_read(path, shown), shown, reading, suffix=path.suffix.lower())
 
 
-def _from_bytes(data: bytes, name: str, to_8: _To8, suffix: str = "") -> Image:
+def _from_bytes(data: bytes, name: str, reading: _Reading, suffix: str = "") -> Image:
     try:
-        rgb, notes = _decoded(data, to_8)
+        rgb, notes = _decoded(data, reading)
     except ValueError as error:
         raise ImageError(name, str(error), "give one still image") from error
     expected = _SUFFIXES.get(suffix)
@@ -267,7 +308,7 @@ def _from_bytes(data: bytes, name: str, to_8: _To8, suffix: str = "") -> Image:
     return Image(name, data, rgb, notes)
 
 
-def _from_pillow(picture: Pil.Image, name: str, to_8: _To8) -> Image:
+def _from_pillow(picture: Pil.Image, name: str, reading: _Reading) -> Image:
     if getattr(picture, "n_frames", 1) > 1:
         raise ImageError(name, f"{picture.n_frames} frames", "give one still image")  # type: ignore[attr-defined]
     deep = picture.mode.startswith("I;16")
@@ -275,13 +316,13 @@ def _from_pillow(picture: Pil.Image, name: str, to_8: _To8) -> Image:
         raise ImageError(name, "16 bits per channel, of which Pillow reads 8", "give the file")
     levels = np.asarray(picture)[..., None] if deep else None
     try:
-        rgb, notes = _to_rgb(picture, to_8, levels, picture.getexif().get(_TURNED, 1))
+        rgb, notes = _to_rgb(picture, reading, levels, picture.getexif().get(_TURNED, 1))
     except (OSError, ValueError) as error:
         raise ImageError(name, str(error)) from error
     return _encoded(rgb, name, notes)
 
 
-def _from_array(array: NDArray[Any], name: str, to_8: _To8) -> Image:
+def _from_array(array: NDArray[Any], name: str, reading: _Reading) -> Image:
     shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in {3, 4})
     if array.dtype != np.uint8 or not shaped or 0 in array.shape:
         raise ImageError(
@@ -289,7 +330,7 @@ def _from_array(array: NDArray[Any], name: str, to_8: _To8) -> Image:
             f"array of {array.dtype} and shape {array.shape}",
             "give uint8 of shape (H, W), (H, W, 3) or (H, W, 4)",
         )
-    return _from_pillow(Pil.fromarray(array), name, to_8)
+    return _from_pillow(Pil.fromarray(array), name, reading)
 
 
 def _encoded(rgb: RGB, name: str, notes: Notes) -> Image:
@@ -312,7 +353,7 @@ def _check_header(picture: Pil.Image) -> None:
 
 
 def _to_rgb(
-    picture: Pil.Image, to_8: _To8, levels: Levels | None, turned: int
+    picture: Pil.Image, reading: _Reading, levels: Levels | None, turned: int
 ) -> tuple[RGB, Notes]:
     """Upright 8-bit RGB of any mode, and what was done.
 
@@ -323,15 +364,15 @@ def _to_rgb(
     notes: Notes = ()
     mode = picture.mode
     if levels is None and (mode.startswith("I") or mode == "F"):
-        levels = _wide(picture, to_8)
+        levels = _wide(picture, reading)
     if levels is not None:
-        picture = as_picture(to_8(levels))
+        picture = as_picture(reading.to_8(levels))
         picture.getexif()[_TURNED] = turned
         mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)
     if turned not in {0, 1}:
         picture = ImageOps.exif_transpose(picture)
         notes = (Note("turned", "turned upright by its EXIF orientation"), *notes)
-    if picture.has_transparency_data:
+    if picture.has_transparency_data and reading.over_white:
         rgba = picture.convert("RGBA")
         if rgba.getchannel("A").getextrema() != (255, 255):
             white = Pil.new("RGBA", rgba.size, "white")
@@ -344,12 +385,13 @@ def _to_rgb(
     return np.array(picture.convert("RGB"), dtype=np.uint8), notes
 
 
-def _wide(picture: Pil.Image, to_8: _To8) -> Levels:
-    """Values of 32 bits, of which a mask says enough."""
-    if to_8 is not black_or_not:
+def _wide(picture: Pil.Image, reading: _Reading) -> Levels:
+    """Values of 32 bits, as 1 where they are not zero."""
+    if not reading.from_32:
         kind = "floating-point" if picture.mode == "F" else "32-bit"
         raise ValueError(f"{kind} pixels have no defined white: save 8 or 16 bits per channel")
-    return (np.asarray(picture) != 0)[..., None].astype(np.uint16)
+    levels: Levels = (np.asarray(picture) != 0)[..., None].astype(np.uint16)
+    return levels
 
 
 def _format(data: bytes) -> str:
