@@ -16,9 +16,19 @@ from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..engine.order import Order
 from ..engine.runplan import observe, plan_run
 from .estimate import Estimate, estimate
+from .shift import MEND, places, shift
 
 Kind: TypeAlias = Literal[
-    "data", "release", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
+    "data",
+    "release",
+    "mask",
+    "missing",
+    "extra",
+    "unreadable",
+    "misnamed",
+    "shifted",
+    "size",
+    "folder",
 ]
 
 
@@ -30,7 +40,8 @@ class Problem:
         kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
             notes of the data, see `Dataset.notes`), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
-            images, `size` (outputs of another size than their source), `folder` (there is none).
+            images, `shifted` (outputs that fit the items beside their own), `size` (outputs of
+            another size than their source), `folder` (there is none).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -67,12 +78,19 @@ class Validation:
         return [one for one in self.problems if one.kind == kind]
 
 
-def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -> Validation:
+def validated(
+    order: Order,
+    settings: Any,
+    single_image: Collection[str] = (),
+    *,
+    as_named: bool = False,
+) -> Validation:
     """Check data and outputs, and count the calls; every image is decoded.
 
     Args:
         settings: For the estimate.
         single_image: Models that need give no output to items with several sources.
+        as_named: Outputs are taken by their names, whatever their sizes say.
     """
     validation = Validation()
     dataset = order.dataset
@@ -85,6 +103,10 @@ def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -
         validation.problems += [one.problem for one in looked.values() if one.problem]
         validation.problems += _of_masks(dataset, refs, pool)
         sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
+        # Where items cannot be used, no run begins, and neighbours are not what they seem.
+        blocks = (
+            [] if as_named or validation.of("data") else places(dataset, len(refs[: order.limit]))
+        )
         for model, folder in order.outputs.items():
             if not folder.is_dir():
                 what = f"no such folder: {show_path(folder)}"
@@ -97,6 +119,8 @@ def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -
             decoded = pool.map(partial(_picture, where=model), there.values())
             seen = dict(zip(there, decoded, strict=True))
             validation.problems += [one.problem for one in seen.values() if one.problem]
+            if shifted := shift(blocks, outputs):
+                validation.problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
             validation.problems += _of_sizes(model, seen, sizes)
             others = outputs.others(frozenset(ref.id for ref in refs))
             validation.problems += _extra(model, others, all_known=not validation.of("data"))

@@ -44,6 +44,7 @@ _SUFFIXES = {
     ".ppm": "PPM",
 }
 _TURNED = 0x0112
+_LYING = range(5, 9)  # orientations of pictures that lie on their side
 _JPEG = b"\xff\xd8"
 
 
@@ -263,6 +264,22 @@ def without_alpha(image: Image) -> Image:
     buffer = io.BytesIO()
     Pil.fromarray(rgb).save(buffer, "PPM")
     return Image(image.name, buffer.getvalue(), rgb, (*notes, Note("alpha", "alpha dropped")))
+
+
+def size_by_header(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Width and height of the upright picture in a file, without decoding it.
+
+    None where the file says none; what it says may be wrong.
+    """
+    try:
+        with Pil.open(path, formats=FORMATS) as picture:
+            width, height = picture.size
+            # Of a PNG without EXIF it would take decoding to know; Pillow turns a TIFF itself.
+            told = picture.format != "TIFF" and (picture.format != "PNG" or "exif" in picture.info)
+            lies = told and picture.getexif().get(_TURNED, 1) in _LYING
+    except (*_BOMBS, OSError, SyntaxError, ValueError, TypeError, IndexError):
+        return None
+    return (height, width) if lies else (width, height)
 
 
 def show_path(path: os.PathLike[str] | str) -> str:

@@ -79,6 +79,12 @@ dimension_option = click.option(
     metavar="ID",
     help="Id or glob (core.psnr.*); may be given several times. All by default.",
 )
+as_named_option = click.option(
+    "--as-named",
+    is_flag=True,
+    help="Take outputs by their names, also where their sizes say that they are those of the items "
+    "beside them.",
+)
 single_image_option = click.option(
     "--single-image",
     "single_image",

@@ -14,6 +14,7 @@ from ..app.wire.base import text_of
 from ..app.wire.checks import Validation as ValidationJson
 from .options import (
     SpecOptions,
+    as_named_option,
     config_option,
     json_option,
     options,
@@ -27,21 +28,27 @@ _SHOWN = 20
 @click.command("validate")
 @options(SpecOptions, "asked")
 @single_image_option
+@as_named_option
 @config_option
 @json_option
 def command(
-    asked: SpecOptions, single_image: tuple[str, ...], config: Path | None, as_json: bool
+    asked: SpecOptions,
+    single_image: tuple[str, ...],
+    as_named: bool,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
     """Check data and outputs before a run; nothing is called.
 
     Fields, ids and files of the data; outputs that are missing, that belong to no item, cannot
-    be read or are not what they are named. Exit code 2 when something is wrong.
+    be read, are not what they are named, or are those of the items beside their own. Exit code 2
+    when something is wrong.
     """
     spec = asked.spec()
     settings = settings_of(config)
     if settings.generalists:
         asked.check_judges(settings)
-    validation = validated(Resolved(spec).order, settings, single_image)
+    validation = validated(Resolved(spec).order, settings, single_image, as_named=as_named)
     if as_json:
         click.echo(text_of(ValidationJson.of(validation)))
     else:
