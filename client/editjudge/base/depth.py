@@ -15,7 +15,7 @@ from PIL import Image as Pil
 from PIL import ImageFile
 
 Levels: TypeAlias = NDArray[Any]
-"""Integers of shape (H, W, C), C = 1, 3 (RGB) or 4 (with alpha)."""
+"""uint16 of shape (H, W, C), C = 1, 3 (RGB) or 4 (with alpha)."""
 
 _WHITE = 65535
 _TO_8 = _WHITE // 255
@@ -59,8 +59,8 @@ def stored(picture: ImageFile.ImageFile, data: bytes) -> Levels:
         raise ValueError(f"16 bits per channel that cannot be read exactly: {_SAVE_8}")
     levels: Levels = read[..., [2, 1, 0, 3][: read.shape[2]]]
     # Two decoders must agree on what both read: planes and premultiplied alpha fool either.
-    seen = np.asarray(picture)[..., :3].astype(np.int32)
-    if seen.shape != levels[..., :3].shape or np.abs(seen - (levels[..., :3] >> 8)).max() > 1:
+    seen, upper = np.asarray(picture)[..., :3], (levels[..., :3] >> 8).astype(np.uint8)
+    if seen.shape != upper.shape or np.any(np.asarray(cv2.absdiff(seen, upper)) > 1):
         raise ValueError(f"16 bits per channel that cannot be read exactly: {_SAVE_8}")
     return levels
 
@@ -78,12 +78,14 @@ def scaled(levels: Levels) -> NDArray[np.uint8]:
             f"16 bits per channel with values up to {highest} only, which read as black: "
             "save it with 8 bits per channel, or multiply its values by 257"
         )
-    return ((levels.astype(np.uint32) + _TO_8 // 2) // _TO_8).astype(np.uint8)
+    half = _TO_8 // 2
+    rounded: NDArray[Any] = (np.minimum(levels, _WHITE - half) + np.uint16(half)) // _TO_8
+    return rounded.astype(np.uint8)
 
 
 def black_or_not(levels: Levels) -> NDArray[np.uint8]:
     """For masks: 0 stays 0, and no other value becomes 0."""
-    eight = (levels.astype(np.int64) >> 8).clip(1, 255).astype(np.uint8)
+    eight = (levels >> 8).clip(1, 255).astype(np.uint8)
     return np.where(levels == 0, np.uint8(0), eight)
 
 
@@ -93,12 +95,12 @@ def as_picture(eight: NDArray[np.uint8]) -> Pil.Image:
 
 
 def _grey(picture: ImageFile.ImageFile) -> Levels:
-    values = np.asarray(picture).astype(np.int64)
+    values = np.asarray(picture)
     if values.min() < 0:
         raise ValueError(f"signed pixels have no defined white: {_SAVE_8}")
+    levels: Levels = values.astype(np.uint16)[..., None]
     if getattr(picture, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO:
-        values = _WHITE - values
-    levels = values.astype(np.uint16)[..., None]
+        levels = _WHITE - levels
     clear = picture.info.get("transparency")
     if not isinstance(clear, int):
         return levels

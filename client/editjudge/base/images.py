@@ -209,7 +209,7 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     lossy = image.encoded.startswith(_JPEG)
     selected = grey >= MASK_THRESHOLD if lossy else grey > 0
     notes = image.notes
-    if np.any(selected * 255 != grey):
+    if np.any(selected * np.uint8(255) != grey):
         said = f"{MASK_THRESHOLD} and above" if lossy else "all that is not black"
         notes = (*notes, Note("mask", f"grey mask: {said} taken as white"))
     return Mask(image.name, image.encoded, selected, notes)

@@ -250,3 +250,9 @@ def test_a_mask_that_was_read_as_a_picture_is_read_again() -> None:
     image = load_image(png(levels))
     assert not image.rgb[2, 2].any()
     assert np.array_equal(load_mask(image).selected, MASK)
+
+
+def test_all_65536_values_are_rounded() -> None:
+    levels = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    assert np.array_equal(load_image(png(levels)).rgb, as_rgb(levels))
+    assert np.array_equal(load_mask(png(levels)).selected, levels > 0)
