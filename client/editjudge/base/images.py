@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 from PIL import ImageOps, UnidentifiedImageError
 
-from .depth import Levels, as_picture, black_or_not, is_deep, scaled, stored
+from .depth import DepthError, Levels, as_picture, black_or_not, is_deep, scaled, stored
 from .digest import content_digest
 from .errors import ImageError
 
@@ -317,7 +317,8 @@ def _from_bytes(data: bytes, name: str, reading: _Reading, suffix: str = "") -> 
     try:
         rgb, notes = _decoded(data, reading)
     except ValueError as error:
-        raise ImageError(name, str(error), "give one still image") from error
+        mend = "" if isinstance(error, DepthError) else "give one still image"
+        raise ImageError(name, str(error), mend) from error
     expected = _SUFFIXES.get(suffix)
     actual = _format(data)
     if expected and actual != expected:
@@ -405,8 +406,8 @@ def _to_rgb(
 def _wide(picture: Pil.Image, reading: _Reading) -> Levels:
     """Values of 32 bits, as 1 where they are not zero."""
     if not reading.from_32:
-        kind = "floating-point" if picture.mode == "F" else "32-bit"
-        raise ValueError(f"{kind} pixels have no defined white: save 8 or 16 bits per channel")
+        kind = "floating-point" if picture.mode == "F" else "signed or 32-bit"
+        raise DepthError(f"{kind} pixels have no defined white: save 8 or 16 bits per channel")
     levels: Levels = (np.asarray(picture) != 0)[..., None].astype(np.uint16)
     return levels
 

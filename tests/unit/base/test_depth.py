@@ -150,6 +150,7 @@ def test_values_up_to_255_are_refused_with_the_mend(name: str) -> None:
     with pytest.raises(ImageError, match="multiply its values by 257") as caught:
         load_image(data, "edit.png")
     assert str(caught.value).startswith("edit.png: 16 bits per channel with values up to ")
+    assert str(caught.value).endswith("257"), "no other mend beside it"
     with pytest.raises(ValueError, match="8 bits per channel"):
         decode(data)
 
@@ -204,11 +205,13 @@ def test_turned_upright_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (tiff(np.moveaxis(COLOUR, 2, 0), photometric="rgb", planarconfig="separate"), "16|not"),
+        (tiff(np.moveaxis(COLOUR, 2, 0), photometric="rgb", planarconfig="separate"), "exactly"),
+        (tiff(ALPHA, photometric="rgb", extrasamples=["assocalpha"]), "exactly"),
         (tiff(-(GREY >> 1).astype(np.int16)), "signed"),
+        (tiff((GREY >> 1).astype(np.int16)), "signed"),
         (tiff(GREY.astype(np.int32)), "32-bit"),
     ],
-    ids=["planes", "signed", "32 bits"],
+    ids=["planes", "premultiplied", "negative", "signed", "32 bits"],
 )
 def test_what_has_no_defined_white_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(ImageError, match=why):
@@ -231,6 +234,8 @@ def test_a_mask_is_zero_or_not_zero(white: int, channels: int) -> None:
     levels = (MASK * white).astype(np.uint16)[..., None].repeat(channels, axis=2)
     made = [png(levels), tiff(levels[..., 0]), tiff(levels[..., 0].astype(np.uint32))]
     made += [tiff(levels[..., 0].astype(np.float32)), pnm(levels.squeeze())]
+    if white < 32768:
+        made.append(tiff(levels[..., 0].astype(np.int16)))
     for data in made:
         assert np.array_equal(load_mask(data).selected, MASK)
     assert np.array_equal(load_mask(levels[..., 0]).selected, MASK)
