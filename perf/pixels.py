@@ -64,7 +64,8 @@ def contests(a: RGB, b: RGB, region: Region) -> dict[tuple[str, str], tuple[Call
 
     def peer_masked_ssim() -> float:
         _, full = peer.structural_similarity(a, b, channel_axis=2, data_range=DATA_RANGE, full=True)
-        return float(full[3:-3, 3:-3][region[3:-3, 3:-3]].mean())
+        within = np.lib.stride_tricks.sliding_window_view(region, (7, 7)).all(axis=(2, 3))
+        return float(full[3:-3, 3:-3][within].mean())
 
     return {
         ("mse", "whole"): (lambda: mse(a, b), lambda: peer.mean_squared_error(a, b)),

@@ -79,6 +79,7 @@ def asked(folder: Path):
 def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
+    from editjudge.app.shift import refuse_shifted
     from editjudge.app.summary import cells
     from editjudge.base.config import Settings
     from editjudge.engine.runplan import observe
@@ -91,6 +92,8 @@ def go_on(folder: Path) -> dict[str, float]:
     imported = time.process_time()
     observed = observe(order)
     looked = time.process_time()
+    refuse_shifted(observed)
+    compared = time.process_time()
     with RunStore.open(folder / "run", resolved.header(Settings())) as store:
         plan = planned(observed, store, {})
         next(jobs(plan))
@@ -101,7 +104,8 @@ def go_on(folder: Path) -> dict[str, float]:
     return {
         "import": imported - start,
         "data": looked - imported,
-        "plan": first - looked,
+        "sizes": compared - looked,
+        "plan": first - compared,
         "until the first edit": first - start,
         "columns": end - first,
         "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -377,7 +377,7 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
             ["the cup", "its saucer", "cup", "unicorn", "unicorn", "cup"]
         )
         parameters = segmenter.requests[0].parameters
-        assert parameters["select"].string_param == "all"
+        assert parameters["select"].string_param == "best"
         made = len(writer.requests), len(segmenter.requests)
         again = await prepared(*asked)
         assert again.code == 0, again.err

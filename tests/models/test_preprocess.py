@@ -39,6 +39,50 @@ def test_clip_equals_its_processor(shape):
     assert np.array_equal(got, expected)
 
 
+def by_openai(image):
+    """What `clip.load` prepares with: torchvision's `Resize`, `CenterCrop`, `Normalize`."""
+    picture = Image.fromarray(image)
+    width, height = picture.size
+    longer = int(224 * max(width, height) / min(width, height))
+    size = (224, longer) if width <= height else (longer, 224)
+    resized = np.asarray(picture.resize(size, Image.Resampling.BICUBIC))
+    top, left = (int(round((edge - 224) / 2.0)) for edge in resized.shape[:2])  # noqa: RUF046
+    unit = np.float32(resized[top : top + 224, left : left + 224]) / np.float32(255)
+    mean, deviation = np.float32(preprocess.CLIP[0]), np.float32(preprocess.CLIP[1])
+    return ((unit - mean) / deviation).transpose(2, 0, 1)
+
+
+CUT = [(224, 224 + more) for more in range(9)] + [(500, 375), (333, 500), (1024, 683), *SHAPES]
+
+
+@pytest.mark.parametrize("shape", CUT)
+def test_clip_equals_openais_own(shape):
+    for image in (picture(*shape), picture(*shape[::-1])):
+        assert np.array_equal(CLIP_CROP(image), by_openai(image))
+
+
+@pytest.mark.parametrize("shape", CUT)
+def test_clip_equals_torchvision(shape):
+    transforms = pytest.importorskip("torchvision.transforms")
+    steps = [
+        transforms.Resize(224, interpolation=transforms.InterpolationMode.BICUBIC),
+        transforms.CenterCrop(224),
+        transforms.ToTensor(),
+        transforms.Normalize(*preprocess.CLIP),
+    ]
+    image = picture(*shape)
+    theirs = transforms.Compose(steps)(Image.fromarray(image)).numpy()
+    assert np.allclose(CLIP_CROP(image), theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("more", range(1, 9))
+def test_where_the_middle_of_transformers_is_another(more):
+    """Where 3, 7, … pixels are cut off; DINOv2, whose processor is theirs, keeps to it."""
+    image = picture(224, 224 + more)
+    theirs = by_transformers(CLIPImageProcessorPil(), image)
+    assert np.array_equal(CLIP_CROP(image), theirs) == (more % 4 != 3)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_dinov2_equals_its_processor(shape):
     processor = BitImageProcessorPil(

@@ -20,6 +20,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
+from ..base.images import show_path
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
 from ..engine.order import Order
@@ -30,6 +31,7 @@ from ..panel import Panel
 from ..storage.store import RunStore
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
+from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
 from .summary import Cells, cells
 from .view import RunView
@@ -84,6 +86,7 @@ def run(
     retry: Retry | None = None,
     fail_on_error: float | None = None,
     max_cost: float | None = None,
+    as_named: bool = False,
 ) -> RunResult:
     """Judge what a spec asks for, or the rest of it where the run in `out` is begun.
 
@@ -109,6 +112,8 @@ def run(
             verdicts; None never.
         max_cost: Instead of that of the settings: it ends before this is spent, all sessions of
             the run together, in the currency of the configured prices.
+        as_named: Take outputs by their names, also where their sizes say that they are those of
+            the items beside them.
 
     Returns:
         What came of it, also where it ended early: `ended` is `done`, `cost`, `failures` or
@@ -116,7 +121,8 @@ def run(
 
     Raises:
         ConfigError: the spec, a setting or the folder cannot be used, or another process has it.
-        InputError: the data, or a folder of outputs, cannot be used.
+        InputError: the data, or a folder of outputs, cannot be used, or outputs clearly are those
+            of the items beside their own.
         StoreError: the disk is full, or the run is damaged.
         KeyboardInterrupt: it was interrupted; what was judged until then is kept.
     """
@@ -130,6 +136,7 @@ def run(
         retry=retry,
         fail_on_error=fail_on_error,
         max_cost=max_cost,
+        as_named=as_named,
     )
     try:
         asyncio.get_running_loop()
@@ -149,6 +156,7 @@ async def run_async(
     retry: Retry | None = None,
     fail_on_error: float | None = None,
     max_cost: float | None = None,
+    as_named: bool = False,
 ) -> RunResult:
     """`run` for asynchronous programs; cancelling it cancels the calls in flight.
 
@@ -171,6 +179,7 @@ async def run_async(
         shard=shard,
         retry=retry,
         fail_on_error=fail_on_error,
+        as_named=as_named,
     )
     with prepared as running:
         result = await running.judge(at_hand) if running.left.edits else running.nothing_left()
@@ -210,6 +219,7 @@ class Running:
         shard: tuple[int, int] = (0, 1),
         retry: Retry | None = None,
         fail_on_error: float | None = None,
+        as_named: bool = False,
     ) -> None:
         first, step = shard
         if not 0 <= first < step:
@@ -228,6 +238,8 @@ class Running:
         self._before = header_of(out)
         if self._before is None:
             plan_run(self._observed, None, {})  # begins nothing where outputs are unusable
+        if not as_named:
+            refuse_shifted(self._observed)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -242,7 +254,7 @@ class Running:
                 self.say(f"{dropped:,} {self._retry} verdicts are asked for again")
             self._session = Session(self._observed, self._store, self._settings, self._teller)
             self.left = self._session.left(self._before)
-            self._tell_missing()
+            self._tell_outputs()
             self._open = opened.pop_all()
         return self
 
@@ -296,12 +308,16 @@ class Running:
             for dimension in order.dimensions
         )
 
-    def _tell_missing(self) -> None:
+    def _tell_outputs(self) -> None:
         for model, (count, reason) in self.left.missing.items():
             if count:
                 gone = self.left.gone[model]
                 kept = f"; {gone:,} were judged before and stay judged" if gone else ""
                 self.say(f"{model}: {count:,} outputs are missing (first: {reason}){kept}")
+        for model, (count, name) in self.left.others.items():
+            if count:
+                folder = show_path(self._observed.order.outputs[model])
+                self.say(f"{model}: {count:,} files in {folder} belong to no item (first: {name})")
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
         """By model, why outputs that are there count as missing, of the items asked for."""
@@ -337,14 +353,18 @@ class _Teller:
         self.tell(wire.Noted(text=line))
 
 
-def foreseen(spec: RunSpec, out: Path, settings: Settings) -> tuple[Estimate, RunPlan]:
+def foreseen(
+    spec: RunSpec, out: Path, settings: Settings, *, as_named: bool = False
+) -> tuple[Estimate, RunPlan]:
     """What a session would take, and what it would do; nothing is called or written.
 
     Raises:
         ConfigError: the spec cannot be used.
-        InputError: the data, or a folder of outputs, cannot be used.
+        InputError: the data, or a folder of outputs, cannot be used; see `run`.
     """
     observed = observe(Resolved(spec).order)
+    if not as_named:
+        refuse_shifted(observed)
     if not RunView.is_at(out):
         plan = plan_run(observed, None, {})
     else:

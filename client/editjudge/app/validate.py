@@ -18,6 +18,7 @@ from ..engine.order import Order
 from ..engine.runplan import observe, plan_run
 from ..storage.store import RunStore
 from .estimate import Estimate, estimate
+from .shift import MEND, places, shift
 
 Kind: TypeAlias = Literal[
     "data",
@@ -27,6 +28,7 @@ Kind: TypeAlias = Literal[
     "extra",
     "unreadable",
     "misnamed",
+    "shifted",
     "size",
     "folder",
     "segmenter",
@@ -41,8 +43,9 @@ class Problem:
         kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
             notes of the data, see `Dataset.notes`), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
-            images, `size` (outputs of another size than their source), `folder` (there is none),
-            `segmenter` (what it did not find in a source, in a run that is there).
+            images, `shifted` (outputs that fit the items beside their own), `size` (outputs of
+            another size than their source), `folder` (there is none), `segmenter` (what it did not
+            find in a source, in a run that is there).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -80,7 +83,12 @@ class Validation:
 
 
 def validated(
-    order: Order, settings: Any, single_image: Collection[str] = (), run: Path | None = None
+    order: Order,
+    settings: Any,
+    single_image: Collection[str] = (),
+    run: Path | None = None,
+    *,
+    as_named: bool = False,
 ) -> Validation:
     """Check data and outputs, and count the calls; every image is decoded.
 
@@ -88,6 +96,7 @@ def validated(
         settings: For the estimate.
         single_image: Models that need give no output to items with several sources.
         run: A run of this data; what the segmenter did not find in its sources is noted.
+        as_named: Outputs are taken by their names, whatever their sizes say.
 
     Raises:
         ConfigError: there is no such run.
@@ -103,6 +112,10 @@ def validated(
         validation.problems += [one.problem for one in looked.values() if one.problem]
         validation.problems += _of_masks(dataset, refs, pool)
         sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
+        # Where items cannot be used, no run begins, and neighbours are not what they seem.
+        blocks = (
+            [] if as_named or validation.of("data") else places(dataset, len(refs[: order.limit]))
+        )
         for model, folder in order.outputs.items():
             if not folder.is_dir():
                 what = f"no such folder: {show_path(folder)}"
@@ -115,6 +128,8 @@ def validated(
             decoded = pool.map(partial(_picture, where=model), there.values())
             seen = dict(zip(there, decoded, strict=True))
             validation.problems += [one.problem for one in seen.values() if one.problem]
+            if shifted := shift(blocks, outputs):
+                validation.problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
             validation.problems += _of_sizes(model, seen, sizes)
             others = outputs.others(frozenset(ref.id for ref in refs))
             validation.problems += _extra(model, others, all_known=not validation.of("data"))

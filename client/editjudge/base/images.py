@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,19 +17,22 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
-from PIL import ImageFile, ImageOps, UnidentifiedImageError
+from PIL import ImageOps, UnidentifiedImageError
 
+from .depth import DepthError, Levels, as_picture, black_or_not, is_deep, scaled, stored
 from .digest import content_digest
 from .errors import ImageError
 from .signature import implementation
 
 RGB: TypeAlias = NDArray[np.uint8]
-ImageLike: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any] | Image"
+_Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
+ImageLike: TypeAlias = "_Unread | Image"
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_PIXELS = 64 * 1024 * 1024
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
 MASK_THRESHOLD = 128
+"""Where white begins in a mask that is a JPEG, which does not keep zeros."""
 _SUFFIXES = {
     ".png": "PNG",
     ".jpg": "JPEG",
@@ -41,7 +44,29 @@ _SUFFIXES = {
     ".gif": "GIF",
     ".ppm": "PPM",
 }
-_DEEP = re.compile(r";16[BLN]S?$")  # of raw modes; "BGR;16" has 16 bits in all three
+_TURNED = 0x0112
+_LYING = range(5, 9)  # orientations of pictures that lie on their side
+_JPEG = b"\xff\xd8"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a file becomes 8-bit RGB.
+
+    Attributes:
+        to_8: What becomes of 16 bits.
+        from_32: Whether 32-bit values say enough.
+        over_white: Transparency is laid over white; else it is dropped.
+    """
+
+    to_8: Callable[[Levels], NDArray[np.uint8]] = scaled
+    from_32: bool = False
+    over_white: bool = True
+
+
+_PICTURE = _Reading()
+_MASK = _Reading(black_or_not, from_32=True)
+_OPAQUE = _Reading(over_white=False)
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
@@ -96,6 +121,11 @@ class Image(_Picture):
     """One still picture."""
 
     @property
+    def was_clear(self) -> bool:
+        """Whether it had transparency, which was laid over white or dropped."""
+        return any(note.kind == "alpha" for note in self.notes)
+
+    @property
     def rgb(self) -> RGB:
         """uint8 of shape (H, W, 3), upright, 0..255, read-only."""
         return self.pixels
@@ -144,25 +174,20 @@ def load_image(image: ImageLike, name: str = "") -> Image:
         name: How errors call it; the path by default.
 
     Raises:
-        ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels,
-            or not an image.
+        ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels, of 16 bits
+            with values up to 255 only, or not an image.
     """
-    if isinstance(image, Image):
-        return image
-    if isinstance(image, bytes):
-        return _from_bytes(image, name or "image bytes")
-    if isinstance(image, Pil.Image):
-        return _from_pillow(image, name or "image")
-    if isinstance(image, np.ndarray):
-        return _from_array(image, name or "image array")
-    path = Path(image)
-    shown = name or show_path(path)
-    return _from_bytes(_read(path, shown), shown, suffix=path.suffix.lower())
+    return image if isinstance(image, Image) else _loaded(image, name, _PICTURE)
 
 
-@implementation(1)
+@implementation(2)
 def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mask:
-    """Read a mask: white (or 1 in a mask of 0 and 1) may change, black must stay.
+    """Read a mask: what is not zero may change, what is zero must stay, in any depth.
+
+    A JPEG does not keep zeros: there half of white and above may change.
+
+    Args:
+        mask: Arrays may be of any integers, or bool.
 
     Raises:
         ImageError: as `load_image`, or the mask is coloured or transparent, so that what
@@ -170,28 +195,29 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     """
     if isinstance(mask, Mask):
         return mask
-    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_:
-        mask = mask.astype(np.uint8) * 255
-    image = load_image(mask, name or ("mask" if isinstance(mask, np.ndarray) else ""))
-    if any(note.kind == "alpha" for note in image.notes):
+    unread: _Unread
+    if isinstance(mask, Image):
+        unread, name = mask.encoded, name or mask.name  # its pixels may have been reduced to 8 bits
+    elif isinstance(mask, np.ndarray) and mask.dtype.kind in "biu" and mask.dtype != np.uint8:
+        unread, name = (mask != 0).astype(np.uint8) * 255, name or "mask"
+    else:
+        unread = mask
+    image = _loaded(unread, name, _MASK)
+    if image.was_clear:
         raise ImageError(image.name, "mask with transparency", "save it as black and white")
     grey = image.rgb[..., 0]
     if np.any(image.rgb != grey[..., None]):
         raise ImageError(image.name, "mask in colour", "save it as black and white")
-    levels = np.unique(grey)
+    lossy = image.encoded.startswith(_JPEG)
+    selected = grey >= MASK_THRESHOLD if lossy else grey > 0
     notes = image.notes
-    if levels[-1] == 1:
-        selected = grey == 1
-        notes = (*notes, Note("mask", "mask of 0 and 1: 1 taken as white"))
-    else:
-        selected = grey >= MASK_THRESHOLD
-        if np.any((levels > 0) & (levels < 255)):
-            said = f"grey mask: {MASK_THRESHOLD} and above taken as white"
-            notes = (*notes, Note("mask", said))
+    if np.any(selected * np.uint8(255) != grey):
+        said = f"{MASK_THRESHOLD} and above" if lossy else "all that is not black"
+        notes = (*notes, Note("mask", f"grey mask: {said} taken as white"))
     return Mask(image.name, image.encoded, selected, notes)
 
 
-@implementation(1)
+@implementation(2)
 def decode(data: bytes) -> tuple[RGB, Notes]:
     """Decode one still picture to upright 8-bit RGB, within the limits.
 
@@ -201,6 +227,11 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
     Raises:
         ValueError: one line saying what is wrong with the data.
     """
+    return _decoded(data, _PICTURE)
+
+
+def _decoded(data: bytes, reading: _Reading) -> tuple[RGB, Notes]:
+    """The same, with a rule for values of other depths."""
     if not data:
         raise ValueError("0 bytes")
     if len(data) > MAX_BYTES:
@@ -208,10 +239,11 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
-            deep = _is_deep(picture)
+            deep = is_deep(picture)
             picture.load()
-            upright, turned = _upright(picture)
-            rgb, notes = _to_rgb(upright, deep=deep)
+            turned = picture.getexif().get(_TURNED, 1)
+            levels = stored(picture, data) if deep else None
+            rgb, notes = _to_rgb(picture, reading, levels, turned)
     except UnidentifiedImageError:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
     except _BOMBS:
@@ -220,7 +252,37 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
         # Pillow's plugins raise any of these on damaged data.
         raise ValueError(f"damaged or truncated: {error}") from None
     rgb.setflags(write=False)
-    return rgb, turned + notes
+    return rgb, notes
+
+
+def without_alpha(image: Image) -> Image:
+    """A picture as readers show it that drop transparency: with the colours that lie under it.
+
+    One that had none, or that came as an array, is returned as it is.
+    """
+    if not image.was_clear:
+        return image
+    rgb, notes = _decoded(image.encoded, _OPAQUE)
+    # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
+    buffer = io.BytesIO()
+    Pil.fromarray(rgb).save(buffer, "PPM")
+    return Image(image.name, buffer.getvalue(), rgb, (*notes, Note("alpha", "alpha dropped")))
+
+
+def size_by_header(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Width and height of the upright picture in a file, without decoding it.
+
+    None where the file says none; what it says may be wrong.
+    """
+    try:
+        with Pil.open(path, formats=FORMATS) as picture:
+            width, height = picture.size
+            # Of a PNG without EXIF it would take decoding to know; Pillow turns a TIFF itself.
+            told = picture.format != "TIFF" and (picture.format != "PNG" or "exif" in picture.info)
+            lies = told and picture.getexif().get(_TURNED, 1) in _LYING
+    except (*_BOMBS, OSError, SyntaxError, ValueError, TypeError, IndexError):
+        return None
+    return (height, width) if lies else (width, height)
 
 
 def show_path(path: os.PathLike[str] | str) -> str:
@@ -242,11 +304,24 @@ def _read(path: Path, shown: str) -> bytes:
         raise ImageError(shown, f"cannot be read: {reason}") from error
 
 
-def _from_bytes(data: bytes, name: str, suffix: str = "") -> Image:
+def _loaded(image: _Unread, name: str, reading: _Reading) -> Image:
+    if isinstance(image, bytes):
+        return _from_bytes(image, name or "image bytes", reading)
+    if isinstance(image, Pil.Image):
+        return _from_pillow(image, name or "image", reading)
+    if isinstance(image, np.ndarray):
+        return _from_array(image, name or "image array", reading)
+    path = Path(image)
+    shown = name or show_path(path)
+    return _from_bytes(_read(path, shown), shown, reading, suffix=path.suffix.lower())
+
+
+def _from_bytes(data: bytes, name: str, reading: _Reading, suffix: str = "") -> Image:
     try:
-        rgb, notes = decode(data)
+        rgb, notes = _decoded(data, reading)
     except ValueError as error:
-        raise ImageError(name, str(error), "give one still image") from error
+        mend = "" if isinstance(error, DepthError) else "give one still image"
+        raise ImageError(name, str(error), mend) from error
     expected = _SUFFIXES.get(suffix)
     actual = _format(data)
     if expected and actual != expected:
@@ -254,18 +329,21 @@ def _from_bytes(data: bytes, name: str, suffix: str = "") -> Image:
     return Image(name, data, rgb, notes)
 
 
-def _from_pillow(picture: Pil.Image, name: str) -> Image:
+def _from_pillow(picture: Pil.Image, name: str, reading: _Reading) -> Image:
     if getattr(picture, "n_frames", 1) > 1:
         raise ImageError(name, f"{picture.n_frames} frames", "give one still image")  # type: ignore[attr-defined]
-    upright, turned = _upright(picture)
+    deep = picture.mode.startswith("I;16")
+    if not deep and is_deep(picture):
+        raise ImageError(name, "16 bits per channel, of which Pillow reads 8", "give the file")
+    levels = np.asarray(picture)[..., None] if deep else None
     try:
-        rgb, notes = _to_rgb(upright)
+        rgb, notes = _to_rgb(picture, reading, levels, picture.getexif().get(_TURNED, 1))
     except (OSError, ValueError) as error:
         raise ImageError(name, str(error)) from error
-    return _encoded(rgb, name, turned + notes)
+    return _encoded(rgb, name, notes)
 
 
-def _from_array(array: NDArray[Any], name: str) -> Image:
+def _from_array(array: NDArray[Any], name: str, reading: _Reading) -> Image:
     shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in {3, 4})
     if array.dtype != np.uint8 or not shaped or 0 in array.shape:
         raise ImageError(
@@ -273,7 +351,7 @@ def _from_array(array: NDArray[Any], name: str) -> Image:
             f"array of {array.dtype} and shape {array.shape}",
             "give uint8 of shape (H, W), (H, W, 3) or (H, W, 4)",
         )
-    return _from_pillow(Pil.fromarray(array), name)
+    return _from_pillow(Pil.fromarray(array), name, reading)
 
 
 def _encoded(rgb: RGB, name: str, notes: Notes) -> Image:
@@ -295,37 +373,27 @@ def _check_header(picture: Pil.Image) -> None:
         raise ValueError(f"{frames} frames")
 
 
-def _is_deep(picture: ImageFile.ImageFile) -> bool:
-    """Whether the file has 16 bits per channel; to be asked before it is loaded."""
-    # By raw mode alone: what stands beside it in a tile may be any number.
-    modes = (args if isinstance(args, tuple) else (args,) for *_, args in picture.tile)
-    return any(isinstance(raw, str) and _DEEP.search(raw) for raw, *_ in filter(None, modes))
+def _to_rgb(
+    picture: Pil.Image, reading: _Reading, levels: Levels | None, turned: int
+) -> tuple[RGB, Notes]:
+    """Upright 8-bit RGB of any mode, and what was done.
 
-
-def _upright(picture: Pil.Image) -> tuple[Pil.Image, Notes]:
-    turned = picture.getexif().get(0x0112, 1) not in {0, 1}
-    if not turned:
-        return picture, ()
-    note = Note("turned", "turned upright by its EXIF orientation")
-    return ImageOps.exif_transpose(picture), (note,)
-
-
-def _to_rgb(picture: Pil.Image, *, deep: bool = False) -> tuple[RGB, Notes]:
-    """8-bit RGB of any mode, and what was done."""
+    Args:
+        levels: Its values, where they have 16 bits.
+        turned: Its orientation by EXIF.
+    """
+    notes: Notes = ()
     mode = picture.mode
-    if mode == "F":
-        raise ValueError("floating-point pixels have no defined white")
-    if mode.startswith("I"):
-        wide = np.asarray(picture).astype(np.int64)
-        if wide.min() < 0 or wide.max() > 65535:
-            raise ValueError("integer pixels outside 0..65535")
-        # Arrays of 8-bit values are often saved as 16-bit files; read as such they are black.
-        shallow = wide.max() <= 255
-        grey = (wide if shallow else np.round(wide / 257)).astype(np.uint8)
-        note = "16-bit file of 8-bit values" if shallow else "16 bits per channel reduced to 8"
-        return np.stack([grey] * 3, axis=-1), (Note("depth", note),)
-    notes: Notes = (Note("depth", "16 bits per channel reduced to 8"),) if deep else ()
-    if picture.has_transparency_data:
+    if levels is None and (mode.startswith("I") or mode == "F"):
+        levels = _wide(picture, reading)
+    if levels is not None:
+        picture = as_picture(reading.to_8(levels))
+        picture.getexif()[_TURNED] = turned
+        mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)
+    if turned not in {0, 1}:
+        picture = ImageOps.exif_transpose(picture)
+        notes = (Note("turned", "turned upright by its EXIF orientation"), *notes)
+    if picture.has_transparency_data and reading.over_white:
         rgba = picture.convert("RGBA")
         if rgba.getchannel("A").getextrema() != (255, 255):
             white = Pil.new("RGBA", rgba.size, "white")
@@ -336,6 +404,15 @@ def _to_rgb(picture: Pil.Image, *, deep: bool = False) -> tuple[RGB, Notes]:
     if mode not in {"RGB", "L", "1"}:
         notes = (*notes, Note("mode", f"converted from {mode} to RGB"))
     return np.array(picture.convert("RGB"), dtype=np.uint8), notes
+
+
+def _wide(picture: Pil.Image, reading: _Reading) -> Levels:
+    """Values of 32 bits, as 1 where they are not zero."""
+    if not reading.from_32:
+        kind = "floating-point" if picture.mode == "F" else "signed or 32-bit"
+        raise DepthError(f"{kind} pixels have no defined white: save 8 or 16 bits per channel")
+    levels: Levels = (np.asarray(picture) != 0)[..., None].astype(np.uint16)
+    return levels
 
 
 def _format(data: bytes) -> str:

@@ -86,6 +86,12 @@ prompts_option = click.option(
     metavar="DIR",
     help="Templates of your own, which replace ours by name (editjudge prompts check DIR).",
 )
+as_named_option = click.option(
+    "--as-named",
+    is_flag=True,
+    help="Take outputs by their names, also where their sizes say that they are those of the items "
+    "beside them.",
+)
 single_image_option = click.option(
     "--single-image",
     "single_image",

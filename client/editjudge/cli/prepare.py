@@ -17,7 +17,7 @@ from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
 from ..prepare.entry import STATUSES, Maker
 from ..prepare.folder import Folder
-from ..prepare.masks import MaskFinder
+from ..prepare.masks import MaskFinder, Select
 from ..prepare.preparation import Preparation, preparing
 from ..prepare.questions import FACTS, TASKS, QuestionWriter
 from ..prepare.review import apply
@@ -125,16 +125,14 @@ def questions(kind: Literal["choice", "facts"], of: _DataOptions, services: Judg
 @click.option(
     "--select",
     type=click.Choice(["all", "best"]),
-    default="all",
-    show_default=True,
-    help="Of several matches of a phrase: all, or the surest, as GIE-Bench does.",
+    help="Of several matches of a phrase: all, or the surest. By default the surest, as GIE-Bench "
+    "does, and of items with a target all, as Omni IIE Bench does.",
 )
-def masks(
-    segmenter: str, select: Literal["all", "best"], of: _DataOptions, services: ServiceOptions
-) -> int:
+def masks(segmenter: str, select: Select | None, of: _DataOptions, services: ServiceOptions) -> int:
     """Draw masks of what the instruction lets change, for items that have none.
 
-    The generalist names what may change, the segmenter finds it. Exit code 3 when an item failed.
+    The generalist names what may change, the segmenter finds it: in the source, and in the target
+    where there is one. Exit code 3 when an item failed.
     """
     known = {str(name): name for name in SERVICES if name.role == "segmenter"}
     if segmenter not in known:

@@ -27,6 +27,7 @@ from ..report.table import untrained_line, usage_text
 from .options import (
     ServiceOptions,
     SpecOptions,
+    as_named_option,
     cost_option,
     json_option,
     options,
@@ -61,6 +62,7 @@ _EARLY = {
     metavar="SHARE",
     help="End when more than this share of verdicts failed, for example 0.05.",
 )
+@as_named_option
 @options(ServiceOptions, "services")
 @cost_option
 @json_option
@@ -70,6 +72,7 @@ def command(
     retry: Retry | None,
     dry_run: bool,
     fail_on_error: float | None,
+    as_named: bool,
     services: ServiceOptions,
     max_cost: float | None,
     as_json: bool,
@@ -87,7 +90,7 @@ def command(
     settings = services.settings(max_cost=max_cost)
     asked.check_judges(settings)
     if dry_run:
-        return _dry_run(spec, out, settings, as_json=as_json)
+        return _dry_run(spec, out, settings, as_named=as_named, as_json=as_json)
     with display(as_json=as_json) as shown:
         prepared = Running(
             spec,
@@ -97,6 +100,7 @@ def command(
             every=shown.every,
             retry=retry,
             fail_on_error=fail_on_error,
+            as_named=as_named,
         )
         with prepared as running:
             result = _judged(running, settings)
@@ -154,8 +158,8 @@ def _signals(judging: asyncio.Future[RunResult]) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool) -> int:
-    estimate, work = foreseen(spec, out, settings)
+def _dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_named: bool, as_json: bool) -> int:
+    estimate, work = foreseen(spec, out, settings, as_named=as_named)
     if as_json:
         say_json(text_of(Estimate.of(estimate)))
         return 0

@@ -15,6 +15,7 @@ from ..app.wire.checks import Validation as ValidationJson
 from ..base.screen import say, say_json
 from .options import (
     SpecOptions,
+    as_named_option,
     config_option,
     json_option,
     options,
@@ -34,25 +35,28 @@ _SHOWN = 20
     type=click.Path(path_type=Path),
     help="A run of this data: also note what the segmenter did not find in its sources.",
 )
+@as_named_option
 @config_option
 @json_option
 def command(
     asked: SpecOptions,
     single_image: tuple[str, ...],
     run: Path | None,
+    as_named: bool,
     config: Path | None,
     as_json: bool,
 ) -> int:
     """Check data and outputs before a run; nothing is called.
 
     Fields, ids and files of the data; outputs that are missing, that belong to no item, cannot
-    be read or are not what they are named. Exit code 2 when something is wrong.
+    be read, are not what they are named, or are those of the items beside their own. Exit code 2
+    when something is wrong.
     """
     spec = asked.spec()
     settings = settings_of(config)
     if settings.generalists:
         asked.check_judges(settings)
-    validation = validated(Resolved(spec).order, settings, single_image, run)
+    validation = validated(Resolved(spec).order, settings, single_image, run, as_named=as_named)
     if as_json:
         say_json(text_of(ValidationJson.of(validation)))
     else:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from ..base.digest import file_digest
@@ -70,6 +71,7 @@ class Observed:
             where it is not asked for.
         outlines: One of each kind: the same dimensions apply to all items of a kind.
         dimensions: Those asked for and what they derive from, parts first.
+        beyond: Ids of the items that the order's limit leaves out.
     """
 
     order: Order
@@ -77,6 +79,12 @@ class Observed:
     kinds: Sequence[int]
     outlines: Sequence[Item]
     dimensions: tuple[Dimension, ...]
+    beyond: Sequence[str] = ()
+
+    @cached_property
+    def all_ids(self) -> frozenset[str]:
+        """Of all items of the data."""
+        return frozenset((*self.ids, *self.beyond))
 
     @property
     def asked(self) -> frozenset[int]:
@@ -96,6 +104,7 @@ class RunPlan:
         counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`
             and `missing_output`; where a dimension does not apply, nothing is counted.
         missing: By model, how many outputs are missing, and the first reason.
+        others: By model, how many files in its folder are outputs of no item, and the first.
         gone: By model, how many of these were judged before they went, and stay judged.
         changed: Item, model and digest of outputs that are not what was judged before.
         absent: Item, model and reason of outputs that are missing, or for another reason now.
@@ -108,6 +117,7 @@ class RunPlan:
     todo: dict[str, list[frozenset[str]]] = field(default_factory=dict)
     counts: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    others: dict[str, tuple[int, str]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
     changed: list[tuple[str, str, str]] = field(default_factory=list)
     absent: list[tuple[str, str, Missing]] = field(default_factory=list)
@@ -154,8 +164,10 @@ def observe(order: Order) -> Observed:
     kinds = _Kinds(order, dimensions)
     ids: list[str] = []
     of: list[int] = []
+    beyond: list[str] = []
     for ref in order.dataset.checked():
         if order.limit is not None and ref.index >= order.limit:
+            beyond.append(ref.id)
             continue
         ids.append(ref.id)
         of.append(kinds.of(ref) if _is_asked(order, ref) else _NOT_ASKED)
@@ -164,7 +176,7 @@ def observe(order: Order) -> Observed:
     for model, folder in order.outputs.items():
         if not folder.is_dir():
             raise InputError(show_path(folder), f"no such folder (outputs of {model})")
-    return Observed(order, ids, of, kinds.outlines, dimensions)
+    return Observed(order, ids, of, kinds.outlines, dimensions, beyond)
 
 
 def plan_run(
@@ -255,6 +267,8 @@ def compare(
     standing = {s.item: s for s in known.standing(model, plan.signatures)} if known else {}
     never_judged = not standing
     plan.missing[model] = 0, ""
+    others = outputs.others(observed.all_ids)
+    plan.others[model] = len(others), others[0] if others else ""
     edits: list[_Alike | None] = []
     same: dict[_Alike, _Alike] = {}
     for item, kind in zip(observed.ids, observed.kinds, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from PIL import Image as Pil
 from ..answers import TargetPhrases
 from ..base.errors import BadReply, ImageError
 from ..base.identity import ServiceName
-from ..base.images import Image, Mask, load_mask
+from ..base.images import Image, load_mask
 from ..base.item import Item
 from ..benchmarks.items import Line
 from ..panel import Panel
@@ -31,6 +31,39 @@ _SCOPES = {
 }
 
 
+Select: TypeAlias = Literal["all", "best"]
+"""Of several finds for a phrase."""
+_Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What was found in the source, or in the target.
+
+    Attributes:
+        name: Which of the two.
+        phrases: That were looked for.
+        masks: Of the source's size; None where a phrase is nowhere.
+    """
+
+    name: str
+    image: Image
+    phrases: tuple[str, ...]
+    masks: tuple[_Mask | None, ...]
+
+    @property
+    def absent(self) -> str:
+        """The phrases that are nowhere."""
+        pairs = zip(self.phrases, self.masks, strict=True)
+        return ", ".join(phrase for phrase, mask in pairs if mask is None)
+
+    @property
+    def joined(self) -> _Mask | None:
+        """All that was found; None where that is nothing."""
+        there = [mask for mask in self.masks if mask is not None]
+        return np.logical_or.reduce(there, axis=0) if there else None
+
+
 @dataclass(frozen=True)
 class MaskFinder:
     """Finds the masks of items that have none.
@@ -40,14 +73,19 @@ class MaskFinder:
     or where the surroundings may change what is kept. GIE-Bench, section 3.3; Omni IIE Bench,
     section 3.2.2, stage 2.
 
+    Where an item has a target, results are compared within the mask of that, which shows other
+    things at other places: what the edit made of the source is named too (one more call with both)
+    and found there, and what may change is what may in either.
+
     Attributes:
         segmenter: `segmenter.<variant>`.
-        select: Of several finds for a phrase `all`, or the `best`, as GIE-Bench does.
+        select: Of several finds for a phrase `all`, or the `best`. None takes the best, as
+            GIE-Bench does, and all of an item with a target, as Omni IIE Bench does.
         custom: Templates of one's own, which replace ours.
     """
 
     segmenter: ServiceName
-    select: Literal["all", "best"] = "all"
+    select: Select | None = None
     custom: tuple[Template, ...] = ()
     what: ClassVar[Literal["masks"]] = "masks"
 
@@ -72,47 +110,86 @@ class MaskFinder:
     async def make(self, item: Item, panel: Panel) -> Entry:
         """Name and segment; see `Maker.make`."""
         judge = panel.generalist(JUDGE)
-        (source,) = item.sources
-        naming = template("prepare/targets", self.custom)
-        targets: TargetPhrases = (await answered(item, judge, naming)).value
-        masks = await asyncio.gather(
-            *(self._segmented(source, phrase, panel) for phrase in targets.phrases)
-        )
-        return await asyncio.to_thread(_entry, source, targets, masks)
+        (source,), target = item.sources, item.target
+        if target is not None and not _one_mask_fits(source, target):
+            sizes = " and ".join(f"{w}x{h}" for w, h in (source.size, target.size))
+            return Entry("unsuited", f"no mask fits both a source and a target of {sizes}")
+        named: TargetPhrases = (
+            await answered(item, judge, template("prepare/targets", self.custom))
+        ).value
+        looked = [("source", source, named.phrases)]
+        if target is not None and named.scope == "surroundings":
+            looked.append(("target", target, named.phrases))
+        elif target is not None and named.scope == "objects":
+            commands = (
+                await answered(item, judge, template("prepare/targets_after", self.custom))
+            ).value
+            looked.append(("target", target, tuple(command.phrase for command in commands)))
+        select = self.select or ("best" if target is None else "all")
+        drawn = [
+            _Drawn(
+                name,
+                image,
+                phrases,
+                tuple(
+                    await asyncio.gather(
+                        *(self._segmented(image, one, select, source, panel) for one in phrases)
+                    )
+                ),
+            )
+            for name, image, phrases in looked
+        ]
+        return await asyncio.to_thread(_entry, source, named, drawn)
 
-    async def _segmented(self, source: Image, phrase: str, panel: Panel) -> Mask | None:
-        """Where a phrase is; None where it is nowhere."""
-        inputs = {"IMAGE": source.encoded, "PROMPT": phrase.encode()}
-        reply = await panel.call(self.segmenter, inputs, {"select": self.select})
+    async def _segmented(
+        self, image: Image, phrase: str, select: Select, source: Image, panel: Panel
+    ) -> _Mask | None:
+        """Where a phrase is in an image, at the source's size; None where it is nowhere."""
+        inputs = {"IMAGE": image.encoded, "PROMPT": phrase.encode()}
+        reply = await panel.call(self.segmenter, inputs, {"select": select})
         png = cast("bytes", reply["MASK"])
         if not png:
             return None
         try:
-            mask = load_mask(png, f"mask of {phrase!r}").fitted(source.size)
+            mask = load_mask(png, f"mask of {phrase!r}").fitted(image.size)
         except ImageError as error:
             raise BadReply(str(error), service=self.segmenter) from error
-        return mask if mask.selected.any() else None
+        selected = mask.fitted(source.size).selected
+        return selected if selected.any() else None
 
 
-def _entry(source: Image, targets: TargetPhrases, masks: list[Mask | None]) -> Entry:
-    there = [mask.selected for mask in masks if mask is not None]
-    absent = [p for p, mask in zip(targets.phrases, masks, strict=True) if mask is None]
-    notes = [("may change", _SCOPES[targets.scope])]
-    if targets.phrases:
-        notes.append(("named", ", ".join(targets.phrases)))
-    if absent:
-        notes.append(("not found", ", ".join(absent)))
-    shown = ("source", thumbnail(source))
-    if targets.scope != "whole" and not there:
-        reason = f"nothing was found of: {', '.join(targets.phrases)}"
-        return Entry("not_found", reason, notes=tuple(notes), pictures=(shown,))
-    selected = _selected(source, targets, there)
-    if not selected.any():
-        reason = f"nothing is left around: {', '.join(targets.phrases)}"
-        return Entry("not_found", reason, notes=tuple(notes), pictures=(shown,))
+def _one_mask_fits(source: Image, target: Image) -> bool:
+    """Whether a mask of the source's size can be laid over the target."""
+    width, height = source.size
+    try:
+        load_mask(np.ones((height, width), bool), "mask").fitted(target.size)
+    except ImageError:
+        return False
+    return True
+
+
+def _entry(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> Entry:
+    notes = [("may change", _SCOPES[named.scope])]
+    for side in drawn:
+        where = "" if len(drawn) == 1 else f" in the {side.name}"
+        if side.phrases:
+            notes.append((f"named{where}", ", ".join(side.phrases)))
+        if side.absent:
+            notes.append((f"not found{where}", side.absent))
+    shown = tuple((side.name, thumbnail(side.image)) for side in drawn)
+    selected = _selected(source, named, drawn)
+    if selected is None or not selected.any():
+        nothing = "nothing was found of" if selected is None else "nothing is left around"
+        phrases = dict.fromkeys(phrase for side in drawn for phrase in side.phrases)
+        reason = f"{nothing}: {', '.join(phrases)}"
+        return Entry("not_found", reason, notes=tuple(notes), pictures=shown)
     notes.append(("share of the image", f"{selected.mean():.1%}"))
     mask = load_mask(selected, "mask")
-    around = targets.scope == "surroundings"
+    around = named.scope == "surroundings"
+    overlays = tuple(
+        (_may_change(side, drawn), overlay(side.image, mask.fitted(side.image.size)))
+        for side in drawn
+    )
     return Entry(
         "made",
         # White is what was named, whether it is edited or kept: where a benchmark looks for a
@@ -120,19 +197,26 @@ def _entry(source: Image, targets: TargetPhrases, masks: list[Mask | None]) -> E
         mask=_png(~selected if around else selected),
         mask_shows="kept" if around else "edited",
         notes=tuple(notes),
-        pictures=(shown, ("may change (magenta)", overlay(source, mask))),
+        pictures=(*shown, *overlays),
     )
 
 
-def _selected(
-    source: Image, targets: TargetPhrases, there: list[NDArray[np.bool_]]
-) -> NDArray[np.bool_]:
-    """What may change."""
-    width, height = source.size
-    if targets.scope == "whole":
+def _may_change(side: _Drawn, drawn: list[_Drawn]) -> str:
+    where = "" if len(drawn) == 1 else f" in the {side.name}"
+    return f"may change{where} (magenta)"
+
+
+def _selected(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> _Mask | None:
+    """What may change, in the source or in the target; None where nothing was found."""
+    if named.scope == "whole":
+        width, height = source.size
         return np.ones((height, width), bool)
-    joined: NDArray[np.bool_] = np.logical_or.reduce(there, axis=0)
-    return ~joined if targets.scope == "surroundings" else joined
+    there = [joined for side in drawn if (joined := side.joined) is not None]
+    if not there:
+        return None
+    around = named.scope == "surroundings"
+    may: _Mask = np.logical_or.reduce([~mask if around else mask for mask in there], axis=0)
+    return may
 
 
 def _png(selected: NDArray[np.bool_]) -> bytes:

@@ -89,9 +89,11 @@ async def answered(item: Item, judge: Generalist, prompt: Template) -> Answer[An
         Abstained: the reply cannot be read, or the generalist refused.
         ServiceError: see `editjudge.base.errors`.
     """
-    if "sources" in prompt.fields:
-        # Here, because resizing would hold up all other calls.
-        await asyncio.to_thread(lambda: [judge.picture(source).digest for source in item.sources])
+    shown = list(item.sources) if "sources" in prompt.fields else []
+    if "target" in prompt.fields and item.target is not None:
+        shown.append(item.target)
+    # Here, because resizing would hold up all other calls.
+    await asyncio.to_thread(lambda: [judge.picture(image).digest for image in shown])
     return await Question(prompt, prompt.form).ask(Edit(item, "", None), judge)
 
 

@@ -48,8 +48,8 @@ class PixelComparison(Scorer):
     ratio was cropped, padded or squeezed: it is aligned as it is and resized, which alone undoes a
     squeeze, and what leaves matches closer together (their median distance) is taken.
 
-    A region without pixels, an image below SSIM's window and a failed alignment are
-    `Unscored("degenerate")`.
+    A region without pixels or too thin for SSIM's window, an image below that window and a failed
+    alignment are `Unscored("degenerate")`.
 
     Attributes:
         reference: What to compare with.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..base.errors import Abstained
-from ..base.images import Image, decode, load_mask
+from ..base.images import Image, decode, load_mask, without_alpha
 from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.verdict import Scored, Verdict
@@ -46,10 +46,14 @@ class SquaredPixels(Scorer):
 
     Fields `psnr`, 0..100 dB, and `ssim`, -1..1, higher is better; of uint8 RGB, as scikit-image
     has them by default.
+
+    Attributes:
+        alpha_dropped: Transparency is dropped instead of laid over white, as in the released code.
     """
 
     name: ClassVar[str] = "squared_pixels"
 
+    alpha_dropped: bool = False
     side: int = SIDE
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
@@ -64,7 +68,7 @@ class SquaredPixels(Scorer):
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
-        target, edited = (image.rgb for image in _squared_pair(edit, self.side))
+        target, edited = (image.rgb for image in _squared_pair(edit, self.side, self.alpha_dropped))
         verdicts: dict[str, Verdict] = {}
         if "psnr" in fields:
             ratio = psnr_from_mse(mse(target, edited))
@@ -111,12 +115,14 @@ class RegionLpips(ServiceScorer):
         service: Of the role `lpips`.
         rule: How the service takes a region: `zero`, or `stretched` as the released code does.
         empty_counts: A region that is as good as empty counts as 0, as in the released code.
+        alpha_dropped: Transparency is dropped instead of laid over white, as in the released code.
     """
 
     name: ClassVar[str] = "region_lpips"
 
     rule: RegionRule = "zero"
     empty_counts: bool = False
+    alpha_dropped: bool = False
     side: int = SIDE
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
@@ -131,7 +137,7 @@ class RegionLpips(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call for each region, side by side; the service takes them together."""
-        target, edited = await asyncio.to_thread(_squared_pair, edit, self.side)
+        target, edited = await asyncio.to_thread(_squared_pair, edit, self.side, self.alpha_dropped)
 
         async def distance(region: str) -> Verdict:
             smallest = SMALLEST_SHARE if self.empty_counts else 0.0
@@ -158,12 +164,14 @@ class RegionClip(ServiceScorer):
             keeps the mask in an alpha channel that CLIP's processor drops.
         empty_counts: A background that is as good as empty counts as 0, and a foreground
             without a pixel as 1 (two black pictures), as in the released code.
+        alpha_dropped: Transparency is dropped instead of laid over white, as in the released code.
     """
 
     name: ClassVar[str] = "region_clip"
 
     whole_background: bool = False
     empty_counts: bool = False
+    alpha_dropped: bool = False
     side: int = SIDE
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
@@ -178,7 +186,7 @@ class RegionClip(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Two calls for each region, side by side; the service takes them together."""
-        pair = await asyncio.to_thread(_squared_pair, edit, self.side)
+        pair = await asyncio.to_thread(_squared_pair, edit, self.side, self.alpha_dropped)
 
         async def embedding(image: Image, mask: Mapping[str, bytes]) -> NDArray[np.float64]:
             inputs = {"IMAGE": image.encoded, **mask}
@@ -202,10 +210,10 @@ class RegionClip(ServiceScorer):
 
 @dataclass(frozen=True)
 class _Squares:
-    """One image at the sizes that were asked for."""
+    """One image at the sizes that were asked for, with its transparency dropped or not."""
 
     lock: Lock = field(default_factory=Lock)
-    by_side: dict[int, Image] = field(default_factory=dict)
+    made: dict[tuple[int, bool], Image] = field(default_factory=dict)
 
 
 _LOCK = Lock()
@@ -213,23 +221,21 @@ _SQUARED: WeakKeyDictionary[Image, _Squares] = WeakKeyDictionary()
 
 
 @implementation(1)
-def squared(image: Image, side: int = SIDE) -> Image:
+def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> Image:
     """An image squashed to a square (Lanczos), once however many scorers ask.
 
     What has the size already is returned as it is, with its own bytes.
     """
-    if image.size == (side, side):
+    dropped = alpha_dropped and image.was_clear
+    if image.size == (side, side) and not dropped:
         return image
     with _LOCK:
         squares = _SQUARED.setdefault(image, _Squares())
     with squares.lock:
-        if side not in squares.by_side:
-            resized = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
-            # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
-            buffer = io.BytesIO()
-            resized.save(buffer, "PPM")
-            squares.by_side[side] = Image(image.name, buffer.getvalue(), np.asarray(resized))
-        return squares.by_side[side]
+        if (side, dropped) not in squares.made:
+            shown = without_alpha(image) if dropped else image
+            squares.made[side, dropped] = _squashed(shown, side)
+        return squares.made[side, dropped]
 
 
 def _brought_to(region: str) -> tuple[Callable[..., object], ...]:
@@ -237,11 +243,24 @@ def _brought_to(region: str) -> tuple[Callable[..., object], ...]:
     return (decode, squared, *(() if region == "whole" else (load_mask,)))
 
 
-def _squared_pair(edit: Edit, side: int) -> tuple[Image, Image]:
+def _squashed(image: Image, side: int) -> Image:
+    if image.size == (side, side):
+        return image
+    resized = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
+    # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
+    buffer = io.BytesIO()
+    resized.save(buffer, "PPM")
+    return Image(image.name, buffer.getvalue(), np.asarray(resized))
+
+
+def _squared_pair(edit: Edit, side: int, alpha_dropped: bool) -> tuple[Image, Image]:
     """The target and the edited image."""
     if edit.item.target is None:
         raise ValueError(f"{edit.item.id} has no target")
-    return squared(edit.item.target, side), squared(edit.output, side)
+    return (
+        squared(edit.item.target, side, alpha_dropped=alpha_dropped),
+        squared(edit.output, side, alpha_dropped=alpha_dropped),
+    )
 
 
 def _selected(item: Item, region: str, side: int) -> NDArray[np.bool_]:

@@ -33,12 +33,15 @@ class Rule:
             interpolation in float, which does not round in between.
         shortest: The shorter edge is resized to this many pixels and the middle square cut
             out; None: the image is squashed to the square, whatever its aspect ratio.
+        to_even: Where the middle falls between two pixels, the even offset is taken, as torchvision
+            does; without, the lower one, as transformers does.
     """
 
     side: int
     statistics: tuple[tuple[float, float, float], tuple[float, float, float]]
     filter: Pil.Resampling | None
     shortest: int | None = None
+    to_even: bool = False
 
     def __call__(self, image: RGB) -> NDArray[np.float32]:
         """Prepare one image.
@@ -71,12 +74,30 @@ class Rule:
         if self.shortest is None:
             picture = picture.resize((self.side, self.side), self.filter)
         else:
-            picture = _middle(picture, self.shortest, self.side, self.filter)
+            picture = self._middle(picture, self.shortest)
         return np.asarray(picture).astype(np.float32) / np.float32(255)
 
+    def _middle(self, picture: Pil.Image, shortest: int) -> Pil.Image:
+        """The middle square after the shorter edge is resized; the longer one is cut down to it."""
+        width, height = picture.size
+        if width < height:
+            size = (shortest, int(shortest * height / width))
+        else:
+            size = (int(shortest * width / height), shortest)
+        left, top = (self._offset(edge - self.side) for edge in size)
+        resized = picture.resize(size, self.filter)
+        return resized.crop((left, top, left + self.side, top + self.side))
 
-CLIP_CROP = Rule(224, CLIP, BICUBIC, shortest=224)
-"""`CLIPImageProcessor` of openai/clip-vit-base-patch32 (arXiv:2103.00020)."""
+    def _offset(self, beyond: int) -> int:
+        return round(beyond / 2) if self.to_even else beyond // 2
+
+
+CLIP_CROP = Rule(224, CLIP, BICUBIC, shortest=224, to_even=True)
+"""As OpenAI's `clip` prepares a picture for ViT-B/32, by torchvision (arXiv:2103.00020).
+
+`CLIPImageProcessor` of transformers cuts one pixel beside it where 3, 7, 11, … pixels are cut off;
+of a square both make the same.
+"""
 CLIP_SQUASH = Rule(224, CLIP, LANCZOS)
 """As GIE-Bench's official code prepares both images for its masked CLIP score."""
 DINOV2_CROP = Rule(224, IMAGENET, BICUBIC, shortest=256)
@@ -126,17 +147,6 @@ def patch_weights(mask: NDArray[np.bool_], grid: int) -> NDArray[np.float32]:
 def blacked_out(image: RGB, mask: NDArray[np.bool_]) -> RGB:
     """The image, uint8 (H, W, 3), with the pixels outside a mask, bool (H, W), set to 0."""
     return np.where(mask[..., None], image, np.uint8(0))
-
-
-def _middle(picture: Pil.Image, shortest: int, side: int, resample: Pil.Resampling) -> Pil.Image:
-    """The middle square after the shorter edge is resized; roundings are transformers'."""
-    width, height = picture.size
-    if width < height:
-        size = (shortest, int(shortest * height / width))
-    else:
-        size = (int(shortest * width / height), shortest)
-    left, top = (size[0] - side) // 2, (size[1] - side) // 2
-    return picture.resize(size, resample).crop((left, top, left + side, top + side))
 
 
 @lru_cache(maxsize=64)

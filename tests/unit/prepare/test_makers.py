@@ -116,6 +116,132 @@ async def test_where_nothing_is_found_there_is_no_mask(said: Any, reason: str) -
     assert (made.status, made.reason, made.mask) == ("not_found", reason, None)
 
 
+TARGET = load_image(np.full((HEIGHT * 2, WIDTH * 2, 3), 140, np.uint8))
+RIGHT = np.arange(WIDTH)[None].repeat(HEIGHT, 0) >= 8
+
+
+class BothPanel:
+    """A judge that says one thing of the source and one of both, and a segmenter for each."""
+
+    def __init__(self, named: Any, after: list[str], **masks: dict[str, np.ndarray]) -> None:
+        self.transport = ScriptedTransport(
+            lambda prompt: json.dumps(
+                {"commands": after} if "Target image" in seen(prompt) else named
+            )
+        )
+        self.judge = generalist(self.transport)
+        self.masks = masks
+        self.asked: list[tuple[str, str, str]] = []
+
+    def generalist(self, service: str) -> Any:
+        return self.judge
+
+    async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
+        side = "source" if inputs["IMAGE"] == SOURCE.encoded else "target"
+        phrase = inputs["PROMPT"].decode()
+        self.asked.append((side, phrase, parameters["select"]))
+        mask = self.masks[side].get(phrase)
+        if mask is not None and side == "target":
+            mask = mask.repeat(2, 0).repeat(2, 1)
+        return {
+            "MASK": b"" if mask is None else png(mask),
+            "SCORE": np.zeros(1, np.float32),
+        }
+
+
+async def drawn_on_both(panel: BothPanel, target: Any = TARGET) -> Entry:
+    asked = Item("1", "swap the cup for a lamp", (SOURCE,), target=target)
+    return await MaskFinder("segmenter.sa2va").make(asked, panel)  # type: ignore[arg-type]
+
+
+CUP = {"scope": "objects", "phrases": ["cup"]}
+
+
+@pytest.mark.parametrize(
+    ("after", "there", "due"),
+    [
+        (["lamp"], {"lamp": RIGHT}, LEFT | RIGHT),
+        (["lamp", "shade"], {"lamp": RIGHT, "shade": TOP}, LEFT | RIGHT | TOP),
+        (["lamp"], {}, LEFT),  # the segmenter misses it
+        ([], {}, LEFT),  # the cup was taken away
+    ],
+)
+async def test_where_there_is_a_target_both_are_united(
+    after: list[str], there: dict[str, np.ndarray], due: np.ndarray
+) -> None:
+    panel = BothPanel(CUP, after, source={"cup": LEFT}, target=there)
+    made = await drawn_on_both(panel)
+    assert made.mask is not None
+    assert np.array_equal(load_mask(made.mask).selected, due)
+    assert panel.asked == [
+        ("source", "cup", "all"),
+        *(("target", phrase, "all") for phrase in after),
+    ]
+    notes = dict(made.notes)
+    assert notes["named in the source"] == "cup"
+    assert notes.get("named in the target", "") == ", ".join(after)
+    assert notes.get("not found in the target", "") == ("lamp" if after and not there else "")
+    assert [name for name, _ in made.pictures] == [
+        "source",
+        "target",
+        "may change in the source (magenta)",
+        "may change in the target (magenta)",
+    ]
+    assert len(panel.transport.asked[1].pictures) == 2, "the source beside the target"
+
+
+async def test_what_is_kept_is_kept_in_both() -> None:
+    kept = {"scope": "surroundings", "phrases": ["cup"]}
+    wide = np.arange(WIDTH)[None].repeat(HEIGHT, 0) < 5
+    panel = BothPanel(kept, ["nobody asks"], source={"cup": wide}, target={"cup": LEFT | RIGHT})
+    made = await drawn_on_both(panel)
+    assert made.mask is not None
+    assert made.mask_shows == "kept"
+    assert np.array_equal(load_mask(made.mask).selected, LEFT)
+    assert len(panel.transport.asked) == 1
+
+
+async def test_what_is_only_in_the_target_is_enough() -> None:
+    panel = BothPanel(CUP, ["lamp"], source={}, target={"lamp": RIGHT})
+    made = await drawn_on_both(panel)
+    assert made.status == "made"
+    assert np.array_equal(load_mask(made.mask or b"").selected, RIGHT)
+    nowhere = await drawn_on_both(BothPanel(CUP, ["lamp"], source={}, target={}))
+    assert (nowhere.status, nowhere.reason) == ("not_found", "nothing was found of: cup, lamp")
+
+
+async def test_of_a_change_of_the_whole_nothing_is_looked_for() -> None:
+    panel = BothPanel({"scope": "whole", "phrases": []}, [], source={}, target={})
+    made = await drawn_on_both(panel)
+    assert load_mask(made.mask or b"").selected.all()
+    assert len(panel.transport.asked) == 1
+
+
+async def test_no_mask_fits_two_pictures_of_other_shapes() -> None:
+    panel = BothPanel(CUP, ["lamp"], source={"cup": LEFT}, target={"lamp": RIGHT})
+    made = await drawn_on_both(panel, load_image(np.zeros((HEIGHT * 2, WIDTH, 3), np.uint8)))
+    assert made.status == "unsuited"
+    assert made.reason == "no mask fits both a source and a target of 12x8 and 12x16"
+    assert not panel.transport.asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "target", "due"),
+    [
+        (None, None, "best"),
+        (None, TARGET, "all"),
+        ("all", None, "all"),
+        ("best", TARGET, "best"),
+    ],
+)
+async def test_which_finds_are_taken_where_nobody_says(asked: Any, target: Any, due: str) -> None:
+    """The best of GIE-Bench, section 3.3; all of Omni IIE Bench's released masks."""
+    panel = BothPanel(CUP, ["lamp"], source={"cup": LEFT}, target={"lamp": RIGHT})
+    one = Item("1", "swap", (SOURCE,), target=target)
+    await MaskFinder("segmenter.sa2va", asked).make(one, panel)  # type: ignore[arg-type]
+    assert {select for _, _, select in panel.asked} == {due}
+
+
 async def test_a_mask_of_another_picture_is_a_bad_reply() -> None:
     with pytest.raises(BadReply, match="8x8"):
         await masked(Panel({"scope": "objects", "phrases": ["x"]}, x=np.ones((8, 8), bool)))

@@ -50,7 +50,7 @@ def test_inside_outside_and_whole(photo: Any, changed: Any, left: Any) -> None:
     assert got["ssim.whole"].value == pytest.approx(
         structural_similarity(photo, changed, channel_axis=2), abs=1e-6
     )
-    assert got["ssim.outside"].value > got["ssim.whole"].value > got["ssim.inside"].value
+    assert got["ssim.outside"].value == 1 > got["ssim.whole"].value > got["ssim.inside"].value
     assert got["mse.inside"].evidence["region_share"] == 0.5
 
 
@@ -89,6 +89,17 @@ def test_a_mask_follows_the_references_size(photo: Any, changed: Any, left: Any)
     small = left[::2, ::2].copy()
     got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=small))
     assert got["mse.outside"].value == 0
+
+
+def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, changed: Any) -> None:
+    mask = np.ones((96, 128), bool)
+    mask[:, :6] = False
+    got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=mask))
+    assert isinstance(got["mse.outside"], Scored)
+    thin = got["ssim.outside"]
+    assert isinstance(thin, Unscored)
+    assert thin.kind == "degenerate"
+    assert "too thin for SSIM" in thin.reason
 
 
 @pytest.mark.parametrize("size", [(1, 1), (6, 40)])

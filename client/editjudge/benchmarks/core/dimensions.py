@@ -115,6 +115,8 @@ def _needs(reference: Reference, region: Region) -> frozenset[Need]:
 
 def _pixel(metric: str, reference: Reference, region: Region) -> Dimension:
     variant, bounds, higher, unit, source = _METRICS[metric]
+    if metric == "ssim" and region != "whole":
+        variant = f"{variant}.within"
     scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
     return Dimension(
         id=f"core.{metric}.{reference}.{region}",

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image as Pil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ...answers import Option, Unparsable
@@ -172,10 +171,14 @@ class FrameMask(Mask):
         return cls(mask.name, mask.encoded, mask.pixels, mask.notes)
 
     def fitted(self, size: tuple[int, int]) -> FrameMask:
-        """The mask at another size, stretched (nearest neighbour)."""
+        """The mask at another size, stretched as the released code does (OpenCV's nearest)."""
         if size == self.size:
             return self
-        stretched = Pil.fromarray(self.selected).resize(size, Pil.Resampling.NEAREST)
+        import cv2
+
+        # OpenCV takes the pixel under the left upper corner, Pillow the one under the middle.
+        pixels = np.ascontiguousarray(self.selected).view(np.uint8)
+        stretched = cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST)
         (width, height), (w, h) = self.size, size
         note = Note("mask", f"mask stretched from {width}x{height} to {w}x{h} (nearest)")
         return replace(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ...panel import Panel
 
 CLIP = "clip.vit_b_32"
+STRETCHED = ".stretched"
+"""In variants: the mask is brought to the image's size as the released code does."""
 _SOURCE = "GIE-Bench, section 3.5"
 
 
@@ -107,14 +109,14 @@ def _perceived(switches: GieSwitches) -> tuple[Dimension, ...]:
             "ssim",
             "How alike are source and edit in structure outside the mask?",
             Reading(pixels, "outside" if black else "ssim.outside"),
-            f"ssim.grey.black{SIDE}" if black else "ssim.rgb.win7",
+            f"ssim.grey.black{SIDE}" if black else "ssim.rgb.win7.within",
             tolerance=1e-9,
         ),
         _kept(
             "clip",
             "How alike are source and edit to CLIP outside the mask?",
             Reading(clip, "outside"),
-            f"cosine.pool_any.squash{SIDE}" if touched else "cosine.pool",
+            f"cosine.pool_any.squash{SIDE}" if touched else f"cosine.pool{STRETCHED}",
             tolerance=1e-4,
         ),
         _kept(
@@ -140,6 +142,8 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
     needs: frozenset[Need] = frozenset({"source"} if whole else {"source", "mask"})
     where = "anywhere" if whole else "outside the mask"
     aligned = "sift" if scorer.plausible else "sift.any"
+    if not whole:
+        aligned += STRETCHED
     return (
         _kept(
             "psnr",

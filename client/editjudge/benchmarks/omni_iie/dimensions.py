@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...base.item import Item, Need
 from ...pixels import PSNR_CAP
 from ...scorers.asking import JUDGE
@@ -11,7 +13,6 @@ from ..dimension import Dimension, Reading
 from .switches import OmniSwitches
 from .taxonomy import REGIONS
 
-_PIXELS = SquaredPixels()
 _TARGET: frozenset[Need] = frozenset({"target"})
 _BOTH: frozenset[Need] = frozenset({"target", "mask"})
 _WITHIN = {"foreground": " where the mask is white", "background": " outside the mask", "whole": ""}
@@ -24,8 +25,7 @@ def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
         *(_lpips(region, switches) for region in REGIONS),
         *(_clip(region, switches) for region in REGIONS),
         *(() if switches.no_qa else (_QA,)),
-        _PSNR,
-        _SSIM,
+        *_pixels(switches),
         *map(_share, weighs),
     )
 
@@ -37,6 +37,7 @@ def _lpips(region: str, switches: OmniSwitches) -> Dimension:
         "lpips.vgg",
         "stretched" if stretched else "zero",
         region != "whole" and switches.empty_counts,
+        switches.alpha_dropped,
     )
     return Dimension(
         id=f"omni_iie.lpips.{region}",
@@ -57,6 +58,7 @@ def _clip(region: str, switches: OmniSwitches) -> Dimension:
         "clip.vit_b_32",
         background and switches.whole_background_clip,
         region != "whole" and switches.empty_counts,
+        switches.alpha_dropped,
     )
     return Dimension(
         id=f"omni_iie.clip.{region}",
@@ -68,6 +70,33 @@ def _clip(region: str, switches: OmniSwitches) -> Dimension:
         needs=_TARGET if region == "whole" else _BOTH,
         variant="cosine.768.zero",
         tolerance=1e-4,
+    )
+
+
+def _pixels(switches: OmniSwitches) -> Iterator[Dimension]:
+    scorer = SquaredPixels(switches.alpha_dropped)
+    yield Dimension(
+        id="omni_iie.psnr",
+        asks="How close are the result's pixels to the target's?",
+        range=(0.0, PSNR_CAP),
+        higher_is_better=True,
+        source="Omni IIE Bench, section 4.2; scikit-image",
+        how=Reading(scorer, "psnr"),
+        needs=_TARGET,
+        variant=f"psnr.rgb.768.cap{PSNR_CAP:g}",
+        unit="dB",
+        tolerance=1e-9,
+    )
+    yield Dimension(
+        id="omni_iie.ssim",
+        asks="How alike are the structures of result and target?",
+        range=(-1.0, 1.0),
+        higher_is_better=True,
+        source="Omni IIE Bench, section 4.2; Wang et al. 2004; scikit-image",
+        how=Reading(scorer, "ssim"),
+        needs=_TARGET,
+        variant="ssim.rgb.win7.768",
+        tolerance=1e-9,
     )
 
 
@@ -105,27 +134,4 @@ _QA = Dimension(
     variant="qa.one_strike",
     # Of one edit: an answer near the balance may tip.
     tolerance=1.0,
-)
-_PSNR = Dimension(
-    id="omni_iie.psnr",
-    asks="How close are the result's pixels to the target's?",
-    range=(0.0, PSNR_CAP),
-    higher_is_better=True,
-    source="Omni IIE Bench, section 4.2; scikit-image",
-    how=Reading(_PIXELS, "psnr"),
-    needs=_TARGET,
-    variant=f"psnr.rgb.768.cap{PSNR_CAP:g}",
-    unit="dB",
-    tolerance=1e-9,
-)
-_SSIM = Dimension(
-    id="omni_iie.ssim",
-    asks="How alike are the structures of result and target?",
-    range=(-1.0, 1.0),
-    higher_is_better=True,
-    source="Omni IIE Bench, section 4.2; Wang et al. 2004; scikit-image",
-    how=Reading(_PIXELS, "ssim"),
-    needs=_TARGET,
-    variant="ssim.rgb.win7.768",
-    tolerance=1e-9,
 )

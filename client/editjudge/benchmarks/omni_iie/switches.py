@@ -31,4 +31,9 @@ class OmniSwitches(Switches):
         " imputed and in no drop",
         _CODE,
     )
+    alpha_dropped: bool = switch(
+        "transparency of targets and results is dropped instead of laid over white, so that the"
+        " colours under it count",
+        _CODE,
+    )
     no_qa: bool = switch("no question is asked, so there is no QA and no Overall", _CODE)

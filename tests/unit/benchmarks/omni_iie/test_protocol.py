@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -232,6 +233,7 @@ def with_drop(*metrics: str) -> set[str]:
         ("area_weighted", {"lpips_fg", "lpips_bg", "clip_bg", "overall"}),
         ("empty_counts", {"lpips_fg", "lpips_bg", "clip_fg", "clip_bg", "overall"}),
         ("no_qa", with_drop("qa", "overall")),
+        ("alpha_dropped", set()),  # none of these is transparent
     ],
 )
 async def test_a_switch_changes_what_it_says_and_nothing_else(
@@ -267,6 +269,43 @@ async def test_the_official_protocol() -> None:
     assert value["multi_turn.round_1.clip_fg"] == 1
     rates = {p["region"] for s, i, p in panel.asked if s == "lpips.vgg" and "MASK" in i}
     assert rates == {"stretched"}
+
+
+def clear(seed: int, size: tuple[int, int]) -> tuple[Any, bytes]:
+    """A picture of which half is transparent, and its colours."""
+    colours = picture(seed, size)
+    alpha = np.where(np.arange(size[1]) % 2, 255, 0).astype(np.uint8)
+    rgba = np.dstack([colours, np.broadcast_to(alpha, size)])
+    buffer = io.BytesIO()
+    Pil.fromarray(rgba).save(buffer, "PNG")
+    return colours, buffer.getvalue()
+
+
+@pytest.mark.parametrize("size", [(40, 48), (768, 768)])
+async def test_transparency_is_dropped_as_released(size: tuple[int, int]) -> None:
+    """Pillow's `convert("RGB")`, by which the released code reads targets and results."""
+    (under, target), (below, output) = clear(1, size), clear(2, size)
+    white = np.ones(size, bool)
+    one = item("low", mask=load_mask(white), target=load_image(target))
+    edit = Edit(one, "m", load_image(output))
+
+    async def numbers(protocol: str) -> tuple[Mapping[str, Outcome], set[bytes]]:
+        rules, panel = OMNI.rules(protocol), Panel()
+        known = {d.id: d for d in rules.dimensions}
+        outcomes = (await judge(edit, rules.dimensions, known, panel)).outcomes  # type: ignore[arg-type]
+        sent = {v for _, i, _ in panel.asked for k, v in i.items() if k.startswith("IMAGE")}
+        return outcomes, {decode(data)[0].tobytes() for data in sent}
+
+    def squashed(pixels: Any) -> Any:
+        return np.asarray(Pil.fromarray(pixels).resize((768, 768), Pil.Resampling.LANCZOS))
+
+    theirs, sent = await numbers("official")
+    due = skimage.metrics.peak_signal_noise_ratio(squashed(under), squashed(below))
+    assert theirs["omni_iie.psnr"].value == pytest.approx(due)  # type: ignore[union-attr]
+    assert sent == {squashed(under).tobytes(), squashed(below).tobytes()}
+    mine, shown = await numbers("paper")
+    assert mine["omni_iie.psnr"] != theirs["omni_iie.psnr"]
+    assert shown == {squashed(load_image(data).rgb).tobytes() for data in (target, output)}
 
 
 async def test_the_papers_protocol_has_no_number_for_an_empty_region() -> None:
@@ -372,6 +411,10 @@ def test_signatures_tell_the_rules_apart() -> None:
     paper, official = OMNI.rules("paper"), OMNI.rules("official")
     mine = {d.id: str(d.signature({})) for d in paper.dimensions}
     theirs = {d.id: str(d.signature({})) for d in official.dimensions}
+    same = {name for name in mine.keys() & theirs.keys() if mine[name] == theirs[name]}
+    assert same == set(), "what is transparent is read otherwise"
+    but_for_that = OMNI.rules("official", (), ["alpha_dropped"])
+    theirs = {d.id: str(d.signature({})) for d in but_for_that.dimensions}
     same = {name for name in mine.keys() & theirs.keys() if mine[name] == theirs[name]}
     assert same == {"omni_iie.lpips.whole", "omni_iie.clip.whole", "omni_iie.psnr", "omni_iie.ssim"}
     assert {c.protocol for c in paper.columns} == {"omni_iie.paper.1"}

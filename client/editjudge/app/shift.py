@@ -1,0 +1,176 @@
+"""Outputs whose names are one place beside their items', told by sizes before anything is judged.
+
+Names from 1 for positions from 0 leave a folder in which nearly every file is somebody's output,
+and every number is a number. Where editors keep the size or the shape of a source, sizes tell: an
+output then fits its own source. Nothing is told by items of one size, nor by a model that gives one
+size or shape to all; and a model that fits a list of shapes of its own is closest to its own
+source. Only headers are read, of some hundred items.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from ..base.errors import InputError
+from ..base.images import show_path, size_by_header
+from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..engine.runplan import Observed
+
+Size: TypeAlias = tuple[int, int]
+_Fits: TypeAlias = Callable[[Size, Size], bool]
+
+BLOCKS, BLOCK = 3, 200
+"""How many runs of neighbouring items are looked at, and how long each is."""
+FEWEST = 3
+"""Outputs that fit their neighbour and not their own source."""
+MOST = 0.8
+"""Share of all outputs that fit their neighbour."""
+NEARLY_ALL = 0.9
+"""Share that does so of those that fit their neighbour or their own, and not both."""
+SAME_SHAPE = 0.06
+"""Aspect ratios are the same up to this factor (its logarithm): editors round to their grids."""
+
+
+class _Place(NamedTuple):
+    """An item with the size of its source, where it has one source that can be read."""
+
+    id: str
+    size: Size | None
+
+
+Block: TypeAlias = Sequence[_Place]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Outputs that fit the items beside their own.
+
+    Attributes:
+        what: That is the same, the `size` or the `shape`.
+        step: The place whose source they fit, -1 before or 1 after their own.
+        fitting: How many fit that one and not their own.
+        own: How many fit their own and not that one.
+        first: The first of the former, in words.
+    """
+
+    what: Literal["size", "shape"]
+    step: Literal[-1, 1]
+    fitting: int
+    own: int
+    first: str
+
+    def __str__(self) -> str:
+        place = "before" if self.step < 0 else "after"
+        return (
+            f"{self.fitting:,} outputs have the {self.what} of the source {place} their own, and "
+            f"{self.own:,} that of their own ({self.first}): the names seem to be shifted by one"
+        )
+
+
+def places(dataset: Dataset, count: int) -> list[Block]:
+    """Runs of neighbouring items, with the sizes of their sources.
+
+    Args:
+        count: How many items there are; all are looked at where they are few.
+    """
+    if count <= BLOCKS * BLOCK:
+        starts = {0: count}
+    else:
+        starts = {(count - BLOCK) * n // (BLOCKS - 1): BLOCK for n in range(BLOCKS)}
+    chosen = {index for start, size in starts.items() for index in range(start, start + size)}
+    sizes: dict[Path, Size | None] = {}
+    by_index = {ref.index: _place(dataset, ref, sizes) for ref in dataset.items(chosen)}
+    return [
+        [by_index[i] for i in range(start, start + size) if i in by_index]
+        for start, size in starts.items()
+    ]
+
+
+def shift(blocks: Sequence[Block], outputs: Outputs) -> Shift | None:
+    """How a model's outputs are shifted; None where they are not, or sizes do not tell."""
+    for block in blocks:
+        paths = (outputs.path(place.id) for place in block)
+        sizes = [None if path is None else size_by_header(path) for path in paths]
+        for each in _shifts(block, sizes):
+            return each
+    return None
+
+
+def refuse_shifted(observed: Observed) -> None:
+    """Refuse outputs that clearly are those of neighbouring items.
+
+    Raises:
+        InputError: a model's outputs are.
+    """
+    dataset = observed.order.dataset
+    blocks = places(dataset, len(observed.ids))
+    for model, folder in observed.order.outputs.items():
+        if shifted := shift(blocks, dataset.outputs(folder)):
+            raise InputError(show_path(folder), f"of {model}, {shifted}", MEND)
+
+
+MEND = "rename them, or take them by their names with --as-named (`as_named=True`)"
+
+
+def _place(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _Place:
+    if len(dataset.outline(ref).sources) != 1:
+        return _Place(ref.id, None)
+    source = dataset.pictures(ref)[0]
+    if source not in sizes:
+        sizes[source] = size_by_header(source)
+    return _Place(ref.id, sizes[source])
+
+
+def _shifts(block: Block, sizes: Sequence[Size | None]) -> Iterator[Shift]:
+    for what, fits in _WAYS.items():
+        for step in _STEPS:
+            if each := _shifted(block, sizes, fits, what, step):
+                yield each
+
+
+def _shifted(
+    block: Block,
+    sizes: Sequence[Size | None],
+    fits: _Fits,
+    what: Literal["size", "shape"],
+    step: Literal[-1, 1],
+) -> Shift | None:
+    looked = all_fitting = own = 0
+    fitting: list[Size] = []
+    first = ""
+    for at, (place, size) in enumerate(zip(block, sizes, strict=True)):
+        beside = block[at + step] if 0 <= at + step < len(block) else None
+        if size is None or place.size is None or beside is None or beside.size is None:
+            continue
+        here, there = fits(size, place.size), fits(size, beside.size)
+        looked += 1
+        all_fitting += there
+        own += here and not there
+        if there and not here:
+            fitting.append(size)
+            first = first or f"first: {place.id}, {_by(size)} as the source of {beside.id}"
+    clear = all_fitting >= MOST * looked and len(fitting) >= NEARLY_ALL * (len(fitting) + own)
+    # A model that gives one size to all fits whoever has it, and says nothing by it.
+    several = any(not fits(size, fitting[0]) for size in fitting)
+    enough = len(fitting) >= FEWEST and several and clear
+    return Shift(what, step, len(fitting), own, first) if enough else None
+
+
+def _same_shape(size: Size, other: Size) -> bool:
+    (width, height), (w, h) = size, other
+    return abs(math.log(width * h / (height * w))) <= SAME_SHAPE
+
+
+def _by(size: Size) -> str:
+    return f"{size[0]}x{size[1]}"
+
+
+_WAYS: Mapping[Literal["size", "shape"], _Fits] = {
+    "size": lambda size, other: size == other,
+    "shape": _same_shape,
+}
+_STEPS: tuple[Literal[-1, 1], ...] = (-1, 1)

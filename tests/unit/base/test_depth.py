@@ -1,0 +1,263 @@
+"""16 bits a channel: scaled by the type and rounded, as OpenCV reads them, never by a guess."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pytest
+import tifffile
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from editjudge.base.errors import ImageError
+from editjudge.base.images import Note, decode, load_image, load_mask
+
+RNG = np.random.default_rng(16)
+GREY = RNG.integers(0, 65536, (9, 13), np.uint16)
+COLOUR = RNG.integers(0, 65536, (9, 13, 3), np.uint16)
+ALPHA = RNG.integers(0, 65536, (9, 13, 4), np.uint16)
+REDUCED = Note("depth", "16 bits per channel reduced to 8")
+
+
+def chunk(name: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def png(levels: NDArray[np.uint16], *more: bytes) -> bytes:
+    """A PNG of grey, grey with alpha, RGB or RGBA, as its last axis says."""
+    shaped = levels[..., None] if levels.ndim == 2 else levels
+    kind = {1: 0, 2: 4, 3: 2, 4: 6}[shaped.shape[2]]
+    rows = b"".join(b"\x00" + row.astype(">u2").tobytes() for row in shaped)
+    head = struct.pack(">IIBBBBB", shaped.shape[1], shaped.shape[0], 16, kind, 0, 0, 0)
+    body = [chunk(b"IHDR", head), *more, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(body)
+
+
+def tiff(levels: NDArray[np.generic], **options: object) -> bytes:
+    buffer = io.BytesIO()
+    tifffile.imwrite(buffer, levels, **options)
+    return buffer.getvalue()
+
+
+def pnm(levels: NDArray[np.uint16], white: int = 65535) -> bytes:
+    kind = b"P5" if levels.ndim == 2 else b"P6"
+    head = b"%s %d %d %d\n" % (kind, levels.shape[1], levels.shape[0], white)
+    return head + levels.astype(">u2").tobytes()
+
+
+def rounded(levels: NDArray[np.generic]) -> NDArray[np.uint8]:
+    return np.round(levels.astype(np.float64) / 65535 * 255).astype(np.uint8)
+
+
+def as_rgb(levels: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """8 bits, by the type; alpha over white as in a picture of 8 bits."""
+    eight = rounded(levels)
+    if eight.ndim == 3 and eight.shape[2] == 1:
+        eight = eight[..., 0]
+    if eight.ndim == 3 and eight.shape[2] == 2:
+        eight = eight[..., [0, 0, 0, 1]]
+    if eight.ndim == 3 and eight.shape[2] == 4:
+        white = Pil.new("RGBA", eight.shape[1::-1], "white")
+        eight = np.asarray(Pil.alpha_composite(white, Pil.fromarray(eight)).convert("RGB"))
+    return eight if eight.ndim == 3 else np.stack([eight] * 3, axis=-1)
+
+
+FILES: dict[str, tuple[Callable[[], bytes], NDArray[np.uint16]]] = {
+    "grey PNG": (lambda: png(GREY), GREY),
+    "grey PNG with alpha": (lambda: png(ALPHA[..., 2:]), ALPHA[..., 2:]),
+    "PNG in colour": (lambda: png(COLOUR), COLOUR),
+    "PNG in colour with alpha": (lambda: png(ALPHA), ALPHA),
+    "grey TIFF": (lambda: tiff(GREY), GREY),
+    "grey TIFF, high byte first": (lambda: tiff(GREY, byteorder=">"), GREY),
+    "TIFF in colour": (lambda: tiff(COLOUR, photometric="rgb"), COLOUR),
+    "TIFF in colour, high byte first": (
+        lambda: tiff(COLOUR, photometric="rgb", byteorder=">"),
+        COLOUR,
+    ),
+    "TIFF in colour, packed": (
+        lambda: tiff(COLOUR, photometric="rgb", compression="deflate", predictor=True),
+        COLOUR,
+    ),
+    "TIFF in colour with alpha": (
+        lambda: tiff(ALPHA, photometric="rgb", extrasamples=["unassalpha"]),
+        ALPHA,
+    ),
+    "grey PGM": (lambda: pnm(GREY), GREY),
+    "PPM in colour": (lambda: pnm(COLOUR), COLOUR),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_value_is_scaled_by_the_type_and_rounded(name: str) -> None:
+    make, levels = FILES[name]
+    rgb, notes = decode(make())
+    assert np.array_equal(rgb, as_rgb(levels))
+    assert REDUCED in notes
+
+
+@pytest.mark.parametrize("name", [name for name, (_, v) in FILES.items() if v.shape[-1] != 2])
+def test_opencv_reads_the_same(name: str) -> None:
+    """Of what both read as stored; OpenCV lays no alpha over white."""
+    data = FILES[name][0]()
+    read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    if read.ndim == 3:
+        read = read[..., [2, 1, 0, 3][: read.shape[2]]]
+    assert np.array_equal(decode(data)[0], as_rgb(read))
+
+
+def test_a_palette_of_8_bits_is_as_opencv_reads_it() -> None:
+    picture = Pil.fromarray(rounded(COLOUR)).quantize(16)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    read = cv2.imdecode(np.frombuffer(buffer.getvalue(), np.uint8), cv2.IMREAD_COLOR)
+    assert np.array_equal(decode(buffer.getvalue())[0], read[..., ::-1])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_257_times_an_8_bit_picture_is_that_picture(channels: int) -> None:
+    eight = RNG.integers(0, 256, (7, 5, channels), np.uint8)
+    levels = eight.astype(np.uint16) * 257
+    assert np.array_equal(decode(png(levels))[0], as_rgb(levels))
+    mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[channels]
+    shallow = Pil.frombytes(mode, (5, 7), eight.tobytes())
+    assert np.array_equal(decode(png(levels))[0], load_image(shallow).rgb)
+
+
+def test_two_files_of_a_pair_are_read_at_one_scale() -> None:
+    """A dark edit of a bright source was stretched where its own values were small."""
+    source, edit = GREY.copy(), GREY // 200
+    edit[0, 0] = 300
+    assert np.array_equal(load_image(png(source)).rgb, as_rgb(source))
+    assert load_image(png(edit)).rgb.max() == 1
+
+
+UNSCALED = {
+    "grey": np.where(GREY % 2, GREY % 256, 0).astype(np.uint16),
+    "grey with alpha": np.dstack([GREY % 256, np.full_like(GREY, 65535)]),
+    "colour": COLOUR % 256,
+    "a single 1": np.eye(9, 13, dtype=np.uint16),
+}
+
+
+@pytest.mark.parametrize("name", UNSCALED)
+def test_values_up_to_255_are_refused_with_the_mend(name: str) -> None:
+    data = png(UNSCALED[name])
+    with pytest.raises(ImageError, match="multiply its values by 257") as caught:
+        load_image(data, "edit.png")
+    assert str(caught.value).startswith("edit.png: 16 bits per channel with values up to ")
+    assert str(caught.value).endswith("257"), "no other mend beside it"
+    with pytest.raises(ValueError, match="8 bits per channel"):
+        decode(data)
+
+
+@pytest.mark.parametrize("make", [tiff, pnm])
+def test_in_other_formats_too(make: Callable[..., bytes]) -> None:
+    more = {"photometric": "rgb"} if make is tiff else {}
+    with pytest.raises(ImageError, match="multiply its values by 257"):
+        load_image(make(COLOUR % 256, **more))
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3)])
+def test_all_black_is_a_picture(shape: tuple[int, ...]) -> None:
+    assert not load_image(png(np.zeros(shape, np.uint16))).rgb.any()
+
+
+def test_256_is_a_value_of_16_bits() -> None:
+    assert load_image(png(np.full((2, 2), 256, np.uint16))).rgb.max() == 1
+
+
+def test_a_colour_that_is_transparent_is_laid_over_white() -> None:
+    for levels in (GREY, COLOUR):
+        clear = chunk(b"tRNS", np.atleast_1d(levels[0, 0]).astype(">u2").tobytes())
+        rgb = decode(png(levels, clear))[0]
+        assert rgb[0, 0].tolist() == [255] * 3
+        assert np.array_equal(rgb[1:], as_rgb(levels)[1:])
+
+
+def test_white_may_be_zero() -> None:
+    rgb, _ = decode(tiff(GREY, photometric="miniswhite"))
+    assert np.array_equal(rgb, as_rgb(65535 - GREY))
+
+
+def test_white_may_be_another_value_where_the_file_says_so() -> None:
+    for levels in (GREY % 1024, COLOUR % 1024):
+        expected = np.round(levels.astype(np.float64) / 1023 * 255)
+        rgb, _ = decode(pnm(levels, 1023))
+        shown = expected if expected.ndim == 3 else expected[..., None].repeat(3, axis=2)
+        assert np.abs(rgb - shown).max() <= (1 if levels.ndim == 2 else 0)
+
+
+def test_turned_upright_like_any_other() -> None:
+    exif = Pil.Exif()
+    exif[0x0112] = 6
+    for levels in (GREY, COLOUR):
+        data = png(levels, chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\x00\x00")))
+        rgb, notes = decode(data)
+        assert np.array_equal(rgb, np.rot90(as_rgb(levels), -1))
+        assert [note.kind for note in notes] == ["turned", "depth"]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (tiff(np.moveaxis(COLOUR, 2, 0), photometric="rgb", planarconfig="separate"), "exactly"),
+        (tiff(ALPHA, photometric="rgb", extrasamples=["assocalpha"]), "exactly"),
+        (tiff(-(GREY >> 1).astype(np.int16)), "signed"),
+        (tiff((GREY >> 1).astype(np.int16)), "signed"),
+        (tiff(GREY.astype(np.int32)), "32-bit"),
+    ],
+    ids=["planes", "premultiplied", "negative", "signed", "32 bits"],
+)
+def test_what_has_no_defined_white_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(ImageError, match=why):
+        load_image(data)
+
+
+def test_pillow_keeps_16_bits_of_grey_only() -> None:
+    assert np.array_equal(load_image(Pil.fromarray(GREY)).rgb, as_rgb(GREY))
+    with pytest.raises(ImageError, match="of which Pillow reads 8; give the file"):
+        load_image(Pil.open(io.BytesIO(png(COLOUR))))
+
+
+MASK = np.zeros((6, 8), bool)
+MASK[2:5, 1:7] = True
+
+
+@pytest.mark.parametrize("white", [1, 2, 127, 128, 255, 256, 65535])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_mask_is_zero_or_not_zero(white: int, channels: int) -> None:
+    levels = (MASK * white).astype(np.uint16)[..., None].repeat(channels, axis=2)
+    made = [png(levels), tiff(levels[..., 0]), tiff(levels[..., 0].astype(np.uint32))]
+    made += [tiff(levels[..., 0].astype(np.float32)), pnm(levels.squeeze())]
+    if white < 32768:
+        made.append(tiff(levels[..., 0].astype(np.int16)))
+    for data in made:
+        assert np.array_equal(load_mask(data).selected, MASK)
+    assert np.array_equal(load_mask(levels[..., 0]).selected, MASK)
+    if white < 256:
+        eight = Pil.fromarray(levels[..., 0].astype(np.uint8))
+        assert np.array_equal(load_mask(eight).selected, MASK)
+
+
+def test_labels_of_a_mask_are_all_white() -> None:
+    labels = np.arange(12, dtype=np.uint16).reshape(3, 4) * 100
+    assert np.array_equal(load_mask(png(labels)).selected, labels > 0)
+
+
+def test_a_mask_that_was_read_as_a_picture_is_read_again() -> None:
+    levels = (MASK * 300).astype(np.uint16)
+    levels[2, 2] = 100
+    image = load_image(png(levels))
+    assert not image.rgb[2, 2].any()
+    assert np.array_equal(load_mask(image).selected, MASK)
+
+
+def test_all_65536_values_are_rounded() -> None:
+    levels = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    assert np.array_equal(load_image(png(levels)).rgb, as_rgb(levels))
+    assert np.array_equal(load_mask(png(levels)).selected, levels > 0)
