@@ -40,7 +40,7 @@ Said: TypeAlias = tuple[str, frozenset[str]]
 
 
 def edits(case: Case, folder: Path) -> list[Edit]:
-    """Edits of a case's items, of several kinds; see `_outputs`. Masks of all and of nothing too."""
+    """Edits of a case's items, of the kinds of `_outputs`; with masks of all and of nothing."""
     made = case.make(folder)
     roots = dict(pair.split("=", 1) for pair in made.more[1::2])
     dataset = Resolved(
