@@ -67,12 +67,18 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray]]:
     rng = np.random.default_rng(width)
     yield "noisy", pixels // 2 + rng.integers(0, 90, pixels.shape, dtype=np.uint8)
     yield "moved", np.roll(pixels, (3, 5), (0, 1))
-    yield "squeezed", np.asarray(Pil.fromarray(pixels).resize((width, max(8, height * 3 // 4))))
+    rolled = Pil.fromarray(np.roll(pixels, (6, 9), (0, 1)))
+    yield "squeezed", np.asarray(rolled.resize((width, max(8, height * 3 // 4))))
     yield "equal", pixels
     # A third of its size, which no plausible alignment undoes.
     small = Pil.new("RGB", (width, height), (90, 120, 60))
     small.paste(Pil.fromarray(pixels).resize((max(8, width // 3), max(8, height // 3))), (2, 3))
     yield "small", np.asarray(small)
+    # In the middle of a square canvas.
+    side = max(width, height)
+    canvas = Pil.new("RGB", (side, side), "white")
+    canvas.paste(Pil.fromarray(pixels // 2 + 64), ((side - width) // 2, (side - height) // 2))
+    yield "on a canvas", np.asarray(canvas)
 
 
 class Recorder(ScriptedTransport):
