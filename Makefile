@@ -5,11 +5,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 # vLLM wants other versions of numpy and protobuf, so it has an environment of its own.
 VLLM_VENV := .venv-vllm
+# The oldest and the newest versions of what our numbers are computed with.
+PARITY_VENV := .venv-parity
 
 # Tests start hundreds of processes, which are to find their modules compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-vllm lint types unit contract integration e2e golden browser wheel format config perf clean
+.PHONY: demo test test-vllm parity lint types unit contract integration e2e golden browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -19,6 +21,11 @@ test: lint types unit models contract integration e2e
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q
+
+# Whether our implementations give the numbers that are kept by all versions that are allowed.
+parity: $(PARITY_VENV)/.oldest $(PARITY_VENV)/.newest
+	PYTHONPATH=client $(PARITY_VENV)/oldest/bin/python -m tests.parity
+	PYTHONPATH=client $(PARITY_VENV)/newest/bin/python -m tests.parity
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -84,6 +91,11 @@ $(VLLM_VENV)/.vllm: tests/vllm/requirements.txt tests/vllm/torchvision_shim.py |
 	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check -q install --no-deps -r tests/vllm/requirements.txt
 	site=$$($(VLLM_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 	  cp tests/vllm/torchvision_shim.py "$$site" && echo "import torchvision_shim" > "$$site/torchvision_shim.pth"
+	@touch $@
+
+$(PARITY_VENV)/.%: tests/parity/%.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(PARITY_VENV)/$*
+	$(PARITY_VENV)/$*/bin/python -m pip --disable-pip-version-check -q install -r $<
 	@touch $@
 
 clean:

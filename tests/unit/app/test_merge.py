@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from editjudge.app.merge import Prefer, merge
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
+from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Verdict
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import dimensions
@@ -19,7 +20,7 @@ from editjudge.panel.calls import Call, Reply
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import RunStore
 
-from ..storage.stored import HEADER, LOST, UNREAD, header, made, put, scored
+from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, made, put, scored
 
 ANY = next(iter(dimensions().values()))
 KNOWN = {"core.a": Dimension("core.a", "?", (0, 1), True, "", ANY.how, tolerance=0.01)}
@@ -90,6 +91,19 @@ async def test_a_verdict_keeps_the_reply_that_it_rests_on(tmp_path: Path) -> Non
         said = {one.item: one.said[0].reply["text"] for one in store.verdicts()}  # type: ignore[index,call-overload]
         assert store.ledger.count == 1
     assert said == {"a0": "left aside", "a1": "red", "b0": "red", "b1": "blue", "c0": "red"}
+
+
+def test_a_verdict_keeps_the_versions_that_it_was_made_with(tmp_path: Path) -> None:
+    first = made(tmp_path / "a", one={"core.a": scored(1)})
+    with RunStore.open(first) as store:
+        edit = store.edit("one", "alpha")
+        assert edit is not None
+        store.put_verdicts(edit.id, {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
+    second = made(tmp_path / "b", two={"core.a": scored(1)})
+    merge([first, second], tmp_path / "all", None, known)
+    with RunStore.open(tmp_path / "all", read_only=True) as store:
+        there = {one.item: one.versions for one in store.verdicts()}
+    assert there == {"one": "numpy:1.26.0", "two": versions()}
 
 
 def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:

@@ -40,13 +40,15 @@ Said: TypeAlias = tuple[str, frozenset[str]]
 
 
 def edits(case: Case, folder: Path) -> list[Edit]:
-    """Edits of a case's items, of several kinds; see `_outputs`. Masks of all and nothing too."""
+    """Edits of a case's items, of the kinds of `_outputs`; with masks of all and of nothing."""
     made = case.make(folder)
     roots = dict(pair.split("=", 1) for pair in made.more[1::2])
     dataset = Resolved(
         RunSpec(benchmark=case.benchmark, data=made.data, roots=roots)  # type: ignore[arg-type]
     ).dataset
     items = [dataset.load(ref) for ref in dataset.items()]
+    # What some switches ask for and small data does not tell.
+    items = [replace(item, extra={"subject_name": "it", **item.extra}) for item in items]
     masked = next((item for item in items if item.mask), None)
     for share in (0, 1) if masked is not None and masked.mask is not None else ():
         mask = load_mask(np.full(masked.mask.selected.shape, bool(share)))
@@ -67,12 +69,18 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray]]:
     rng = np.random.default_rng(width)
     yield "noisy", pixels // 2 + rng.integers(0, 90, pixels.shape, dtype=np.uint8)
     yield "moved", np.roll(pixels, (3, 5), (0, 1))
-    yield "squeezed", np.asarray(Pil.fromarray(pixels).resize((width, max(8, height * 3 // 4))))
+    rolled = Pil.fromarray(np.roll(pixels, (6, 9), (0, 1)))
+    yield "squeezed", np.asarray(rolled.resize((width, max(8, height * 3 // 4))))
     yield "equal", pixels
     # A third of its size, which no plausible alignment undoes.
     small = Pil.new("RGB", (width, height), (90, 120, 60))
     small.paste(Pil.fromarray(pixels).resize((max(8, width // 3), max(8, height // 3))), (2, 3))
     yield "small", np.asarray(small)
+    # In the middle of a square canvas.
+    side = max(width, height)
+    canvas = Pil.new("RGB", (side, side), "white")
+    canvas.paste(Pil.fromarray(pixels // 2 + 64), ((side - width) // 2, (side - height) // 2))
+    yield "on a canvas", np.asarray(canvas)
 
 
 class Recorder(ScriptedTransport):

@@ -9,6 +9,7 @@ import pytest
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
+from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
 from editjudge.panel.calls import Call, Reply, SpecialistCall
 from editjudge.panel.prompt import Prompt, Text
@@ -50,6 +51,20 @@ def test_verdicts_come_back(tmp_path: Path) -> None:
         assert bare[1] == UNREAD.model_copy(update={"evidence": {}})
         assert bare[2] == LOST
         assert bare[3] == given["röd/3"]["core.a"]
+
+
+def test_versions_stand_beside_the_signature(tmp_path: Path) -> None:
+    """What stands does not depend on them: nothing is judged again for another NumPy."""
+    made(tmp_path, one={"core.a": scored(1)})
+    with RunStore.open(tmp_path) as store:
+        assert [one.versions for one in store.verdicts()] == [versions()]
+        assert "numpy:" in versions()
+        edit = store.edit("one", "alpha")
+        assert edit is not None
+        store.put_verdicts(edit.id, {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
+        assert [one.versions for one in store.verdicts()] == ["numpy:1.26.0"]
+        (standing,) = store.standing("alpha", SIGNATURES)
+        assert standing.dimensions == {"core.a"}
 
 
 def test_verdicts_take_the_place_of_earlier_ones(tmp_path: Path) -> None:

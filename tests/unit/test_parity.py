@@ -1,0 +1,74 @@
+"""Our implementations give the numbers that are kept; `make parity` asks other versions too."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.signature import implementation, numbered
+from editjudge.benchmarks.registry import benchmarks
+from editjudge.pixels import ssim
+
+from ..parity.numbers import COMPUTED, computed, differences, kept
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ("numpy", "opencv-python-headless", "pillow", "rapidfuzz")
+
+
+def pins(file: str) -> dict[str, tuple[int, ...]]:
+    """Versions by package."""
+    text = (ROOT / file).read_text(encoding="utf-8").lower()
+    pairs = re.findall(r"^([\w-]+)==([\d.]+)$", text, re.MULTILINE)
+    return {name: _version(of) for name, of in pairs}
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def test_numbers_are_as_kept() -> None:
+    moved = [*differences(kept(), computed())]
+    assert not moved, "\n".join(moved)
+
+
+def test_every_implementation_that_a_signature_names_is_measured() -> None:
+    protocols = ((b, switches) for b in benchmarks().values() for switches in b.protocols.values())
+    dimensions = [d for b, switches in protocols for d in b.rules_by(switches).dimensions]
+    readings = {reading for d in dimensions for reading in d.readings}
+    named = {of for one in readings for of in one.scorer.rests_on(one.field)}
+    without = sorted(of.__name__ for of in named - COMPUTED.keys())
+    assert not without, f"add to COMPUTED of tests/parity/numbers.py: {without}"
+
+
+def test_a_number_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {numbered(ssim): {"edited": 0.5, "equal": 1.0}}
+    due = {numbered(ssim): {"edited": 0.5 + 1e-10, "equal": 1.0}}
+    assert not [*differences(due, there)]
+    there["ssim.1"]["edited"] = 0.6
+    assert [*differences(due, there)] == [
+        "ssim.1: edited is 0.6, due is 0.5000000001; raise its number if that is meant"
+    ]
+    monkeypatch.setattr(ssim, "implementation", 2)
+    there = {numbered(ssim): {"edited": 0.6}}
+    assert next(differences(due, there)).startswith("ssim.2: has no numbers yet")
+
+
+def test_a_version_is_named_where_it_moves_numbers() -> None:
+    @implementation(3, moved_by="numpy")
+    def measured() -> None: ...
+
+    assert re.fullmatch(r"measured\.3\(numpy \d+\)", numbered(measured))
+
+
+def test_the_oldest_versions_are_those_that_are_allowed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bounds = dict(one.split(">=") for one in project["dependencies"] if ">=" in one)
+    oldest, newest = pins("tests/parity/oldest.txt"), pins("tests/parity/newest.txt")
+    used = pins("constraints.txt")
+    for name in MEASURED:
+        bound = _version(bounds[name])
+        assert oldest[name][: len(bound)] == bound, f"{name} in oldest.txt"
+        assert oldest[name] <= used[name] <= newest[name], f"{name} in newest.txt"
