@@ -9,7 +9,8 @@ import click
 from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.results import Summary
-from ..base.screen import console, say, say_json
+from ..base.console import console
+from ..base.screen import say, say_json
 from ..benchmarks.rounds import JudgeRounds
 from ..report.columns import agreement_tables, reasons, results_table
 from ..report.table import untrained_line

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ..app.agreement import Figure
 from ..app.spread import Agreement, JudgeSpread, Spread
-from ..base.screen import WIDTH, console
+from ..base.console import WIDTH, console
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .table import arrow, cell_text

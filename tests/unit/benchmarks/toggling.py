@@ -63,7 +63,7 @@ def edits(case: Case, folder: Path) -> list[Edit]:
     ]
 
 
-def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray]]:
+def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray | bytes]]:
     pixels = item.sources[0].rgb
     height, width = pixels.shape[:2]
     rng = np.random.default_rng(width)
@@ -81,6 +81,12 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray]]:
     canvas = Pil.new("RGB", (side, side), "white")
     canvas.paste(Pil.fromarray(pixels // 2 + 64), ((side - width) // 2, (side - height) // 2))
     yield "on a canvas", np.asarray(canvas)
+    # Half of it transparent, with other colours under that.
+    clear = Pil.fromarray(np.flipud(pixels)).convert("RGBA")
+    clear.paste((10, 200, 30, 0), (0, 0, width // 2, height))
+    buffer = io.BytesIO()
+    clear.save(buffer, "PNG")
+    yield "half clear", buffer.getvalue()
 
 
 class Recorder(ScriptedTransport):
