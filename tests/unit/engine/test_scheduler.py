@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -127,6 +127,9 @@ class Everything:
 
     def index(self) -> Everything:
         return self
+
+    def others(self, items: Container[str]) -> list[str]:
+        return []
 
 
 class Kept:
