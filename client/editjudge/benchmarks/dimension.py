@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ..base.identity import Identities, ServiceName
 from ..base.item import Item, Need
 from ..base.signature import Signature, flat, package_version
+from ..base.verdict import Failed, Unscored
 from ..scorers.scorer import Scorer
 
 When: TypeAlias = Callable[[Item], str | None]
@@ -118,14 +119,21 @@ class Dimension:
         return "+".join(sorted(words)) or None
 
     def not_applicable(self, item: Item) -> str | None:
-        """Why it does not apply to an item, or None."""
-        for need in sorted(self.needs):
+        """Why it does not apply to an item, or None; what the data spoilt is no reason."""
+        for need in sorted(self.needs - item.flaws.keys()):
             if not getattr(item, need):
                 if need == "source" and item.sources:
                     return "needs exactly one source image"
                 words = need.replace("_", " ")
                 return f"needs {words}" if need == "questions" else f"needs a {words}"
         return self.when(item)
+
+    def spoilt(self, item: Item) -> Unscored | Failed | None:
+        """What it becomes where its own readings need what the data spoilt, or None."""
+        if not item.flaws:
+            return None
+        reads = self.needs.union(*(reading.scorer.reads(item) for reading in self.readings))
+        return next((item.flaws[name] for name in item.flaws if name in reads), None)
 
     def signature(self, services: Identities) -> Signature:
         """What a value of this dimension depends on.

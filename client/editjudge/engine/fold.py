@@ -42,10 +42,11 @@ def fold(
 
     1. a verdict stands;
     2. the item shows that the dimension does not apply, or its parts do (see `derive`);
-    3. the output is missing, and no verdict on the parts says otherwise: `MissingOutput`, or
+    3. its own readings need what the data of the item spoilt: what `Item.flaws` says;
+    4. the output is missing, and no verdict on the parts says otherwise: `MissingOutput`, or
        what `rule` says;
-    4. no service at hand makes its own readings;
-    5. it is what its readings say, or what its parts make of it.
+    5. no service at hand makes its own readings;
+    6. it is what its readings say, or what its parts make of it.
 
     Args:
         dimensions: Parts before what derives from them.
@@ -103,6 +104,8 @@ class _Edit:
         whole = self._whole(dimension, outcomes)
         if self._asks_for_nothing(dimension, whole):
             return whole
+        if (spoilt := dimension.spoilt(self.item)) is not None:
+            return spoilt
         if self.missing is not None and (reads or isinstance(whole, MissingOutput)):
             return self._without_output(self.missing)
         if reads and dimension.id in self.unserved:

@@ -223,6 +223,9 @@ class Preparation:
         """
         try:
             item = await asyncio.to_thread(self.data.load, ref)
+            for name in ("source", "instruction"):
+                if name in item.flaws:
+                    return Entry("failed", item.flaws[name].reason)
             entry = await self.maker.make(item, panel)
         except Abstained as abstained:
             await self.ledger.drop(abstained.calls)

@@ -59,6 +59,10 @@ class Scorer(ABC):
             Abstained: there is no value for any field; the caller stores `Unscored`.
         """
 
+    def reads(self, item: Item) -> frozenset[str]:
+        """The item's fields that it looks at beside those that its dimensions need."""
+        return frozenset()
+
     def asked(self, service: str, repeat: int) -> Scorer:
         """The same way of judging by another generalist, or once more; itself without one.
 

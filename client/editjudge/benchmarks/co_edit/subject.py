@@ -34,6 +34,10 @@ class SubjectSimilarity(FeatureSimilarity):
         """One for each image."""
         return {self.service: 2}
 
+    def reads(self, item: Item) -> frozenset[str]:
+        """The mask, unless the whole image is the subject."""
+        return frozenset(() if item.extra.get(SUBJECT_REGION) == "whole" else ("mask",))
+
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
