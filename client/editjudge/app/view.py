@@ -171,7 +171,11 @@ class RunView:
         return tables.rows(self._store, self.by(None))
 
     def results(
-        self, single_image: Collection[str] = (), rules: Rules | None = None
+        self,
+        single_image: Collection[str] = (),
+        rules: Rules | None = None,
+        *,
+        count_missing: bool = False,
     ) -> tables.Results:
         """The table of the benchmark's paper, with spread and agreement of several judges.
 
@@ -180,13 +184,17 @@ class RunView:
                 counts as the benchmark says, marked as imputed.
             rules: Others than the run's own: what is derived from other dimensions is derived
                 anew, and what would have to be read anew counts as `pending`.
+            count_missing: Other missing outputs count as the worst value of each dimension, marked
+                as imputed; otherwise they are left out of means.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
                 the data changed.
             InputError: the data is not there any more.
         """
-        return tables.results(self._store, self.by(rules), single_image)
+        return tables.results(
+            self._store, self.by(rules), single_image, count_missing=count_missing
+        )
 
     def waiting(self) -> dict[str, str]:
         """The dimensions that wait for a service no session had, each with the reason.

@@ -75,6 +75,9 @@ class Dimension:
         variant: The exact variant of the metric, for example `ssim.rgb.win7`.
         unit: Of the value; empty for a pure number.
         tolerance: Largest difference between two runs of the same signature.
+        of_data: It says something of the item alone, so a missing output is no matter.
+        worst_of: What a missing output counts as where missing outputs count, if not as the worse
+            end of the range: of a distance that has no largest value.
         round_of: Of the judgement by one judge in one round the id of the dimension that is
             judged; see `rounds`.
     """
@@ -91,6 +94,8 @@ class Dimension:
     variant: str = ""
     unit: str = ""
     tolerance: float = 0.0
+    of_data: bool = False
+    worst_of: float | None = None
     round_of: str = ""
 
     @property
@@ -113,6 +118,16 @@ class Dimension:
         return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
 
     @property
+    def worst(self) -> float | None:
+        """What a missing output counts as where missing outputs count; None for nothing."""
+        if self.of_data:
+            return None
+        low, high = self.range
+        return (
+            self.worst_of if self.worst_of is not None else low if self.higher_is_better else high
+        )
+
+    @property
     def words(self) -> str | None:
         """Whose words its prompts are in: `own`, `original`, both joined by `+`, or None."""
         words = set().union(*(reading.scorer.words for reading in self.readings))
@@ -132,7 +147,8 @@ class Dimension:
         """What it becomes where its own readings need what the data spoilt, or None."""
         if not item.flaws:
             return None
-        reads = self.needs.union(*(reading.scorer.reads(item) for reading in self.readings))
+        told = [reading.scorer.reads(item) for reading in self.readings]
+        reads = {name for each in told for name in (self.needs if each is None else each)}
         return next((item.flaws[name] for name in item.flaws if name in reads), None)
 
     def signature(self, services: Identities) -> Signature:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..base.digest import file_digest
 from ..answers import Option
+from ..base.digest import file_digest
 from ..base.errors import InputError, TextError
 from ..base.images import Mask, load_mask, show_path
 from ..base.item import MAX_TEXT_CHARACTERS, Flaws, Item, check_text

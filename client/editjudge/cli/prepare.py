@@ -11,10 +11,11 @@ import click
 from ..app.wire.base import text_of
 from ..app.wire.prepared import Converted, Prepared
 from ..base.errors import ConfigError
-from ..benchmarks.gie.compact import convert
+from ..benchmarks.gie.compact import COMPARES, convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
-from ..prepare.entry import STATUSES, Maker
+from ..prepare.comparing import decide
+from ..prepare.entry import JUDGE, STATUSES, Maker
 from ..prepare.folder import Folder
 from ..prepare.masks import MaskFinder
 from ..prepare.preparation import Preparation, preparing
@@ -129,26 +130,51 @@ def masks(
     "--data", required=True, type=_PATH, help="The official gie_bench.json (600 MB), or its folder."
 )
 @_OUT
+@options(JudgeOptions, "services")
+@cost_option
 @json_option
-def gie(data: Path, out: Path, as_json: bool) -> None:
+def gie(
+    data: Path, out: Path, services: JudgeOptions, max_cost: float | None, as_json: bool
+) -> None:
     """Convert GIE-Bench's official file once, so that it loads in under a second.
 
-    The licence of its masks forbids passing them on; that holds for the converted file too.
+    Where there is a generalist, it is asked of each question whether the source must be shown with
+    it, and compares.json keeps what it says for people to look over: what the words of a question
+    say otherwise stands first. Without one the words decide. The licence of the masks forbids
+    passing them on; that holds for the converted file too.
     """
+    settings = services.settings(max_cost=max_cost)
     converted = convert(data, out)
-    notes = GieData(converted.folder).notes()
+    decided = None
+    if JUDGE.variant in settings.generalists:
+        decided = decide(GieData(converted.folder), settings)
+    after = GieData(converted.folder)
+    notes = after.notes()
     if as_json:
         result = Converted(
             data=converted.folder,
             items=converted.items,
             bytes=converted.size,
-            data_digest=converted.digest,
+            data_digest=after.digest,
             notes=notes,
+            usage=dict(decided.usage) if decided else {},
         )
         click.echo(text_of(result))
         return
     for note in notes:
         click.echo(f"note: {note}")
+    if decided is None:
+        say("no generalist is configured: words decide which questions are shown the source")
+    else:
+        click.echo(
+            f"{converted.folder / COMPARES}: {decided.compares:,} questions compare with the"
+            f" source; of {decided.otherwise:,} their words say otherwise, which stand first:"
+            " look them over"
+        )
+        if decided.unread:
+            say(f"of {decided.unread:,} questions no answer could be read: their words decide")
+        if decided.usage:
+            click.echo(f"generalists took {usage_text(dict(decided.usage))}")
     click.echo(
         f"{converted.folder}: {converted.items:,} items, {converted.size / 1e6:.1f} MB;"
         " give it as --data"

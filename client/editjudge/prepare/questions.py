@@ -17,6 +17,7 @@ from ..panel import Panel
 from ..panel.generalist import Answer, Generalist
 from ..prompts import Template, template
 from ..scorers.asking import Question
+from .comparing import needs_the_source
 from .entry import JUDGE, Entry, sources_of
 from .pictures import thumbnail
 
@@ -54,7 +55,8 @@ class QuestionWriter:
     """Writes the questions of items that have none.
 
     `choice`: one multiple-choice question, from the sources and the instruction, by a template
-    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. `facts`: 1 to 3
+    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. A second call decides
+    whether it compares with the source (`compares`). `facts`: 1 to 3
     questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
     `FactCheck` reads.
     """
@@ -71,11 +73,14 @@ class QuestionWriter:
         judge = panel.generalist(JUDGE)
         name = TASKS.get(plain(item.task), "prepare/choice") if self.what == "choice" else FACTS
         value = (await answered(item, judge, template(name))).value
-        questions = (
-            (_shuffled(item.id, value),) if isinstance(value, ChoiceQuestion) else tuple(value)
-        )
         pictures = [(text, await asyncio.to_thread(thumbnail, s)) for text, s in sources_of(item)]
-        return Entry("made", questions=questions, pictures=tuple(pictures))
+        if not isinstance(value, ChoiceQuestion):
+            return Entry("made", questions=tuple(value), pictures=tuple(pictures))
+        compares = await needs_the_source(item, value._asdict(), judge)
+        question = _shuffled(item.id, value)._replace(compares=compares)
+        shown = "with its source" if compares else "alone"
+        notes = (("the edited image is shown", shown),)
+        return Entry("made", questions=(question,), notes=notes, pictures=tuple(pictures))
 
 
 async def answered(item: Item, judge: Generalist, prompt: Template) -> Answer[Any]:

@@ -59,9 +59,9 @@ class Scorer(ABC):
             Abstained: there is no value for any field; the caller stores `Unscored`.
         """
 
-    def reads(self, item: Item) -> frozenset[str]:
-        """The item's fields that it looks at beside those that its dimensions need."""
-        return frozenset()
+    def reads(self, item: Item) -> frozenset[str] | None:
+        """The item's fields that it looks at; None for those that its dimensions need."""
+        return None
 
     def asked(self, service: str, repeat: int) -> Scorer:
         """The same way of judging by another generalist, or once more; itself without one.

@@ -35,8 +35,9 @@ class SubjectSimilarity(FeatureSimilarity):
         return {self.service: 2}
 
     def reads(self, item: Item) -> frozenset[str]:
-        """The mask, unless the whole image is the subject."""
-        return frozenset(() if item.extra.get(SUBJECT_REGION) == "whole" else ("mask",))
+        """The source, and the mask unless the whole image is the subject."""
+        whole = item.extra.get(SUBJECT_REGION) == "whole"
+        return frozenset({self.reference} if whole else {self.reference, "mask"})
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from pydantic import TypeAdapter, ValidationError
 
 from ...base.errors import InputError
@@ -94,27 +93,36 @@ def keep_compares(folder: Path, decided: Iterable[Compares]) -> None:
         raise InputError(show_path(folder), f"cannot be written: {error.strerror}") from error
 
 
-def decided_in(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
-    """What was decided of these records' questions; nothing where there is no such file.
+def decided_by(folder: Path) -> list[Compares]:
+    """What was decided; nothing where there is no such file.
 
     Raises:
-        InputError: the file cannot be read, or is about other questions.
+        InputError: the file cannot be read.
     """
     file = folder / COMPARES
-    if not file.is_file():
-        return {}
     try:
-        decided = _DECIDED.validate_json(file.read_bytes())
+        return _DECIDED.validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return []
     except (OSError, ValidationError) as error:
         raise InputError(
             show_path(file), f"cannot be read: {error}", "mend it, or remove it"
         ) from error
+
+
+def decided_in(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
+    """What was decided of these records' questions.
+
+    Raises:
+        InputError: the file cannot be read, or is about other questions.
+    """
+    decided = decided_by(folder)
     for one in decided:
         record = records[one.position] if one.position in range(len(records)) else None
         told = record.get("evaluation_question") if isinstance(record, dict) else None
         if told != one.question:
             raise InputError(
-                show_path(file),
+                show_path(folder / COMPARES),
                 f"record {one.position} has another question than {one.question!r}",
                 "remove the file, or prepare again",
             )

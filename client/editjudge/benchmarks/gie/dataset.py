@@ -30,19 +30,41 @@ PLACES = (
     "gate", "house", "mirror", "screen", "table", "wall", "window",
 )  # fmt: skip
 """What people and things stand before."""
+_DONE = (
+    "added", "altered", "changed", "converted", "darkened", "decreased", "deleted", "edited",
+    "enlarged", "erased", "increased", "lightened", "modified", "moved", "recolored", "recoloured",
+    "reduced", "relocated", "removed", "replaced", "repositioned", "resized", "shifted", "shrunk",
+    "substituted", "swapped", "transformed",
+)  # fmt: skip
+"""What an edit does to something."""
+_HAPPENED = ("was", "were", "is", "are", "has", "have", "had", "been", "got")
+"""What stands before it, where a question asks what became of something."""
+_IN_TEXT = (
+    "character", "digit", "letter", "line", "name", "number", "phrase", "sentence", "symbol",
+    "text", "word",
+)  # fmt: skip
+"""What stands before something else in a text that the image shows."""
+_TEXT = "\x00"
+"""Stands where something was quoted."""
 _OTHER_IMAGE = re.compile(
     rf"""\b(
         original(ly)? | unedited | unmodified | unaltered | previous(ly)? | earlier | initial(ly)?
-      | (first|input|source)\ (image|picture|photo\w*)
-      | (both|two)\ (images|pictures|photos)
+      # The other image, but not a picture in it: the first picture on the wall.
+      | (first|input|source)\ (image|picture|photo\w*) (?!\ (on|in|at|from|of)\b)
+      | (both|two)\ (images|pictures|photos) (?!\ (on|in|at|from|of)\b)
       | the\ source (?!\ of\b)
-      # Not of a place, as before the altar; but before the house was painted.
-      | before (?!\ (the|an?)\ ({"|".join(PLACES)})\b (?!\ (was|were|is|are|had|has|got)\b))
-      | used\ to\ be | than\ (it|they|s?he)\ (was|were)
+      # Not of a place, as before the altar, nor in a text; but before the house was painted.
+      | before (?!\ (the|an?)\ ({"|".join(PLACES)})\b
+                        (?!\ (was|were|is|are|had|has|got)\b)) (?!\ ?{_TEXT})
+      | used\ to\ be | than\ (it|they|s?he)\ (was|were) | no\ longer
       | compar\w* | differ\w* | changed | unchanged | (stay(s|ed)?|remain\w*)\ the\ same
+      # What became of it: was the vase removed, where was it moved to.
+      | ({"|".join(_HAPPENED)})\b [^?.!]*? \b({"|".join(_DONE)})
+      | did\b [^?.!]*? \b(move|change|disappear|vanish|shrink|grow)
     )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+_BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_IN_TEXT)})s?\ before\b", re.IGNORECASE)
 _QUOTED = re.compile(
     r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
 )
@@ -54,12 +76,13 @@ _SO_CALLED = re.compile(
 
 
 def compares(question: str, options: Iterable[str]) -> bool:
-    """Whether a question, or an option, speaks of the image as it was (section 3.5).
+    """Whether a question, or an option, speaks of the image as it was (section 3.5), by its words.
 
-    The paper shows the source where the question asks for a comparison, and does not say how that
+    It stands in where nobody decided it (`compact.COMPARES`, `compares` of a question). The paper shows the source where the question asks for a comparison, and does not say how that
     is told. Here it is told by words: those that name the other image (original, first image,
-    unedited, both images, …), a time before (before, previously, used to be, …) and those of
-    comparing (compared, different, changed, unchanged, stayed the same). What is quoted does not
+    unedited, both images, …), a time before (before, previously, used to be, …), those of
+    comparing (compared, different, changed, unchanged, stayed the same) and those of what became
+    of something (was removed, has been moved, did it disappear). What is quoted does not
     count, since it is text in the image, unless it is one word that says which image is meant.
     Where in doubt the source is shown: a question that needs it cannot be answered without.
     """
@@ -68,7 +91,8 @@ def compares(question: str, options: Iterable[str]) -> bool:
 
 def _unquoted(text: str) -> str:
     """Without what is quoted, and with single spaces."""
-    return " ".join(_QUOTED.sub(" ", _SO_CALLED.sub(r"\1", text)).split())
+    unquoted = _QUOTED.sub(f" {_TEXT} ", _SO_CALLED.sub(r"\1", text))
+    return _BEFORE_IN_TEXT.sub(r"\1", " ".join(unquoted.split()))
 
 
 def right_option(answer: str, options: Iterable[str]) -> str | None:

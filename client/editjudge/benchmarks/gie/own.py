@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...base.item import Item
-from ..dataset import ItemRef, Loading
+from ..dataset import ItemRef
 from ..items import ItemsFile, Line, question_flaw
 from .dataset import FrameMask, compares, question_notes, right_option
 from .taxonomy import edit_type

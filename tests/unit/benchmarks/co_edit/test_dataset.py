@@ -10,8 +10,10 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.base.item import Item
+from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
 from editjudge.benchmarks.co_edit.taxonomy import AROUND, EDIT_TYPES, LOCAL, SUBJECT_REGION
+from editjudge.engine.fold import fold
 
 from .made import WIDTH, line, written
 
@@ -98,8 +100,6 @@ BAD: dict[str, tuple[Any, str]] = {
         line("subject_extract"),
         " is what is edited ('edited') or the object that is kept ('kept')",
     ),
-    "no instruction": (line(instruction="\u3000"), "instruction: is blank"),
-    "no such mask": (line(mask="nowhere.png"), "no such file: nowhere.png"),
     "no source": (line(source=None), "either `source` or `sources`"),
     "unknown field": (line(kind="x"), "kind: no such field"),
     "an id twice": (line(id="first"), "the id 'first' is that of line 1 already"),
@@ -116,6 +116,21 @@ def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
     assert len(text.splitlines()) == 2, text
     assert "line 2: " in text
     assert said in text
+
+
+def test_what_is_not_there_costs_only_what_reads_it(tmp_path: Path) -> None:
+    data = CoEditData(written(tmp_path, [line(mask="nowhere.png"), line(id="2", instruction=" ")]))
+    without, silent = (data.load(ref) for ref in data.checked())
+
+    def lost(item: Item) -> set[str]:
+        outcomes = fold(BENCHMARK.rules().dimensions, item)
+        return {name for name, outcome in outcomes.items() if outcome.status == "unscored"}
+
+    assert "nowhere.png" in without.flaws["mask"].reason
+    assert "co_edit.visual_naturalness" not in lost(without)
+    assert any("identity" in name for name in lost(without)), "no whole image in its place"
+    assert "co_edit.editing_accuracy" in lost(silent)
+    assert not any("identity" in name for name in lost(silent))
 
 
 @pytest.mark.parametrize("edit_type", sorted(LOCAL))
