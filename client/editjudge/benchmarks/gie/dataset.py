@@ -78,13 +78,14 @@ _SO_CALLED = re.compile(
 def compares(question: str, options: Iterable[str]) -> bool:
     """Whether a question, or an option, speaks of the image as it was (section 3.5), by its words.
 
-    It stands in where nobody decided it (`compact.COMPARES`, `compares` of a question). The paper shows the source where the question asks for a comparison, and does not say how that
-    is told. Here it is told by words: those that name the other image (original, first image,
-    unedited, both images, …), a time before (before, previously, used to be, …), those of
-    comparing (compared, different, changed, unchanged, stayed the same) and those of what became
-    of something (was removed, has been moved, did it disappear). What is quoted does not
-    count, since it is text in the image, unless it is one word that says which image is meant.
-    Where in doubt the source is shown: a question that needs it cannot be answered without.
+    This stands in where nobody decided it (`compact.COMPARES`, `compares` of a question). The
+    paper shows the source where the question asks for a comparison, and does not say how that is
+    told. Here words tell: those that name the other image (original, first image, unedited, both
+    images, …), a time before (before, previously, used to be, …), those of comparing (compared,
+    different, changed, unchanged, stayed the same), and those of what became of something (was
+    removed, has been moved, did it disappear). What is quoted does not count, since it is text in
+    the image, unless it is one word that says which image is meant. Where in doubt the source is
+    shown: a question that needs it cannot be answered without.
     """
     return any(_OTHER_IMAGE.search(_unquoted(text)) for text in (question, *options))
 
