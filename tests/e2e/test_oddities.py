@@ -1,4 +1,4 @@
-"""Releases with every oddity that is known of them: read as they stand, judged as far as they go."""
+"""Releases with every oddity that is known of them, read as they stand."""
 
 from __future__ import annotations
 

@@ -294,6 +294,43 @@ class IndexedFolder:
         return sorted(single + more)
 
 
+UNEDITED = ":sources"
+"""In the place of a folder of outputs: the sources themselves, as of an editor that did nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutputs:
+    """The sources as outputs, of items that have exactly one.
+
+    GIE-Bench checks its questions so (section 3.2: 17 % are right of unedited images).
+    """
+
+    sources: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> SourceOutputs:
+        """Of the items of a data set."""
+        single = (ref for ref in dataset.items() if len(dataset.outline(ref).sources) == 1)
+        return cls({ref.id: dataset.pictures(ref)[0] for ref in single})
+
+    def path(self, item: str) -> str | None:
+        """The item's source."""
+        path = self.sources.get(item)
+        return None if path is None else str(path)
+
+    def why_not(self, item: str) -> Missing:
+        """It has none, or several."""
+        return Missing("absent", f"{item} has not one source that is there")
+
+    def index(self) -> SourceOutputs:
+        """Itself."""
+        return self
+
+    def others(self, items: Container[str]) -> list[str]:
+        """None."""
+        return []
+
+
 @cache
 def placeholder() -> Image:
     """Stands where an image is, in an item that is only looked at."""

@@ -20,10 +20,12 @@ from ..base.item import MAX_TEXT_CHARACTERS, Flaws, Item, check_text
 from ..base.verdict import Unscored
 from .dataset import (
     MAX_PROBLEMS,
+    UNEDITED,
     ItemRef,
     Loading,
     OutputFolder,
     Outputs,
+    SourceOutputs,
     flaw,
     lost,
     placeholder,
@@ -341,12 +343,12 @@ class ItemsFile:
         return tuple(Path(self._at(path)) for path in there)
 
     def has_outputs(self, folder: Path) -> bool:
-        """Whether there is such a folder."""
-        return folder.is_dir()
+        """Whether there is such a folder, or none is needed."""
+        return folder.name == UNEDITED or folder.is_dir()
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<id>.png` and the like."""
-        return OutputFolder(folder)
+        return SourceOutputs.of(self) if folder.name == UNEDITED else OutputFolder(folder)
 
     def _usable(self) -> Iterator[ItemRef]:
         """The items whose lines can be read; `checked` tells what is wrong with the others."""

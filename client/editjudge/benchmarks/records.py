@@ -20,9 +20,11 @@ from ..base.errors import InputError
 from ..base.images import show_path
 from ..base.item import Flaws, Item
 from .dataset import (
+    UNEDITED,
     ItemRef,
     OutputFolder,
     Outputs,
+    SourceOutputs,
     flaw,
     lost,
     placeholder,
@@ -191,12 +193,12 @@ class RecordsFile(ABC):
         )
 
     def has_outputs(self, folder: Path) -> bool:
-        """Whether there is such a folder."""
-        return folder.is_dir()
+        """Whether there is such a folder, or none is needed."""
+        return folder.name == UNEDITED or folder.is_dir()
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<item id>.png` and the like."""
-        return OutputFolder(folder)
+        return SourceOutputs.of(self) if folder.name == UNEDITED else OutputFolder(folder)
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """How to say where files lie that were not found; "" where there is no way."""

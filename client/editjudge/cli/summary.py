@@ -23,12 +23,16 @@ from .options import RulesOptions, json_option, options, single_image_option
     is_flag=True,
     help="The second mean: a missing output counts as the worst value there is, and is marked.",
 )
+@click.option(
+    "--each-round", is_flag=True, help="Show the number of every round beside their mean."
+)
 @options(RulesOptions, "asked")
 @json_option
 def command(
     run: Path,
     single_image: tuple[str, ...],
     count_missing: bool,
+    each_round: bool,
     asked: RulesOptions,
     as_json: bool,
 ) -> int:
@@ -61,7 +65,12 @@ def command(
     screen = console()
     screen.print(
         results_table(
-            results.columns, results.cells, results.beside, screen.width, results.benchmark.decimals
+            results.columns,
+            results.cells,
+            results.beside,
+            screen.width,
+            results.benchmark.decimals,
+            each_round=each_round,
         )
     )
     for line in reasons(results.columns, results.cells):

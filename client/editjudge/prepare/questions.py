@@ -12,12 +12,12 @@ from ..answers.json_object import plain
 from ..base.digest import content_digest
 from ..base.identity import ServiceName
 from ..base.item import Edit, Item
+from ..benchmarks.gie.dataset import compares
 from ..benchmarks.items import Line
 from ..panel import Panel
 from ..panel.generalist import Answer, Generalist
 from ..prompts import Template, template
 from ..scorers.asking import Question
-from .comparing import needs_the_source
 from .entry import JUDGE, Entry, sources_of
 from .pictures import thumbnail
 
@@ -55,9 +55,9 @@ class QuestionWriter:
     """Writes the questions of items that have none.
 
     `choice`: one multiple-choice question, from the sources and the instruction, by a template
-    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. A second call decides
-    whether it compares with the source (`compares`). `facts`: 1 to 3
-    questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
+    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. It carries whether it
+    compares with the source (`compares`), by its words, for reviewers to look over. `facts`: 1 to
+    3 questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
     `FactCheck` reads.
     """
 
@@ -76,10 +76,9 @@ class QuestionWriter:
         pictures = [(text, await asyncio.to_thread(thumbnail, s)) for text, s in sources_of(item)]
         if not isinstance(value, ChoiceQuestion):
             return Entry("made", questions=tuple(value), pictures=tuple(pictures))
-        compares = await needs_the_source(item, value._asdict(), judge)
-        question = _shuffled(item.id, value)._replace(compares=compares)
-        shown = "with its source" if compares else "alone"
-        notes = (("the edited image is shown", shown),)
+        by_words = compares(value.question, value.options)
+        question = _shuffled(item.id, value)._replace(compares=by_words)
+        notes = (("the edited image is shown", "with its source" if by_words else "alone"),)
         return Entry("made", questions=(question,), notes=notes, pictures=tuple(pictures))
 
 

@@ -375,7 +375,7 @@ class GieData(RecordsFile):
 
     def has_outputs(self, folder: Path) -> bool:
         """A folder, or a copy of the released file."""
-        return folder.exists()
+        return super().has_outputs(folder) or folder.is_file()
 
     def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """The source; masks are no files."""
