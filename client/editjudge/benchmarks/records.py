@@ -126,6 +126,11 @@ class RecordsFile(ABC):
 
     @property
     @abstractmethod
+    def digest(self) -> str:
+        """See `Dataset`."""
+
+    @property
+    @abstractmethod
     def _usable(self) -> Usable:
         """Everything that was read, once; items are `Placed`."""
 

@@ -15,7 +15,7 @@ import pytest
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import official_file as module
-from editjudge.benchmarks.gie.compact import MASKS, RECORDS, convert
+from editjudge.benchmarks.gie.compact import MASKS, RECORDS, Compares, convert, keep_compares
 from editjudge.benchmarks.gie.dataset import PLACES, GieData, compares
 from editjudge.benchmarks.gie.own import OwnItems
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
@@ -210,6 +210,22 @@ def test_questions(tmp_path: Path) -> None:
         ("How large is the ball?", ("Larger", "It stayed the same"), True),
         ("Does the road remain the same?", ("Yes", "No"), True),
         ("Do the two cups have the same colour?", ("Yes", "No"), False),
+        # What became of something cannot be told from the result alone.
+        ("Was the vase removed?", ("Yes", "No"), True),
+        ("Where was the lamp moved to?", ("To the left", "To the right"), True),
+        ("Where has the red lamp been moved?", ("Left", "Right"), True),
+        ("What is the apple replaced with?", ("A pear", "A plum"), True),
+        ("Is the cat gone?", ("No, it moved", "It was taken away and replaced"), True),
+        ("Did the dog move?", ("Yes", "No"), True),
+        ("Is there still a boat?", ("Yes", "No, it is no longer there"), True),
+        ("Where is the vase located on the table?", ("Left", "Right"), False),
+        ("What is the man moving?", ("A box", "A chair"), False),
+        # Text in the image, and where it stands, is no time before the edit.
+        ("What comes first?", ("The word before 'SOON'", "The word after it"), False),
+        ("Which word stands before \u201cSOON\u201d?", ("COMING", "LATE"), False),
+        ("What is the letter before the logo?", ("A", "B"), False),
+        ("What is shown in the first picture on the wall?", ("A cow", "A sheep"), False),
+        ("How do the two photos on the desk hang?", ("Straight", "Askew"), False),
     ],
 )
 def test_which_questions_compare(question: str, options: tuple[str, ...], told: bool) -> None:
@@ -486,3 +502,61 @@ def test_questions_of_ones_own_that_cannot_be_asked(
     assert list(data.flaws(ref)) == ["questions"]
     assert told in data.flaws(ref)["questions"].reason
     assert data.load(ref).questions == ()
+
+
+def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
+    folder = convert(released(tmp_path / "data"), tmp_path / "out").folder
+    by_words = GieData(folder)
+    ask = [one["evaluation_question"] for one in odd()]
+    keep_compares(
+        folder,
+        [Compares(0, ask[0], compares=True, words=False), Compares(1, ask[1], True, True)],
+    )
+    data = GieData(folder)
+    told = [item.questions[0]["compares"] for item in of(data)]
+    assert told[:3] == [True, True, False], "of what nobody decided, words tell"
+    assert data.digest != by_words.digest, "judges are shown something else"
+    assert any("compares.json says which compare" in note for note in data.notes())
+    first = json.loads((folder / "compares.json").read_text())[0]
+    assert first["position"] == 0, "what words say otherwise stands first"
+    assert first["words"] is False
+    keep_compares(folder, [Compares(0, "Another?", compares=True, words=False)])
+    with pytest.raises(InputError, match="record 0 has another question than 'Another"):
+        GieData(folder)
+    (folder / "compares.json").write_text("{}")
+    with pytest.raises(InputError, match=r"compares\.json: cannot be read"):
+        GieData(folder)
+
+
+def test_outputs_as_the_released_scripts_look_for_them(tmp_path: Path) -> None:
+    records = [record(), record("Size Change"), record("Remove Object")]
+    data = GieData(released(tmp_path / "data", records))
+    picture(tmp_path / "mine" / "a.png", pixels(1))
+    mine = tmp_path / "mine" / "with_paths.json"
+    paths = ["a.png", str(tmp_path / "gone.png"), None]
+    given = [one | {"edited_image_path": p} for one, p in zip(records, paths, strict=True)]
+    mine.write_text(json.dumps(given))
+    assert data.has_outputs(mine)
+    outputs = data.outputs(mine)
+    assert outputs.path("0") == str(tmp_path / "mine" / "a.png")
+    assert [outputs.path(name) for name in ("1", "2")] == [None, None]
+    assert str(tmp_path / "gone.png") in outputs.why_not("1").reason
+    assert "record 2" in outputs.why_not("2").reason
+    assert data.outputs(mine) is outputs, "it is read once"
+    assert outputs.index().others(set()) == []
+    mine.write_text(json.dumps(given[:2]))
+    with pytest.raises(InputError, match="its records are not those of --data"):
+        GieData(data.path).outputs(mine)
+    mine.write_text(json.dumps(records))
+    with pytest.raises(InputError, match="no record has `edited_image_path`"):
+        GieData(data.path).outputs(mine)
+
+
+def test_the_sources_themselves_as_outputs(tmp_path: Path) -> None:
+    data = GieData(released(tmp_path, [record(), record("Size Change")]))
+    (tmp_path / "siz" / "pexels-someone-1.jpg").unlink()
+    assert data.has_outputs(Path(":sources"))
+    outputs = data.outputs((tmp_path / ":sources").resolve())
+    assert outputs.path("0") == str(tmp_path / "add" / "pexels-someone-1.jpg")
+    assert outputs.path("1") is None
+    assert "has not one source" in outputs.why_not("1").reason
