@@ -298,6 +298,14 @@ UNEDITED = ":sources"
 """In the place of a folder of outputs: the sources themselves, as of an editor that did nothing."""
 
 
+class _Pictured(Protocol):
+    """As much of a data set as tells where its sources are."""
+
+    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]: ...
+    def outline(self, ref: ItemRef) -> Item: ...
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOutputs:
     """The sources as outputs, of items that have exactly one.
@@ -308,7 +316,7 @@ class SourceOutputs:
     sources: Mapping[str, Path]
 
     @classmethod
-    def of(cls, dataset: Dataset) -> SourceOutputs:
+    def of(cls, dataset: _Pictured) -> SourceOutputs:
         """Of the items of a data set."""
         single = (ref for ref in dataset.items() if len(dataset.outline(ref).sources) == 1)
         return cls({ref.id: dataset.pictures(ref)[0] for ref in single})

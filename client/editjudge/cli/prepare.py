@@ -1,4 +1,4 @@
-"""`editjudge prepare`: questions and masks for data, and their review."""
+"""`editjudge prepare`: instructions, questions and masks for data, and their review."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..panel.services import SERVICES
 from ..prepare.comparing import decide
 from ..prepare.entry import JUDGE, STATUSES, Maker
 from ..prepare.folder import Folder
+from ..prepare.instructions import InstructionWriter
 from ..prepare.masks import MaskFinder
 from ..prepare.preparation import Preparation, preparing
 from ..prepare.questions import QuestionWriter
@@ -65,11 +66,23 @@ class _DataOptions:
 
 @click.group("prepare")
 def command() -> None:
-    """Write questions and masks for data of your own, and review them.
+    """Write instructions, questions and masks for data of your own, and review them.
 
-    The same command resumes questions and masks. Both write a page, review.html, on which people
+    The same command resumes each of them. All write a page, review.html, on which people
     accept and reject; review applies what they decided.
     """
+
+
+@command.command("instructions")
+@options(_DataOptions, "of")
+@options(JudgeOptions, "services")
+def instructions(of: _DataOptions, services: JudgeOptions) -> int:
+    """Let the generalist write what editors are to be told, for items with a blank instruction.
+
+    By the task of an item, one of the nine edit types of GIE-Bench, from its one picture. Have
+    questions written next, from what you accepted. Exit code 3 when an item failed.
+    """
+    return _prepared(InstructionWriter(), of, services)
 
 
 @command.command("questions")

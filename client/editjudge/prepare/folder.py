@@ -148,6 +148,8 @@ class Folder:
         for ref in data.items():
             entry = entries[ref.id]
             made: dict[str, object] = {}
+            if entry.instruction:
+                made["instruction"] = entry.instruction
             if entry.questions:
                 made["questions"] = tuple(map(_written, entry.questions))
             if entry.mask is not None:
@@ -205,7 +207,9 @@ class _Move:
 def without(line: Line, what: What) -> Line:
     """Remove what was made for a line; where nothing was made, all of it is its own."""
     made = set(FIELDS[what]) if getattr(line, FIELDS[what][0]) else set()
-    return type(line).model_validate(line.model_dump(exclude_unset=True, exclude=made))
+    kept = line.model_dump(exclude_unset=True, exclude=made)
+    # A line has an instruction, if only a blank one.
+    return type(line).model_validate({"instruction": "", **kept})
 
 
 def write_lines(file: Path, lines: Iterable[Line]) -> None:

@@ -82,8 +82,11 @@ class QuestionWriter:
         return Entry("made", questions=(question,), notes=notes, pictures=tuple(pictures))
 
 
-async def answered(item: Item, judge: Generalist, prompt: Template) -> Answer[Any]:
+async def answered(item: Item, judge: Generalist, prompt: Template, **texts: str) -> Answer[Any]:
     """Ask the generalist about an item that nobody has edited.
+
+    Args:
+        texts: Fields of the template that the item does not have itself.
 
     Raises:
         Abstained: the reply cannot be read, or the generalist refused.
@@ -92,7 +95,7 @@ async def answered(item: Item, judge: Generalist, prompt: Template) -> Answer[An
     if "sources" in prompt.fields:
         # Here, because resizing would hold up all other calls.
         await asyncio.to_thread(lambda: [judge.picture(source).digest for source in item.sources])
-    return await Question(prompt, prompt.form).ask(Edit(item, "", None), judge)
+    return await Question(prompt, prompt.form).ask(Edit(item, "", None), judge, repeat=0, **texts)
 
 
 def _shuffled(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
