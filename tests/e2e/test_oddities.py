@@ -14,6 +14,7 @@ import pytest
 from editjudge.app.view import RunView
 from editjudge.base.item import Item
 from editjudge.benchmarks.column import Row
+from editjudge.benchmarks.registry import benchmarks
 
 from ..golden.cases import CASES, Case, Made, co_edit, drawn, i2i, kris, omni_iie
 from ..golden.cases import core as core_items
@@ -228,8 +229,22 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
     code, table = spoken("summary", out, "--json")
     assert code == 0
     assert table["items"] == len(made.outputs)
+    # What nobody was asked about is told by export and show too.
+    spoken("export", out, "--to", "jsonl", "--out", tmp_path / "rows.jsonl")
+    exported = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    for item, (_, why) in spoilt.items():
+        due = because(found[item], why) & set(BENCHMARKS[name])
+        named = {r["dimension"] for r in exported if r["item"] == item and why in str(r["reason"])}
+        assert due <= named, item
+        if item == "style":  # nothing of it was judged, so there is nothing to show
+            continue
+        shown = spoken("show", out, item, "--json")[1]
+        assert due <= shown["spoilt"].keys()
 
 
+BENCHMARKS = {
+    name: [d.id for d in benchmark.rules().dimensions] for name, benchmark in benchmarks().items()
+}
 FIELDS = {"source", "mask", "target", "target_text", "hint", "instruction", "questions"}
 # GIE-Bench shows its judge no instruction, Omni IIE Bench no source: there nothing is lost.
 READ = {

@@ -8,13 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
+from ..base.verdict import Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
 from ..benchmarks.dataset import ItemRef
+from ..engine.fold import fold
 from ..engine.header import RunHeader
 from ..engine.judge import roles_of
+from ..engine.plan import in_order
 from ..storage.store import FILE, RunStore, StoredEdit, StoredVerdict
 from . import results as tables
 from .spec import Resolved, RunSpec
@@ -39,8 +42,8 @@ class RunView:
     """A run as it is stored; use as a context manager.
 
     It takes no lock and changes nothing, so it works beside the process that judges; each method
-    sees what is there when it is called. Only `resolved`, `item`, `pictures`, `rows` and `results`
-    need the data, and nothing needs a service.
+    sees what is there when it is called. Only `resolved`, `item`, `pictures`, `spoilt`, `rows` and
+    `results` need the data, and nothing needs a service.
 
     Args:
         folder: Of the run.
@@ -158,6 +161,31 @@ class RunView:
         }
         outputs = {model: Path(path) if path else None for model, path in paths.items()}
         return Pictures(dataset.pictures(ref), outputs)
+
+    def spoilt(self, only: str | None = None) -> dict[str, dict[str, Unscored]]:
+        """By item and dimension, what the data spoilt, and so no verdict is stored of.
+
+        Nothing where the data is not there any more, or changed.
+
+        Args:
+            only: Of this item alone.
+        """
+        try:
+            order = self.resolved.order
+        except EditjudgeError:
+            return {}
+        dimensions = in_order(order.dimensions, order.known)
+        asked = {d.id for d in order.dimensions}
+        found: dict[str, dict[str, Unscored]] = {}
+        for ref in order.dataset.items():
+            if (only in {None, ref.id}) and order.dataset.flaws(ref):
+                outcomes = fold(dimensions, order.dataset.outline(ref))
+                found[ref.id] = {
+                    name: outcome
+                    for name, outcome in outcomes.items()
+                    if name in asked and isinstance(outcome, Unscored)
+                }
+        return found
 
     def rows(self) -> Iterator[Row]:
         """Every edit that was asked for, with an outcome for each of its dimensions.

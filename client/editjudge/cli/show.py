@@ -41,6 +41,8 @@ def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
         _show(shown_edit)
     for name, why in shown.not_served.items():
         click.echo(f"\n  {name}: not served\n    {why}")
+    for name, why in shown.spoilt.items():
+        click.echo(f"\n  {name}: spoilt by the data\n    {why}")
     return 0
 
 
@@ -60,6 +62,7 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
         files=files,
         edits=edits,
         not_served=view.waiting(),
+        spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
     )
 
 
