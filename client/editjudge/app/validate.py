@@ -120,9 +120,9 @@ def _of_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
     flawed = [Flawed(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
     lost = [one for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
     mend = dataset.mend([one.ref for one in lost]) if lost else ""
-    for one in flawed:
-        note = dataset.released and one not in lost
-        yield Problem("data", "data", one.told, note=note)
+    for item in flawed:
+        note = dataset.released and item not in lost
+        yield Problem("data", "data", item.told, note=note)
     if mend:
         yield Problem("data", "data", mend, note=True)
     for where, what in dataset.left_out():

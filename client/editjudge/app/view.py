@@ -176,16 +176,16 @@ class RunView:
             return {}
         dimensions = in_order(order.dimensions, order.known)
         asked = {d.id for d in order.dimensions}
-        found: dict[str, dict[str, Unscored]] = {}
+        lost: dict[str, dict[str, Unscored]] = {}
         for ref in order.dataset.items():
             if (only in {None, ref.id}) and order.dataset.flaws(ref):
                 outcomes = fold(dimensions, order.dataset.outline(ref))
-                found[ref.id] = {
+                lost[ref.id] = {
                     name: outcome
                     for name, outcome in outcomes.items()
                     if name in asked and isinstance(outcome, Unscored)
                 }
-        return found
+        return lost
 
     def rows(self) -> Iterator[Row]:
         """Every edit that was asked for, with an outcome for each of its dimensions.

@@ -10,8 +10,9 @@ from ..app.client import Ledger
 from ..base.config import Settings
 from ..base.errors import Abstained, ConfigError
 from ..base.item import Edit, Item
+from ..benchmarks.comparing import compares
 from ..benchmarks.gie.compact import Compares, decided_by, keep_compares
-from ..benchmarks.gie.dataset import GieData, compares
+from ..benchmarks.gie.dataset import GieData
 from ..engine.progress import Progress, took
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..answers.json_object import plain
 from ..base.identity import ServiceName
 from ..base.item import Item
-from ..benchmarks.gie.taxonomy import edit_type
 from ..benchmarks.items import Line, blank
 from ..panel import Panel
 from ..prompts import template
 from .entry import JUDGE, Entry, What, sources_of
 from .pictures import thumbnail
-from .questions import answered
+from .questions import TASKS, answered
 
 TEMPLATE = "prepare/instruction"
 KINDS: Mapping[str, str] = {
@@ -26,12 +26,12 @@ KINDS: Mapping[str, str] = {
     "layout_modification": "A thing moves to another place in the picture, which is told.",
     "object_replacement": "Another thing takes the place of one.",
     "remove_object": "A thing is taken out of the picture.",
-    "scene_background_change": "The scene changes: the season, the weather, the time of day, or"
-    " what lies behind the things in front.",
+    "scene_or_background_change": "The scene changes: the season, the weather, the time of day,"
+    " or what lies behind the things in front.",
     "size_change": "A thing becomes much larger or smaller, measured by something beside it.",
     "textual_edit": "Writing in the picture changes: what it says, or how it is written.",
 }
-"""What an edit of each type of GIE-Bench is (section 3.1)."""
+"""What an edit of each type of GIE-Bench is (section 3.1), by the names of `TASKS`."""
 _ANY = "Any that suits the picture."
 
 
@@ -57,7 +57,8 @@ class InstructionWriter:
     async def make(self, item: Item, panel: Panel) -> Entry:
         """Ask once; see `Maker.make`."""
         judge = panel.generalist(JUDGE)
-        kind = KINDS.get(edit_type(item.task), _ANY)
+        name = TASKS.get(plain(item.task), "").removeprefix("prepare/choice_")
+        kind = KINDS.get(name, _ANY)
         said = await answered(item, judge, template(TEMPLATE), kind=kind)
         pictures = [(text, await asyncio.to_thread(thumbnail, s)) for text, s in sources_of(item)]
         return Entry("made", instruction=said.value, pictures=tuple(pictures))

@@ -12,7 +12,7 @@ from ..answers.json_object import plain
 from ..base.digest import content_digest
 from ..base.identity import ServiceName
 from ..base.item import Edit, Item
-from ..benchmarks.gie.dataset import compares
+from ..benchmarks.comparing import compares
 from ..benchmarks.items import Line
 from ..panel import Panel
 from ..panel.generalist import Answer, Generalist

@@ -23,7 +23,6 @@ from editjudge.base.identity import ServiceName
 from editjudge.base.images import Mask, load_image, load_mask
 from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
-from editjudge.benchmarks.gie.taxonomy import TITLES
 from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.registry import dimensions
 from editjudge.prepare.draft import Draft
@@ -242,7 +241,7 @@ async def test_instructions_are_written_from_the_picture_alone(task: str, words:
 
 
 def test_every_edit_type_can_be_asked_for() -> None:
-    assert KINDS.keys() == TITLES.keys()
+    assert KINDS.keys() == {name.removeprefix("prepare/choice_") for name in TASKS.values()}
 
 
 def test_an_instruction_that_is_there_is_kept() -> None:

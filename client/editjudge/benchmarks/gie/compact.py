@@ -85,7 +85,7 @@ def keep_compares(folder: Path, decided: Iterable[Compares]) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    ordered = sorted(decided, key=lambda one: (one.compares == one.words, one.position))
+    ordered = sorted(decided, key=lambda of: (of.compares == of.words, of.position))
     text = _DECIDED.dump_json(ordered, indent=1).decode()
     try:
         _replace(folder / COMPARES, lambda path: path.write_text(text, "utf-8"))
@@ -117,13 +117,13 @@ def decided_in(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
         InputError: the file cannot be read, or is about other questions.
     """
     decided = decided_by(folder)
-    for one in decided:
-        record = records[one.position] if one.position in range(len(records)) else None
+    for entry in decided:
+        record = records[entry.position] if entry.position in range(len(records)) else None
         told = record.get("evaluation_question") if isinstance(record, dict) else None
-        if told != one.question:
+        if told != entry.question:
             raise InputError(
                 show_path(folder / COMPARES),
-                f"record {one.position} has another question than {one.question!r}",
+                f"record {entry.position} has another question than {entry.question!r}",
                 "remove the file, or prepare again",
             )
     return {one.position: one.compares for one in decided}

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from editjudge.base.errors import ConfigError, InputError
+from editjudge.benchmarks.comparing import PLACES, compares
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import official_file as module
 from editjudge.benchmarks.gie.compact import MASKS, RECORDS, Compares, convert, keep_compares
-from editjudge.benchmarks.gie.dataset import PLACES, GieData, compares
+from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.benchmarks.gie.own import OwnItems
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 
