@@ -167,7 +167,7 @@ class Line(BaseModel):
         """
         return ""
 
-    @property
+    @cached_property
     def flaws(self) -> dict[str, Unscored]:
         """What is given and cannot be used, by field."""
         wrong = {
