@@ -44,6 +44,8 @@ _STORED: Mapping[str, tuple[str, ...]] = {
     "kris.paper": (),
     "omni_iie.paper": (),
 }
+_READ_OTHERWISE = {"core.aligned_psnr.source.whole"}
+"""What is judged otherwise since: an edit that cannot be aligned is measured unaligned."""
 _HERE = "/golden"
 """What stands in archives for the folder in which they are."""
 
@@ -67,7 +69,8 @@ def documents(archive: Path, folder: Path) -> dict[str, Any]:
         found = lasting(case, folder / "run")
     else:
         _, changes = spoken("rescore", folder / "run", "--write", "--json")
-        assert not any(one["changed"] for one in changes), "rescore changes a stored run"
+        changed = {one["dimension"] for one in changes if one["changed"]}
+        assert changed <= _READ_OTHERWISE, "rescore changes a stored run"
         found = told(case, folder / "run")
     return normalised({name: found[name] for name in TOLD if name in found}, folder)
 

@@ -256,7 +256,8 @@ class SpecOptions(RulesOptions):
             "outputs",
             multiple=True,
             metavar="MODEL=DIR",
-            help="A model under test and its DIR/<item id>.png; may be given several times.",
+            help="A model under test and its DIR/<item id>.png; may be given several times. "
+            ":sources in the place of DIR judges the sources themselves, unedited.",
         ),
     ]
     patterns: Annotated[tuple[str, ...], dimension_option]

@@ -83,6 +83,7 @@ class Items:
     """A data set whose images are one pixel."""
 
     name, protocol, path, digest = "test", "test.1", Path("test"), "sha256:0"
+    released = False
 
     def __init__(self, count: int, log: Log, size: int = 1) -> None:
         self.count, self.log, self.size = count, log, size
@@ -97,6 +98,18 @@ class Items:
 
     def likeness(self, ref: ItemRef) -> str:
         return ""
+
+    def flaws(self, ref: ItemRef) -> Any:
+        return {}
+
+    def left_out(self) -> tuple[()]:
+        return ()
+
+    def mend(self, refs: Any) -> str:
+        return ""
+
+    def has_outputs(self, folder: Path) -> bool:
+        return folder.is_dir()
 
     def outline(self, ref: ItemRef) -> Item:
         return Item(ref.id, "x", (placeholder(),), task="odd" if ref.index % 2 else "even")
