@@ -17,10 +17,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
-from PIL import ImageFile, ImageOps, UnidentifiedImageError
+from PIL import ImageOps, UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError
+from .structure import check_structure
 
 RGB: TypeAlias = NDArray[np.uint8]
 ImageLike: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any] | Image"
@@ -41,6 +42,9 @@ _SUFFIXES = {
     ".ppm": "PPM",
 }
 _DEEP = re.compile(r";16[BLN]S?$")  # of raw modes; "BGR;16" has 16 bits in all three
+_BAND_PIXELS = 1024 * 1024
+_LONGEST = 1024
+"""Characters of a path that errors show."""
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
@@ -202,9 +206,11 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
         raise ValueError("0 bytes")
     if len(data) > MAX_BYTES:
         raise ValueError(f"{len(data):,} bytes, the limit is {MAX_BYTES:,}")
+    check_structure(data)
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
+            _check_samples(picture)
             deep = _is_deep(picture)
             picture.load()
             upright, turned = _upright(picture)
@@ -213,16 +219,25 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
     except _BOMBS:
         raise ValueError(f"more pixels than the limit of {MAX_PIXELS:,}") from None
-    except (OSError, SyntaxError, EOFError, IndexError, TypeError, MemoryError) as error:
-        # Pillow's plugins raise any of these on damaged data.
-        raise ValueError(f"damaged or truncated: {error}") from None
+    except ValueError as error:
+        raise ValueError(_line(error)) from None
+    except Exception as error:  # noqa: BLE001 - Pillow's plugins raise anything on damaged data
+        raise ValueError(f"damaged or truncated: {_line(error)}") from None
     rgb.setflags(write=False)
     return rgb, turned + notes
 
 
 def show_path(path: os.PathLike[str] | str) -> str:
-    """A path as printable UTF-8, whatever bytes it holds."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """A path as printable UTF-8, whatever bytes it holds; of a very long one its two ends."""
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    if len(shown) <= _LONGEST:
+        return shown
+    return f"{shown[: _LONGEST // 2]} … ({len(shown):,} characters) … {shown[-_LONGEST // 4 :]}"
+
+
+def _line(error: BaseException) -> str:
+    """What an error says in one line, or what it is."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _read(path: Path, shown: str) -> bytes:
@@ -252,13 +267,14 @@ def _from_bytes(data: bytes, name: str, suffix: str = "") -> Image:
 
 
 def _from_pillow(picture: Pil.Image, name: str) -> Image:
-    if getattr(picture, "n_frames", 1) > 1:
-        raise ImageError(name, f"{picture.n_frames} frames", "give one still image")  # type: ignore[attr-defined]
-    upright, turned = _upright(picture)
     try:
+        _check_header(picture)
+        _check_samples(picture)
+        upright, turned = _upright(picture)
         rgb, notes = _to_rgb(upright)
-    except (OSError, ValueError) as error:
-        raise ImageError(name, str(error)) from error
+    except Exception as error:
+        # One that was opened and not read yet is decoded here; see `decode`.
+        raise ImageError(name, _line(error), "give one still image") from error
     return _encoded(rgb, name, turned + notes)
 
 
@@ -287,15 +303,30 @@ def _check_header(picture: Pil.Image) -> None:
     if width * height > MAX_PIXELS:
         raise ValueError(f"{width}x{height} pixels, the limit is {MAX_PIXELS:,} in all")
     # An MPO is a JPEG whose further frames are the phone's previews of the first.
-    frames = 1 if picture.format == "MPO" else getattr(picture, "n_frames", 1)
-    if frames > 1:
-        raise ValueError(f"{frames} frames")
+    # Whether there is another frame is known at once; to count them all takes as long as they like.
+    if picture.format != "MPO" and getattr(picture, "is_animated", False):
+        raise ValueError("more than one frame")
 
 
-def _is_deep(picture: ImageFile.ImageFile) -> bool:
+def _check_samples(picture: Pil.Image) -> None:
+    """Refuse samples whose black and white Pillow gets wrong; to be asked before it is loaded."""
+    tags = getattr(picture, "tag_v2", {})
+    bits, signs = tags.get(0x0102, (1,)), tags.get(0x0153, (1,))
+    if 2 in signs:
+        raise ValueError("signed pixels have no defined black")
+    if 12 in bits:
+        raise ValueError("12 bits per channel; 8 or 16 are read")
+    if tags.get(0x0106) == 0 and 16 in bits:
+        raise ValueError("16 bits per channel with white as 0")
+    if picture.format == "PNG" and "transparency" in picture.info and _is_deep(picture):
+        raise ValueError("16 bits per channel with a transparent colour; give it an alpha channel")
+
+
+def _is_deep(picture: Pil.Image) -> bool:
     """Whether the file has 16 bits per channel; to be asked before it is loaded."""
     # By raw mode alone: what stands beside it in a tile may be any number.
-    modes = (args if isinstance(args, tuple) else (args,) for *_, args in picture.tile)
+    tiles = getattr(picture, "tile", [])
+    modes = (args if isinstance(args, tuple) else (args,) for *_, args in tiles)
     return any(isinstance(raw, str) and _DEEP.search(raw) for raw, *_ in filter(None, modes))
 
 
@@ -322,17 +353,32 @@ def _to_rgb(picture: Pil.Image, *, deep: bool = False) -> tuple[RGB, Notes]:
         note = "16-bit file of 8-bit values" if shallow else "16 bits per channel reduced to 8"
         return np.stack([grey] * 3, axis=-1), (Note("depth", note),)
     notes: Notes = (Note("depth", "16 bits per channel reduced to 8"),) if deep else ()
-    if picture.has_transparency_data:
-        rgba = picture.convert("RGBA")
-        if rgba.getchannel("A").getextrema() != (255, 255):
-            white = Pil.new("RGBA", rgba.size, "white")
-            picture, mode = Pil.alpha_composite(white, rgba), "RGB"
-            notes = (*notes, Note("alpha", "alpha laid over white"))
-        else:
-            picture, mode = rgba, "RGB"
-    if mode not in {"RGB", "L", "1"}:
+    rgb, clear = _in_bands(picture)
+    if clear:
+        notes = (*notes, Note("alpha", "alpha laid over white"))
+    elif mode not in {"RGB", "L", "1"} and not picture.has_transparency_data:
         notes = (*notes, Note("mode", f"converted from {mode} to RGB"))
-    return np.array(picture.convert("RGB"), dtype=np.uint8), notes
+    return rgb, notes
+
+
+def _in_bands(picture: Pil.Image) -> tuple[RGB, bool]:
+    """8-bit RGB, laid over white where it is clear; and whether any of it is.
+
+    Every step is a copy of four bytes a pixel, so that it is taken for some rows at a time.
+    """
+    width, height = picture.size
+    rgb = np.empty((height, width, 3), np.uint8)
+    rows = max(1, _BAND_PIXELS // width)
+    has_alpha, clear = picture.has_transparency_data, False
+    for top in range(0, height, rows):
+        band = picture.crop((0, top, width, min(top + rows, height)))
+        if has_alpha:
+            band = band.convert("RGBA")
+            if band.getchannel("A").getextrema() != (255, 255):
+                clear = True
+                band = Pil.alpha_composite(Pil.new("RGBA", band.size, "white"), band)
+        rgb[top : top + rows] = np.asarray(band.convert("RGB"))
+    return rgb, clear
 
 
 def _format(data: bytes) -> str:
