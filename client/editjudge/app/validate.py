@@ -215,9 +215,12 @@ def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecuto
 def _share(dataset: Dataset, ref: ItemRef) -> float | str:
     """The share of an item's image that its mask selects, or why it cannot be used."""
     try:
-        mask = dataset.load(ref).mask
+        item = dataset.load(ref)
     except ImageError as error:
         unreadable = any(_of_data(path).size is None for path in dataset.pictures(ref))
         return "" if unreadable else f"{error.name}: {error.reason}"  # told already
+    if "mask" in item.unusable:
+        return item.unusable["mask"]
+    mask = item.mask
     # Where masks are no files, their reader notes what is odd about them.
     return float(mask.selected.mean()) if type(mask) is Mask else ""

@@ -42,6 +42,8 @@ _SUFFIXES = {
     ".ppm": "PPM",
 }
 _DEEP = re.compile(r";16[BLN]S?$")  # of raw modes; "BGR;16" has 16 bits in all three
+MAX_PATH = 4096
+"""Characters; no longer one names a file (Linux)."""
 _BAND_PIXELS = 1024 * 1024
 _LONGEST = 1024
 """Characters of a path that errors show."""
@@ -160,6 +162,8 @@ def load_image(image: ImageLike, name: str = "") -> Image:
         return _from_array(image, name or "image array")
     path = Path(image)
     shown = name or show_path(path)
+    if len(str(path)) > MAX_PATH:
+        raise ImageError(shown, f"a path of {len(str(path)):,} characters", "check the path")
     return _from_bytes(_read(path, shown), shown, suffix=path.suffix.lower())
 
 

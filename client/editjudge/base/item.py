@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from .errors import TextError
+from .errors import ImageError, TextError
 from .images import Image, Mask
 
 MAX_TEXT_CHARACTERS = 16_384
@@ -33,6 +33,7 @@ class Item:
         questions: Questions that came with the item.
         task: The benchmark's own task type; chooses prompts and dimensions.
         extra: What only this benchmark needs.
+        unusable: By input that is there and cannot be used, why: what needs it fails, no more.
 
     Raises:
         TextError: `instruction` or `target_text` is too long, or holds control characters.
@@ -49,6 +50,7 @@ class Item:
     questions: tuple[Mapping[str, Any], ...] = ()
     task: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    unusable: Mapping[Need, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.id or not self.sources:
@@ -61,6 +63,20 @@ class Item:
     def source(self) -> Image | None:
         """The source, where there is exactly one: what "preserved" is measured against."""
         return self.sources[0] if len(self.sources) == 1 else None
+
+
+def unfit(mask: Mask | None, *references: Image | None) -> dict[Need, str]:
+    """What `Item.unusable` says of a mask: why it does not fit its pictures; empty where it does.
+
+    Args:
+        references: The pictures that it is laid over, source and target.
+    """
+    for reference in filter(None, references if mask else ()):
+        try:
+            mask.fitted(reference.size)  # type: ignore[union-attr]
+        except ImageError as error:
+            return {"mask": str(error)}
+    return {}
 
 
 MissingKind: TypeAlias = Literal["absent", "several", "unreadable"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ..base.digest import file_digest
 from ..base.errors import InputError, TextError
-from ..base.images import Mask, load_image, load_mask, show_path
-from ..base.item import MAX_TEXT_CHARACTERS, Item, check_text
+from ..base.images import MAX_PATH, Mask, load_image, load_mask, show_path
+from ..base.item import MAX_TEXT_CHARACTERS, Item, check_text, unfit
 from .dataset import (
     MAX_PROBLEMS,
     ItemRef,
@@ -72,7 +73,7 @@ Text = Annotated[_Text, AfterValidator(_worded)]
 OwnText = Annotated[Text, AfterValidator(str.strip)]
 OptionalText = Annotated[_Text, AfterValidator(_worded_or_left_out)]
 Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
-File = Annotated[str, Field(min_length=1)]
+File = Annotated[str, Field(min_length=1, max_length=MAX_PATH)]
 
 
 class Line(BaseModel):
@@ -236,7 +237,7 @@ class ItemsFile:
         )
 
     def load(self, ref: ItemRef) -> Item:
-        """The item with its images."""
+        """The item with its images; a mask that fits neither source nor target is unusable."""
         line: Line = ref.data
         item = Item(
             id=line.id,
@@ -245,10 +246,7 @@ class ItemsFile:
             target=load_image(self._at(line.target)) if line.target else None,
             **line.texts,
         )
-        for reference in (item.source, item.target):
-            if item.mask is not None and reference is not None:
-                item.mask.fitted(reference.size)
-        return item
+        return replace(item, unusable=unfit(item.mask, item.source, item.target))
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         """Sources, mask and target."""

@@ -44,8 +44,9 @@ def fold(
     2. the item shows that the dimension does not apply, or its parts do (see `derive`);
     3. the output is missing, and no verdict on the parts says otherwise: `MissingOutput`, or
        what `rule` says;
-    4. no service at hand makes its own readings;
-    5. it is what its readings say, or what its parts make of it.
+    4. an input that it needs cannot be used: `Failed`;
+    5. no service at hand makes its own readings;
+    6. it is what its readings say, or what its parts make of it.
 
     Args:
         dimensions: Parts before what derives from them.
@@ -105,6 +106,8 @@ class _Edit:
             return whole
         if self.missing is not None and (reads or isinstance(whole, MissingOutput)):
             return self._without_output(self.missing)
+        for need in sorted(dimension.needs & self.item.unusable.keys()):
+            return Failed(error=f"{need}: {self.item.unusable[need]}")
         if reads and dimension.id in self.unserved:
             return NotServed(reason=self.unserved[dimension.id])
         if self.readings is not None:

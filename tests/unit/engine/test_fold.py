@@ -22,7 +22,7 @@ from editjudge.base.verdict import (
     Scored,
     Unscored,
 )
-from editjudge.benchmarks.dataset import placeholder
+from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Derived, Dimension, Operand, Reading, derived
 from editjudge.engine.fold import derive, fold
 from editjudge.engine.plan import calls_of
@@ -255,3 +255,17 @@ def test_a_call_that_can_decide_nothing_is_not_made() -> None:
     outcomes = fold((PART, BOTH), item, unserved={"part": "x.one: none here"})
     assert outcomes["both"] == NotServed(reason="part: x.one: none here")
     assert calls_of((PART, BOTH), outcomes) == {}
+
+
+def test_an_unusable_input_costs_what_needs_it() -> None:
+    item = Item(
+        "1", "x", (placeholder(),), mask=placeholder_mask(), unusable={"mask": "of another size"}
+    )
+    needing = Dimension(
+        "t.mask", "?", (0, 1), True, "-", Reading(Says(1), "inside"), needs={"mask"}
+    )  # type: ignore[arg-type]
+    whole = Dimension("t.whole", "?", (0, 1), True, "-", Reading(Says(1), "whole"))
+    dimensions = (needing, whole)
+    outcomes = fold(dimensions, item)
+    assert outcomes["t.mask"] == Failed(error="mask: of another size")
+    assert calls_of(dimensions, outcomes) == {Says(1): {"whole"}}

@@ -25,7 +25,7 @@ from pydantic import (
 
 from ...base.errors import InputError
 from ...base.images import load_image, load_mask, show_path
-from ...base.item import Item
+from ...base.item import Item, unfit
 from ..dataset import ItemRef
 from ..items import File, Name, Text, said
 from ..records import Problem, RecordsFile, Usable
@@ -247,21 +247,20 @@ class OmniData(RecordsFile):
         return bool(ref.data.record.qa_pairs)
 
     def load(self, ref: ItemRef) -> Item:
-        """The item with its images; the mask is the target's.
+        """The item with its images; the mask is the target's, unusable at another aspect ratio.
 
         Raises:
-            ImageError: an image cannot be read, or the mask has another aspect ratio than the
-                target.
+            ImageError: an image cannot be read.
         """
         source, where, area = self.pictures(ref)
         target, mask = load_image(where), load_mask(area)
-        # Squashing both to a square would hide that the mask is another picture's.
-        mask.fitted(target.size)
         return Item(
             id=ref.id,
             sources=(load_image(source),),
             target=target,
             mask=mask,
+            # Squashing both to a square would hide that the mask is another picture's.
+            unusable=unfit(mask, target),
             **ref.data.texts,
         )
 
