@@ -40,6 +40,8 @@ def command(as_json: bool) -> int:
     click.echo(f"  log      {state.log}")
     for name, identity in services.items():
         click.echo(f"  {name:<14} {identity}")
+    for model, why in state.unloaded.items():
+        click.secho(f"  {model} is not served: {why}", fg="red", err=True)
     if problem:
         click.secho(f"  {problem}", fg="red", err=True)
     return 1 if problem else 0

@@ -113,7 +113,7 @@ class _Adaptor:
         allowed = self.kind.contract.parameters
         sent = json.loads(request.parameters() or "{}")
         if not isinstance(sent, dict):
-            raise ValueError("parameters are no object")
+            raise TypeError("parameters are no object")
         for name, value in sent.items():
             if value not in allowed.get(name, ()):
                 choices = ", ".join(allowed.get(name, ())) or "no such parameter"
@@ -143,10 +143,7 @@ class _Adaptor:
         if not batch:
             return []
         try:
-            answers = self._specialist.infer(batch)
-            if len(answers) != len(batch):
-                raise RuntimeError(f"{len(answers)} answers to {len(batch)} requests")
-            return answers
+            return _each(self._specialist.infer(batch), batch)
         except Exception as error:
             if len(batch) == 1:
                 if not isinstance(error, BadRequest | Unavailable):
@@ -194,6 +191,13 @@ class _Adaptor:
             return self._pb.Tensor(tensor.name, np.array([[data]], dtype=np.object_))
         array = np.ascontiguousarray(value, dtype=np.float32)
         return self._pb.Tensor(tensor.name, array[np.newaxis])
+
+
+def _each(answers: Sequence[Any], batch: Sequence[Request]) -> Sequence[Any]:
+    """The answers, of which there is one to each request."""
+    if len(answers) != len(batch):
+        raise RuntimeError(f"{len(answers)} answers to {len(batch)} requests")
+    return answers
 
 
 def _words(error: Exception) -> str:

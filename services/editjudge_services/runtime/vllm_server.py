@@ -118,10 +118,10 @@ class VllmServer:
         """Of the server process and its group; 0 when there is none."""
         return self._process.pid if self._process else 0
 
-    def start(self) -> None:
+    def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until it is ready; see `spawn` and `wait_until_ready`."""
         self.spawn()
-        self.wait_until_ready()
+        self.wait_until_ready(stopping)
 
     def spawn(self) -> None:
         """Start the process; it is ready some 20 s to minutes later.
@@ -146,6 +146,7 @@ class VllmServer:
                 # `python -m` looks for modules in the current folder first.
                 cwd=self.log.parent,
                 start_new_session=True,
+                umask=0o077,
                 preexec_fn=_end_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
             )
 
