@@ -91,7 +91,7 @@ class TritonServer:
         self._extra = extra
         self._process: subprocess.Popen[bytes] | None = None
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
-        self._stubs: Mapping[int, str] = {}
+        self._stubs: Mapping[str, int] = {}
         self._unloaded: dict[str, str] = {}
         self.ports = Ports(0, 0, 0)
 
@@ -116,11 +116,17 @@ class TritonServer:
         return self._process.pid if self._process else 0
 
     @property
+    def region(self) -> str:
+        """What the names of its files in shared memory begin with; "" when there is none."""
+        return Path(self._runtime.name).name if self._runtime else ""
+
+    @property
     def unloaded(self) -> Mapping[str, str]:
         """Models that it could not load, or has lost, and why."""
         if self._runtime is None:
             return self._unloaded
-        ended = {m: pid for pid, m in self._stubs.items() if not _is_stub(pid, self._runtime.name)}
+        runtime = self._runtime.name
+        ended = [model for model, pid in self._stubs.items() if not _is_stub(pid, runtime)]
         return {**self._unloaded, **dict.fromkeys(ended, f"it ended, see {self.log}")}
 
     def start(self, stopping: threading.Event | None = None) -> None:
@@ -151,7 +157,7 @@ class TritonServer:
         """
         if self._runtime is None or not self.running():
             return False
-        return all(_is_stub(pid, self._runtime.name) for pid in self._stubs)
+        return all(_is_stub(pid, self._runtime.name) for pid in self._stubs.values())
 
     def running(self) -> bool:
         """Whether its process runs, be it without one of its models."""
@@ -170,7 +176,7 @@ class TritonServer:
         self._stubs = {}
         if self._runtime is not None:
             _end_stubs(self._runtime.name)
-            for region in _SHARED_MEMORY.glob(f"{Path(self._runtime.name).name}*"):
+            for region in _SHARED_MEMORY.glob(f"{self.region}*"):
                 region.unlink(missing_ok=True)
             self._runtime.cleanup()
             self._runtime = None
@@ -260,14 +266,14 @@ class TritonServer:
                 f"no model could be loaded: {told or 'none is here'}", f"see {self.log}"
             )
         runtime = self._runtime.name if self._runtime else ""
-        models = {pid: _model_of(pid, ready) for pid in _stubs(runtime)}
-        # The process of a model that could not be loaded may still be about to end.
-        self._stubs = {pid: model for pid, model in models.items() if model}
+        # The process of a model that could not be loaded may still be about to end; one that was
+        # ready may have ended already, and is then no process.
+        of = {_model_of(pid, ready): pid for pid in _stubs(runtime)}
+        self._stubs = {model: of.get(model, 0) for model in ready}
 
     def _hide_pictures(self) -> None:
         """Close what is in shared memory: Triton lets others read it, whatever the umask."""
-        runtime = Path(self._runtime.name).name if self._runtime else "none"
-        for region in _SHARED_MEMORY.glob(f"{runtime}*"):
+        for region in _SHARED_MEMORY.glob(f"{self.region}*") if self.region else ():
             with suppress(OSError):  # it is gone meanwhile
                 if not region.is_symlink():
                     region.chmod(0o600)
