@@ -166,5 +166,3 @@ def _stubs(folder: Path) -> list[int]:
         if str(folder).encode() in command and command.endswith(b"stub"):
             found.append(int(process.name))
     return found
-
-

@@ -85,9 +85,7 @@ def materialise(
             continue
         if installed is None:
             if models:
-                unusable[specialist.name] = (
-                    f"not installed for {precision} (docs/models.md adds it)"
-                )
+                unusable[specialist.name] = f"no weights for {precision} (docs/models.md adds them)"
             continue
         identity = {**installed, **specialist.libraries(precision)}
         model = folder / specialist.name
