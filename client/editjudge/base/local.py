@@ -78,6 +78,11 @@ def private_state_dir() -> Path:
     return folder
 
 
+def private(path: str, flags: int) -> int:
+    """The `opener` of a log: what it makes is nobody else's to read, wherever it lies."""
+    return os.open(path, flags, 0o600)
+
+
 def state_file() -> Path:
     """The state of the local stack; valid only while `stack_lock` is held by another."""
     return state_dir() / "stack.json"

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
-from editjudge.base.local import private_state_dir
+from editjudge.base.local import private, private_state_dir
 
 from .keeping import keep_alive
 from .repository import materialise
@@ -184,7 +184,7 @@ class TritonServer:
     def _spawn(self, runtime: Path) -> None:
         command, environment = self._command(runtime)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as output:
+        with open(self.log, "ab", opener=private) as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 command,
                 stdout=output,

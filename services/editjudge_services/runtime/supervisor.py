@@ -22,6 +22,7 @@ from editjudge.base.errors import ConfigError, EditjudgeError, MissingExtra, Sta
 from editjudge.base.local import (
     LocalGeneralist,
     StackState,
+    private,
     private_state_dir,
     running_stack,
     stack_lock,
@@ -50,7 +51,7 @@ def up(settings: StackSettings, vllm_python: Path | None = None) -> StackState:
         where = " and ".join(running.urls)
         raise StackError(f"a local stack runs already at {where}", "editjudge down ends it")
     output = private_state_dir() / "supervisor.log"
-    with output.open("wb") as stream:
+    with open(output, "wb", opener=private) as stream:
         process = subprocess.Popen(  # noqa: S603 - our own command line
             [sys.executable, "-m", __name__, settings.model_dump_json(), str(vllm_python or "")],
             stdout=stream,

@@ -25,6 +25,7 @@ from typing import Literal, TypeAlias
 import grpc
 
 from editjudge.base.errors import ConfigError, StackError
+from editjudge.base.local import private
 
 Protocol: TypeAlias = Literal["http", "grpc"]
 
@@ -136,7 +137,7 @@ class VllmServer:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         # What an earlier life of this server wrote says nothing of this one.
         self._begin = self.log.stat().st_size if self.log.is_file() else 0
-        with self.log.open("ab") as output:
+        with open(self.log, "ab", opener=private) as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 self._command(on_cpu=_on_cpu(packages)),
                 stdout=output,
