@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from ..answers import Option
 from ..base.digest import file_digest
 from ..base.errors import InputError, TextError
-from ..base.images import Mask, load_mask, show_path
+from ..base.images import MAX_PATH, Mask, load_mask, show_path
 from ..base.item import MAX_TEXT_CHARACTERS, Flaws, Item, check_text
 from ..base.verdict import Unscored
 from .dataset import (
@@ -106,7 +106,7 @@ Text = Annotated[_Text, AfterValidator(_worded)]
 OwnText = Annotated[str, AfterValidator(str.strip)]
 """As people write it; what cannot be used is a flaw of the item."""
 Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
-File = Annotated[str, Field(min_length=1)]
+File = Annotated[str, Field(min_length=1, max_length=MAX_PATH)]
 
 
 _EMPTY: Mapping[str, Any] = {
@@ -318,7 +318,7 @@ class ItemsFile:
         )
 
     def load(self, ref: ItemRef) -> Item:
-        """The item with its images."""
+        """The item with its images; a mask that fits neither source nor target is unusable."""
         line: Line = ref.data
         loading = Loading(self.flaws(ref))
         sources = loading.images("source", map(self._at, line.images))

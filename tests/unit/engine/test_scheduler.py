@@ -313,6 +313,29 @@ async def test_what_a_scorer_trips_over_costs_one_edit(tmp_path: Path, log: Log)
     assert len(kept.verdicts) == 5
 
 
+async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = order(tmp_path, log, 4, "ab")
+    load = Items.load
+
+    def tripping(self: Items, ref: ItemRef) -> Item:
+        if ref.id == "1":
+            raise AssertionError("whatever a decoder raises")
+        return load(self, ref)
+
+    monkeypatch.setattr(Items, "load", tripping)
+    work = plan_run(observe(asked), None, {})
+    kept = Kept()
+    assert await scheduler(asked, work, kept).run(jobs(work)) == "done"
+    failed = {
+        key[0]: verdict for key, verdict in kept.verdicts.items() if verdict.status != "scored"
+    }
+    assert list(failed) == ["1"]
+    assert len(kept.verdicts) == 8
+    assert "1: AssertionError: whatever a decoder raises" in failed["1"].error  # type: ignore[union-attr]
+
+
 async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 50, "a")
     work = plan_run(observe(asked), None, {})

@@ -220,11 +220,12 @@ def _from_official(path: Path) -> Read:
 def _from_compact(folder: Path) -> Read:
     try:
         head = json.loads((folder / RECORDS).read_bytes())
-        masks: Any = np.load(folder / MASKS, allow_pickle=False)
+        # Mapped, so that a header which asks for more than the file has is an error and no memory.
+        masks: Any = np.load(folder / MASKS, mmap_mode="r", allow_pickle=False)
         records, images = head["records"], os.path.normpath(folder / head["images"])
         wrong_masks: dict[str, str] = head.get("no_masks", {})
         wrong = _mismatch(head["format"], len(records), masks)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         wrong = f"cannot be read: {error}"
     if wrong:
         raise InputError(show_path(folder), wrong, "convert gie_bench.json again")

@@ -340,7 +340,7 @@ def test_no_items(tmp_path: Path) -> None:
         convert(path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("damage", ["format", "masks", "fewer", "json"])
+@pytest.mark.parametrize("damage", ["format", "masks", "fewer", "terabytes", "json"])
 def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: str) -> None:
     out = tmp_path / "compact"
     convert(released(tmp_path / "data"), out)
@@ -351,6 +351,10 @@ def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: str) -> None
         (out / MASKS).write_bytes(b"no array")
     elif damage == "fewer":
         np.save(out / MASKS, np.load(out / MASKS)[:-1])
+    elif damage == "terabytes":
+        header = {"descr": "|u1", "fortran_order": False, "shape": (1 << 20, 1 << 30)}
+        with (out / MASKS).open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
     else:
         (out / RECORDS).write_text("{}")
     with pytest.raises(InputError, match=r"convert gie_bench\.json again"):
