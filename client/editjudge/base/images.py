@@ -366,7 +366,7 @@ def _levels(picture: Pil.Image) -> Levels | None:
     if picture.mode.startswith("I;16"):
         return np.asarray(picture)[..., None]
     if is_deep(picture):
-        raise DepthError("16 bits per channel, of which Pillow reads 8: give the file")
+        raise DepthError("16 bits per channel, of which Pillow reads 8; give the file")
     return None
 
 
@@ -410,9 +410,10 @@ def _check_header(picture: Pil.Image) -> None:
 def _check_samples(picture: Pil.Image, reading: _Reading) -> None:
     """Refuse samples whose black and white Pillow gets wrong; to be asked before it is loaded."""
     tags = getattr(picture, "tag_v2", {})
-    if 2 in tags.get(0x0153, (1,)) and not reading.from_32:
+    bits, signs = tags.get(0x0102, (1,)), tags.get(0x0153, (1,))
+    if 2 in signs and 8 in bits and not reading.from_32:
         raise ValueError("signed pixels have no defined black")
-    if 12 in tags.get(0x0102, (1,)):
+    if 12 in bits:
         raise ValueError("12 bits per channel; 8 or 16 are read")
 
 

@@ -271,6 +271,6 @@ def _show(finding: Finding) -> None:
         f"{finding.answer}\n  {finding.identity}"
     )
     if finding.access:
-        click.secho(
+        say(
             f"  key and headers: {finding.access}", fg="yellow" if finding.access == _OPEN else None
         )

@@ -61,7 +61,7 @@ def command(
         flags["triton"] = False
     state = up(settings.stack.model_copy(update=flags), settings.vllm_python)
     for model, why in state.unloaded.items():
-        click.secho(f"{model} is not served: {why}", fg="red", err=True)
+        say(f"{model} is not served: {why}", fg="red", err=True)
     if as_json:
         print_json(state)
         return 0
