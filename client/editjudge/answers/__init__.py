@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .contract import OutputContract, Unparsable
 from .multiple_choice import ChoiceQuestion, MultipleChoiceQuestion
-from .options import Option
+from .options import FirstWord, Option
 from .questions import QuestionAnswer, QuestionAnswers, Questions
 from .scores import ScoreField, Scores, ScoresAnswer
 from .segmentation import Command, Commands
@@ -20,6 +20,7 @@ __all__ = [
     "ChoiceQuestion",
     "Command",
     "Commands",
+    "FirstWord",
     "MultipleChoiceQuestion",
     "Option",
     "OutputContract",

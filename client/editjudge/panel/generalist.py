@@ -16,12 +16,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from ..answers import Option, OutputContract, Unparsable
+from ..answers import FirstWord, OutputContract, Unparsable
 from ..base.errors import Abstained, CostLimit, LogprobsUnavailable, ServiceError, WrongModel
 from ..base.identity import ModelIdentity, ServiceName
 from .budget import paying
 from .calls import Call, Reply, ReplyStore
-from .choices import ChoiceDistribution, check_choices
+from .choices import LABELS, ChoiceDistribution, check_choices
 from .coalesce import Coalesced, Leaders
 from .pictures import Picture, Pictures
 from .pool import EndpointPool
@@ -159,7 +159,7 @@ class Generalist:
             "images": self._pictures.rule,
             "choices": self._method,
             # Sampled choices are replies in words.
-            "reads": f"{Option.name}.{Option.parser}" if self._method == "sampled" else "",
+            "reads": f"{FirstWord.name}.{FirstWord.parser}" if self._method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
             "max_tokens": str(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),
@@ -191,7 +191,7 @@ class Generalist:
         choices = check_choices(choices)
         if await self.method() == "sampled":
             return await self._sampled(prompt, choices, repeat)
-        made = await self._call(prompt, {"choices": list(choices)}, repeat)
+        made = await self._call(prompt, {"choices": list(choices), "labels": LABELS}, repeat)
         reply, key = made
         spread = ChoiceDistribution(**reply.content)
         if spread.outside is not None and spread.outside > self.endpoint.max_outside:
@@ -301,7 +301,7 @@ class Generalist:
     async def _sampled(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
     ) -> Answer[ChoiceDistribution]:
-        contract = Option(choices)
+        contract = FirstWord(choices)
         count = self.endpoint.repeats
         each = range(repeat * count, (repeat + 1) * count)
         answers = await asyncio.gather(*(self.answer(prompt, contract, repeat=i) for i in each))

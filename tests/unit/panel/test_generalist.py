@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.answers import Option, ScoreField, Scores
+from editjudge.answers import FirstWord, ScoreField, Scores
 from editjudge.base.config import GeneralistEndpoint
 from editjudge.base.errors import (
     Abstained,
@@ -196,7 +196,7 @@ async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -
 
 
 async def test_without_probabilities_the_word_is_sampled() -> None:
-    transport = ScriptedTransport(NO_LOGPROBS, "No.", "yes", '"Yes"', "Yes")
+    transport = ScriptedTransport(NO_LOGPROBS, "No, it is blue.", "yes", '"Yes"', " YES.")
     judge = generalist(transport, repeats=4, temperature=1.0)
     assert await judge.method() == "sampled"
     transport.script.pop(0)
@@ -205,7 +205,7 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
     assert (said.value.method, said.value.samples, said.value.outside) == ("sampled", 4, None)
     assert [one.seed for one in transport.samplings] == [0, 1, 2, 3]
     assert judge.identity.facts["choices"] == "sampled"
-    assert judge.identity.facts["reads"] == f"option.{Option.parser}"
+    assert judge.identity.facts["reads"] == f"first_word.{FirstWord.parser}"
 
 
 async def test_the_evidence_of_several_samples() -> None:

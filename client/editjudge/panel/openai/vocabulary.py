@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ...base.errors import BadReply, LogprobsUnavailable, Refused
-from ..choices import labels
+from ..choices import fewer, labels
 from ..coalesce import Shared
 from ..prompt import Prompt
 from ..retry import RetryPolicy
@@ -83,14 +83,15 @@ class Vocabulary:
             raise self._server.error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only", model
             )
-        if len(label_set) > MAX_LABELS:
+        sent = fewer(label_set, MAX_LABELS)
+        if set(sent.values()) < set(choices):
             raise self._server.error(
                 Refused,
                 f"{len(choices)} choices have {len(label_set)} label tokens, "
                 f"the limit is {MAX_LABELS}: give fewer or shorter choices",
                 model,
             )
-        return label_set
+        return sent
 
     async def _ask(self, text: str, model: str) -> tuple[int, ...] | None:
         body = chat.dumps({"model": model, "prompt": text, "add_special_tokens": False})

@@ -27,7 +27,7 @@ from ...base.errors import (
     ServiceError,
     WrongModel,
 )
-from ..choices import distribution, labels
+from ..choices import distribution, fewer, labels
 from ..retry import RetryPolicy, with_retries
 from ..transport import Choice, Completion, Finish, GeneralistModel, Sampling, Transport, Usage
 from .engine import MEDIA_OFF, Engine
@@ -331,7 +331,9 @@ class VllmTransport(Transport):
                 # A tokenizer that folds case has one token for prefixes of two choices.
                 if token is not None and ids.setdefault(token, choice) != choice:
                     shared.add(token)
-            self._label_sets[choices] = {t: c for t, c in ids.items() if t not in shared}
+            alone = {t: c for t, c in ids.items() if t not in shared}
+            # One place of the list at least is left to what is no label.
+            self._label_sets[choices] = fewer(alone, LISTED - 1)
         label_set = self._label_sets[choices]
         if missing := [choice for choice in choices if choice not in label_set.values()]:
             raise self._engine.error(
