@@ -18,6 +18,7 @@ from ..engine.order import Order
 from ..engine.plan import calls_of, in_order
 from ..engine.runplan import RunPlan
 from ..panel.pictures import size_within
+from ..prompts import Template
 from ..scorers.asking import Asking, Question
 from ..scorers.scorer import Scorer
 
@@ -106,7 +107,39 @@ def estimate(plan: RunPlan, settings: Settings) -> Estimate:
 
 
 def notes(order: Order, settings: Settings) -> tuple[str, ...]:
-    """Why the rounds of a run may be pointless, a line for each judge; `run` tells it too."""
+    """What is to be known of the judges' settings, a line each; `run` tells it too.
+
+    Rounds that may be pointless, and limits below what a prompt asks for.
+    """
+    return (*_alike_rounds(order, settings), *_short_limits(order, settings))
+
+
+def _short_limits(order: Order, settings: Settings) -> Iterator[str]:
+    """Judges whose settings cut replies before a prompt's own limit."""
+    for service, templates in sorted(_templates(order).items()):
+        endpoint = _endpoint(ServiceName.parsed(service), settings)
+        limit = endpoint.max_tokens if endpoint else None
+        longest = max(templates, key=lambda template: template.max_tokens)
+        if limit is not None and limit < longest.max_tokens:
+            short = sorted({one.name for one in templates if one.max_tokens > limit})
+            yield (
+                f"{service}: max_tokens is {limit:,}, below what {', '.join(short)} ask for: replies"
+                f" that are cut have no number; leave it out, or give {longest.max_tokens:,}"
+            )
+
+
+def _templates(order: Order) -> dict[str, list[Template]]:
+    """By generalist, the templates that the dimensions asked for ask."""
+    asked: dict[str, list[Template]] = {}
+    for dimension in in_order(order.dimensions, order.known):
+        for scorer in (reading.scorer for reading in dimension.readings):
+            if isinstance(scorer, Asking):
+                asked.setdefault(scorer.service, []).extend(scorer.templates)
+    return asked
+
+
+def _alike_rounds(order: Order, settings: Settings) -> tuple[str, ...]:
+    """Why the rounds of a run may be pointless, a line for each judge."""
     if order.judge_rounds.rounds == 1:
         return ()
     return tuple(

@@ -6,7 +6,7 @@ time), `instruction`, `hint`, `target_text`; a scorer may give more (`question`)
 marked as data, so that they are never taken for control tokens. `[absent]` says what stands in
 the place of a text that an item may lack. `[answer]` names the choices, or a contract of
 `editjudge.answers` with its fields; how the answer must look is then added at the end, and
-cannot drift from what is read.
+cannot drift from what is read. It also has `max_tokens` where a reply takes more than the usual.
 
 A folder's `system.txt` is the system text of its templates that have none of their own, and
 images come first in `user`: calls about one edit then begin alike, which servers compute once.
@@ -38,6 +38,7 @@ from ..answers import (
 from ..base.digest import content_digest
 from ..base.errors import ConfigError
 from ..panel.prompt import Part, Prompt, Text
+from ..panel.transport import MAX_TOKENS
 
 if TYPE_CHECKING:
     from ..panel.pictures import Picture
@@ -84,6 +85,7 @@ class Template:
         contract: What reads the answer; None where there are choices.
         origin: `own` words, or those of an official prompt (`original`).
         absent: What stands for a field that an item lacks, as (field, text).
+        max_tokens: What a reply may take, for a judge whose settings have no limit of their own.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Template:
     contract: OutputContract[Any] | None = None
     origin: str = "own"
     absent: tuple[tuple[str, str], ...] = ()
+    max_tokens: int = MAX_TOKENS
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -121,6 +124,8 @@ class Template:
         shapes: list[object] = [self.system, self.user, self.answer, form]
         if self.absent:
             shapes.append(self.absent)
+        if self.max_tokens != MAX_TOKENS:
+            shapes.append(self.max_tokens)
         text = json.dumps(shapes, sort_keys=True, ensure_ascii=False, default=str)
         return content_digest(text.encode())
 
@@ -185,6 +190,7 @@ def _folders() -> list[Traversable]:
 def _read(name: str, file: Traversable, shared_system: str) -> Template:
     declared = tomllib.loads(file.read_text("utf-8"))
     answer = dict(declared.pop("answer"))
+    max_tokens = answer.pop("max_tokens", MAX_TOKENS)
     try:
         choices = tuple(answer.pop("choices", ()))
         contract = None if choices else _CONTRACTS[answer.pop("contract")](**answer)
@@ -197,6 +203,7 @@ def _read(name: str, file: Traversable, shared_system: str) -> Template:
             choices=choices,
             contract=contract,
             absent=tuple(sorted(declared.get("absent", {}).items())),
+            max_tokens=max_tokens,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"prompt {name}: {error}") from error

@@ -87,7 +87,8 @@ class Question:
         """
         prompt = prompt_about(self.template, edit, generalist, **texts)
         if isinstance(self.form, OutputContract):
-            return await generalist.answer(prompt, self.form, repeat=repeat)
+            limit = self.template.max_tokens
+            return await generalist.answer(prompt, self.form, repeat=repeat, max_tokens=limit)
         return await generalist.choose(prompt, self.form, repeat=repeat)
 
 
