@@ -1,4 +1,4 @@
-"""Finding the one JSON object of a reply."""
+"""Finding the one JSON object of a reply, or the list that a reply is."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _QUOTED = re.compile(
 )
 _QUOTE = re.compile(r"\{\s*+[\"“\u2018'](?!\})")
 _BARE = re.compile(r"\{\s*+(?P<key>[A-Za-z_][\w\- ]{0,60})\s*+:\s*+(?P<opens>[{\[\"“\u2018'])?")
+_LIST = re.compile(r"\s*(?:`{3}\w*\s*)?\[")
 _OBJECT = re.compile(r"\{")
 _FENCE = re.compile(r"`{3}\w*\s*$")
 _KEY = re.compile(r"\{\s*+[\"“\u2018']?(?P<key>[\w\- ]{1,60})")
@@ -83,6 +84,31 @@ def fields(reply: str, keys: Iterable[str], *, cut: bool = False) -> dict[str, V
     return match(objects[0], due.values())
 
 
+def listed(reply: str, key: str, *, cut: bool = False) -> list[Value]:
+    """The list that is the value of an object's only key, or that the reply is by itself.
+
+    Raises:
+        Unparsable: there is neither, or more than one, or it is malformed or not complete.
+    """
+    text, thought = answer(reply, cut=cut)
+    tags = [] if thought else list(_CLOSED.finditer(text))
+    rest = text[tags[-1].end() :] if tags else text
+    opened = _LIST.match(rest)
+    if opened is None:
+        value = fields(reply, (key,), cut=cut)[key]
+        if not isinstance(value, list):
+            raise Unparsable(f'"{key}" is not a list')
+        return value
+    reader = Reader(rest, opened.end() - 1)
+    try:
+        values = reader.values()
+    except Malformed as error:
+        raise _broken(error, "list", cut=cut) from None
+    if re.search(r"[\[{]", rest[reader.at :]):
+        raise Unparsable("more than one JSON list")
+    return values
+
+
 def last_fields(
     reply: str, keys: Iterable[str], *, beside: Iterable[str] = (), cut: bool = False
 ) -> tuple[str, dict[str, Value]]:
@@ -140,9 +166,7 @@ def _read(text: str, at: int, ours: Set[str], *, cut: bool) -> tuple[Members, in
         return None
 
 
-def match(
-    members: Members, keys: Iterable[str], beside: Iterable[str] = ()
-) -> dict[str, Value]:
+def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> dict[str, Value]:
     """An object's values by the contract's keys.
 
     Args:
@@ -216,9 +240,9 @@ def _begins(text: str, at: int, due: Mapping[str, str]) -> bool:
     return _QUOTE.match(text, at) is not None
 
 
-def _broken(error: Malformed, *, cut: bool) -> Unparsable:
+def _broken(error: Malformed, what: str = "object", *, cut: bool) -> Unparsable:
     if cut and error.ended:
-        return Unparsable("cut at the token limit before the JSON object was complete")
+        return Unparsable(f"cut at the token limit before the JSON {what} was complete")
     if error.ended:
-        return Unparsable(f"the JSON object is not complete: {error.reason}")
+        return Unparsable(f"the JSON {what} is not complete: {error.reason}")
     return Unparsable(f"the JSON is malformed: {error.reason}")

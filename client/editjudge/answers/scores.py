@@ -153,7 +153,11 @@ class Scores(OutputContract[ScoresAnswer]):
             if self.reasoning == "before"
             else "Reply with one JSON object and nothing around it. Its"
         )
-        keys = " only key" if len(lines) == 1 and self.reasoning == "before" else " keys, in this order"
+        keys = (
+            " only key"
+            if len(lines) == 1 and self.reasoning == "before"
+            else " keys, in this order"
+        )
         return (
             f"{begin}{keys}:\n"
             + "".join(f"- {line}\n" for line in lines)

@@ -141,7 +141,9 @@ def test_rounds_of_a_greedy_judge_are_noted(
 EDITING, PLAIN = "co_edit.editing_accuracy", "core.editing_artifacts"
 
 
-@pytest.mark.parametrize(("limit", "told"), [(1024, True), (4095, True), (4096, False), (None, False)])
+@pytest.mark.parametrize(
+    ("limit", "told"), [(1024, True), (4095, True), (4096, False), (None, False)]
+)
 def test_a_limit_below_what_a_prompt_asks_for_is_told(
     folder: Path, limit: int | None, told: bool
 ) -> None:

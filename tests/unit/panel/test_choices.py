@@ -45,7 +45,16 @@ def test_the_five_levels_share_no_first_letter() -> None:
 
 
 @pytest.mark.parametrize(
-    "choices", [(), ("Yes",), ("Yes", "Yes"), ("Yes", ""), ("A", "AB"), ("good", "good enough"), ("yes", "Yes")]
+    "choices",
+    [
+        (),
+        ("Yes",),
+        ("Yes", "Yes"),
+        ("Yes", ""),
+        ("A", "AB"),
+        ("good", "good enough"),
+        ("yes", "Yes"),
+    ],
 )
 def test_choices_that_no_token_tells_apart(choices: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="choice"):
