@@ -219,6 +219,7 @@ class Running:
         if not spec.outputs:
             raise InputError("outputs", "no model is given", "name a model and its folder")
         self.resolved = Resolved(spec)
+        self.resolved.check_single_image(spec.single_image)
         self._observed = observe(replace(self.resolved.order, shard=shard))
         self._out = out
         self._settings = settings
@@ -344,7 +345,9 @@ def foreseen(spec: RunSpec, out: Path, settings: Settings) -> tuple[Estimate, Ru
         ConfigError: the spec cannot be used.
         InputError: the data, or a folder of outputs, cannot be used.
     """
-    observed = observe(Resolved(spec).order)
+    resolved = Resolved(spec)
+    resolved.check_single_image(spec.single_image)
+    observed = observe(resolved.order)
     if not RunView.is_at(out):
         plan = plan_run(observed, None, {})
     else:

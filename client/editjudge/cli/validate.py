@@ -18,7 +18,6 @@ from .options import (
     json_option,
     options,
     settings_of,
-    single_image_option,
 )
 
 _SHOWN = 20
@@ -26,12 +25,9 @@ _SHOWN = 20
 
 @click.command("validate")
 @options(SpecOptions, "asked")
-@single_image_option
 @config_option
 @json_option
-def command(
-    asked: SpecOptions, single_image: tuple[str, ...], config: Path | None, as_json: bool
-) -> int:
+def command(asked: SpecOptions, config: Path | None, as_json: bool) -> int:
     """Check data and outputs before a run; nothing is called.
 
     Fields, ids and files of the data; outputs that are missing, that belong to no item, cannot
@@ -41,7 +37,7 @@ def command(
     settings = settings_of(config)
     if settings.generalists:
         asked.check_judges(settings)
-    validation = validated(Resolved(spec).order, settings, single_image)
+    validation = validated(Resolved(spec).order, settings, spec.single_image)
     if as_json:
         click.echo(text_of(ValidationJson.of(validation)))
     else:
