@@ -31,7 +31,8 @@ from ..storage.store import RunStore
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
 from .spec import Resolved, RunSpec
-from .summary import Cells, cells
+from .spread import JudgeSpread
+from .summary import Cells, by_judge, cells
 from .view import RunView
 from .wire import run as wire
 from .wire.results import table
@@ -53,6 +54,7 @@ class RunResult:
             dimension's scale, with its coverage and signature; without a value where nothing is
             scored. The paper's own columns are `RunView.results`.
         services: Identities by role, of this session's services and of earlier ones'.
+        beside: What each of several judges says alone.
     """
 
     out: Path
@@ -60,6 +62,7 @@ class RunResult:
     dimensions: tuple[Dimension, ...]
     cells: Cells
     services: Identities
+    beside: JudgeSpread
     _order: Order
 
     def services_of(self, dimensions: Iterable[str]) -> Identities:
@@ -287,7 +290,8 @@ class Running:
         self._teller.tell(event)
         identities = self._store.header.identities
         order = self._observed.order
-        return RunResult(self._out, event, order.dimensions, made, identities, order)
+        beside = by_judge(order, made)
+        return RunResult(self._out, event, order.dimensions, made, identities, beside, order)
 
     def _dropped(self, status: Retry) -> int:
         order = self._observed.order
