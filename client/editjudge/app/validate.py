@@ -12,14 +12,19 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..base.errors import ImageError, InputError
 from ..base.images import Mask, load_image, show_path
+from ..base.item import Item, Need
 from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..benchmarks.dimension import Dimension
 from ..engine.order import Order
 from ..engine.runplan import observe, plan_run
 from .estimate import Estimate, estimate
 
 Kind: TypeAlias = Literal[
-    "data", "release", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
+    "data", "release", "field", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
 ]
+
+
+_NAMED = 3  # dimensions in a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,8 @@ class Problem:
 
     Attributes:
         kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
-            notes of the data, see `Dataset.notes`), `mask` (does not fit its image, or selects
+            notes of the data, see `Dataset.notes`), `field` (items that lack what a dimension
+            needs), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
             images, `size` (outputs of another size than their source), `folder` (there is none).
         where: A model under test, or `data`.
@@ -79,6 +85,7 @@ def validated(order: Order, settings: Any, single_image: Collection[str] = ()) -
     refs = list(_checked(dataset, validation))
     validation.items = len(refs)
     validation.problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
+    validation.problems += _of_fields(order, refs)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in dataset.pictures(ref))
         looked = dict(zip(pictures, pool.map(_of_data, pictures), strict=True))
@@ -115,6 +122,35 @@ def _checked(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
     except InputError as error:
         mend = f"\n  {error.mend}" if error.mend else ""
         validation.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{mend}"))
+
+
+def _of_fields(order: Order, refs: Iterable[ItemRef]) -> list[Problem]:
+    """What would be asked of items, and is not for want of a field; a note for each field."""
+    asked = [dimension for dimension in order.dimensions if not dimension.round_of]
+    lacking: dict[Need, dict[str, set[str]]] = {}
+    for ref in refs:
+        item = order.dataset.outline(ref)
+        for dimension in asked:
+            if (need := _lacks(dimension, item)) is not None:
+                lacking.setdefault(need, {}).setdefault(ref.id, set()).add(dimension.id)
+    problems = []
+    for need, items in lacking.items():
+        names = sorted(set().union(*items.values()))
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        what = (
+            f"{len(items):,} items have no {need}, and so no number of"
+            f" {', '.join(names[:_NAMED])}{more} (first: {next(iter(items))})"
+        )
+        problems.append(Problem("field", "data", what, note=True))
+    return problems
+
+
+def _lacks(dimension: Dimension, item: Item) -> Need | None:
+    """The first input that an item lacks of a dimension that would apply to it otherwise."""
+    for need in sorted(dimension.needs):
+        if not getattr(item, need) and not (need == "source" and item.sources):
+            return need if dimension.when(item) is None else None
+    return None
 
 
 def _there(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from ..items import ItemsFile, Line
-from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, NEEDS, TITLES, TRACKS, usual
+from .taxonomy import ABOUT, ARTIFACTS, CATEGORIES, DIMENSIONS, NEEDS, TITLES, TRACKS, usual
 
 
 def _known(task: str) -> str:
@@ -80,13 +80,27 @@ class I2iData(ItemsFile):
     line = I2iLine
 
     def notes(self) -> tuple[str, ...]:
-        """Prompts that name a dimension which only a switch turns on."""
+        """Prompts that name a dimension which only a switch turns on, or lack their own field."""
+        notes = []
         named = [ref.id for ref in self._usable() if _names_artifacts(ref.data)]
-        if not named:
-            return ()
-        count = "1 item names" if len(named) == 1 else f"{len(named):,} items name"
-        only = "judged of multi-image editing with `--with me_editing_artifacts` alone"
-        return (f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}",)
+        if named:
+            count = "1 item names" if len(named) == 1 else f"{len(named):,} items name"
+            only = "judged of multi-image editing with `--with me_editing_artifacts` alone"
+            notes.append(f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}")
+        for task, dimension in ABOUT.items():
+            field = NEEDS[dimension]
+            lacking = [r.id for r in self._usable() if _lacks(r.data, task, field)]
+            if lacking:
+                notes.append(
+                    f"{task}: {len(lacking):,} without a {field}, which are not judged on"
+                    f" {dimension} (first: {lacking[0]})"
+                )
+        return tuple(notes)
+
+
+def _lacks(line: I2iLine, task: str, field: str) -> bool:
+    """Whether an item has not what its category is about, and did not say what it is judged on."""
+    return line.task == task and line.dimensions is None and not getattr(line, field)
 
 
 def _names_artifacts(line: I2iLine) -> bool:
