@@ -14,7 +14,7 @@ from .questions import QuestionAnswer, QuestionAnswers, Questions
 from .scores import ScoreField, Scores, ScoresAnswer
 from .segmentation import Command, Commands
 from .targets import TargetPhrases, Targets
-from .verbatim import Verbatim
+from .verbatim import ShortAnswer, Verbatim
 
 __all__ = [
     "ChoiceQuestion",
@@ -30,6 +30,7 @@ __all__ = [
     "ScoreField",
     "Scores",
     "ScoresAnswer",
+    "ShortAnswer",
     "TargetPhrases",
     "Targets",
     "Unparsable",

@@ -20,7 +20,16 @@ from ..engine.runplan import observe, plan_run
 from .estimate import Estimate, estimate
 
 Kind: TypeAlias = Literal[
-    "data", "release", "field", "mask", "missing", "extra", "unreadable", "misnamed", "size", "folder"
+    "data",
+    "release",
+    "field",
+    "mask",
+    "missing",
+    "extra",
+    "unreadable",
+    "misnamed",
+    "size",
+    "folder",
 ]
 
 

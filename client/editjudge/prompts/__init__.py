@@ -32,6 +32,7 @@ from ..answers import (
     Questions,
     ScoreField,
     Scores,
+    ShortAnswer,
     Targets,
     Verbatim,
 )
@@ -57,6 +58,7 @@ _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
     "questions": Questions,
     "question_answers": QuestionAnswers,
     "scores": _scores,
+    "short_answer": ShortAnswer,
     "multiple_choice": MultipleChoiceQuestion,
     "targets": Targets,
     "verbatim": Verbatim,

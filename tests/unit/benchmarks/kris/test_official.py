@@ -133,9 +133,9 @@ def test_the_baseline_asks_plain_questions_in_either_protocol(protocol: str) -> 
     assert differing(KRIS.rules(protocol), simple) == {VC, VQ, IF, KP}
     assert BASELINE not in KRIS.rules("official").switches.on
     scorers: list[Any] = [d.readings[0].scorer for d in simple.dimensions[:3]]
-    templates = [one for scorer in scorers for one in scorer.templates]
+    templates = {one.name: one for scorer in scorers for one in scorer.templates}
     assert len(templates) == 6
-    for one in templates:
+    for one in templates.values():
         assert one.name.endswith("_simple")
         assert one.origin == "own"
         assert {"hint", "target"}.isdisjoint(one.fields)
