@@ -15,6 +15,7 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from editjudge.base.errors import EditjudgeError
+from editjudge.benchmarks.published import published
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..unit.benchmarks.kris.made import picture, released
@@ -409,3 +410,30 @@ def test_a_run_remembers_who_takes_one_image_only(kris: Kris) -> None:
         refused = command("run", *given[:-1], kris.out.with_name("other"), *wrong)
         assert refused.code == 2
         assert why in refused.err
+
+
+def test_the_papers_rows_stand_beside_the_runs(kris: Kris) -> None:
+    given = [*kris.arguments("ours"), *ASKED, "--out", kris.out]
+    assert command("run", *given).code == 0
+    plain = verb("summary", kris.out, "--json").json
+    assert plain["published"] is None
+    beside = verb("summary", kris.out, "--published", "--json").json
+    printed = beside.pop("published")
+    assert beside == {name: part for name, part in plain.items() if name != "published"}
+    quality = "kris.attribute_perception.visual_quality"
+    first, second = printed["tables"]
+    assert (first["source"], first["judge"]) == ("table 2", "GPT-4o")
+    assert first["models"]["GPT-4o"][quality] == 94.75
+    assert second["models"]["InstructPix2Pix"][quality] == 67
+    assert all(name.endswith("visual_quality") for name in first["models"]["GPT-4o"])
+    assert printed["columns"][quality]["comparable"] is False
+    shown = verb("summary", kris.out, "--published").out
+    for told in (
+        "† GPT-4o, table 2",
+        "94.75",
+        "† published: KRIS-Bench, table 2, judge: GPT-4o",
+        "- cannot be compared with the printed ones: VQ: every number is a judge's",
+    ):
+        assert told in shown
+    assert "core.psnr" not in shown, "what the paper does not print"
+    assert published("kris").comparison(quality).holds({"original_prompts"})

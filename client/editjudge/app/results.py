@@ -27,6 +27,7 @@ class Results:
     """A run's table.
 
     Attributes:
+        switches: Names of those that are on.
         items: How many the data has.
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
         identities: Of the services that the columns can rest on.
@@ -35,6 +36,7 @@ class Results:
 
     benchmark: Benchmark
     protocol: str
+    switches: frozenset[str]
     items: int
     words: str | None
     identities: Identities
@@ -72,6 +74,7 @@ def results(store: RunStore, resolved: Resolved, single_image: Collection[str] =
     return Results(
         resolved.benchmark,
         rules.protocol,
+        rules.switches.on,
         len(rows) // max(1, len(header.outputs)),
         "+".join(sorted(words)) or None,
         {role: identity for role, identity in header.identities.items() if role in roles},

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from ..app.published import published_beside
 from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.results import Summary
 from ..benchmarks.rounds import JudgeRounds
-from ..report.columns import agreement_tables, reasons, results_table
+from ..report.columns import agreement_tables, published_lines, reasons, results_table
 from ..report.table import console, untrained_line
 from .options import RulesOptions, json_option, options, single_image_option
 
@@ -19,8 +20,20 @@ from .options import RulesOptions, json_option, options, single_image_option
 @click.argument("run", type=click.Path(path_type=Path))
 @single_image_option
 @options(RulesOptions, "asked")
+@click.option(
+    "--published",
+    "with_published",
+    is_flag=True,
+    help="Set the rows that the paper prints beside the run's, and say which can be compared.",
+)
 @json_option
-def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_json: bool) -> int:
+def command(
+    run: Path,
+    single_image: tuple[str, ...],
+    asked: RulesOptions,
+    with_published: bool,
+    as_json: bool,
+) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
 
     Every number has its coverage: how many of the verdicts asked for have a number. Works while
@@ -29,8 +42,9 @@ def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_js
     """
     with RunView(run) as view:
         results = view.results(single_image, asked.rules(view.spec))
+    printed = published_beside(results) if with_published else None
     if as_json:
-        click.echo(text_of(Summary.of(results)))
+        click.echo(text_of(Summary.of(results, printed)))
         return 0
     about = [
         results.benchmark.title,
@@ -48,12 +62,18 @@ def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_js
     if results.beside.judge_rounds.each and any(role.is_generalist for role in results.identities):
         click.echo(_judges(results.beside.judge_rounds))
     screen = console()
+    columns = printed.columns if printed else results.columns
     screen.print(
         results_table(
-            results.columns, results.cells, results.beside, screen.width, results.benchmark.decimals
+            columns,
+            results.cells,
+            results.beside,
+            screen.width,
+            results.benchmark.decimals,
+            printed.rows if printed else {},
         )
     )
-    for line in reasons(results.columns, results.cells):
+    for line in (*reasons(columns, results.cells), *(published_lines(printed) if printed else ())):
         click.echo(line)
     if any(cell.imputed for row in results.cells.values() for cell in row.values()):
         click.echo("* imputed: a rule of the benchmark put these numbers in, no judge did")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TypeAlias
 
 from rich.console import Console, Group, RenderableType
@@ -11,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..app.agreement import Figure
+from ..app.published import Comparability, PublishedBeside
 from ..app.spread import Agreement, JudgeSpread, Spread
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
@@ -37,6 +39,7 @@ def results_table(
     beside: JudgeSpread | None = None,
     width: int = WIDTH,
     decimals: int = 2,
+    published: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> RenderableType:
     """A benchmark's table, each number with its spread and its coverage.
 
@@ -47,12 +50,15 @@ def results_table(
     Args:
         width: In characters.
         decimals: Of grouped columns that have none of their own.
+        published: Rows of the paper, by name and column; they have no coverage.
     """
     columns, beside = tuple(columns), beside or JudgeSpread()
     grouped = any(column.group for column in columns)
     if grouped:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
-    grid = _grid(columns, cells, beside, decimals if grouped else None)
+    grid = dict(_grid(columns, cells, beside, decimals if grouped else None))
+    for name, row in published.items():
+        grid[name, ""] = [_printed(column, row.get(column.id), decimals) for column in columns]
     if not grouped:
         table = _by_model(columns, grid)
         wide = Console(width=10_000)
@@ -99,6 +105,29 @@ def _rounded(cell: Cell, deviation: float | None, *, decimals: int) -> str:
     return f"{value}{spread} ({cell.scored}/{cell.asked})"
 
 
+def _printed(column: Column, number: float | None, decimals: int) -> str:
+    """A number as the paper prints it."""
+    places = decimals if column.decimals is None else column.decimals
+    return "" if number is None else f"{number:.{places}f}"
+
+
+def published_lines(beside: PublishedBeside) -> Iterator[str]:
+    """What the rows of the paper are, and which columns can be compared with the run's."""
+    if not beside.columns:
+        yield f"† {beside.title} prints nothing of what was asked for"
+    for table in beside.tables:
+        note = f" ({table.note})" if table.note else ""
+        yield f"† published: {beside.title}, {table.source}, judge: {table.judge}{note}"
+    said: dict[Comparability, list[str]] = {}
+    for column in beside.columns:
+        titles = said.setdefault(beside.comparability[column.id], [])
+        if column.title not in titles:
+            titles.append(column.title)
+    for comparability, titles in said.items():
+        can = "can be compared" if comparability.comparable else "cannot be compared"
+        yield f"- {can} with the printed ones: {', '.join(titles)}: {comparability.why}"
+
+
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     table = _headed(["model"], [_titled(column) for column in columns])
     for (model, judge), texts in grid.items():
@@ -117,19 +146,26 @@ def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
     tables = []
     for models in _that_fit(grid, width - taken - 1):
         table = _headed(names, models)
+        above: str | None = None
         for i, column in enumerate(columns):
-            first = i == 0 or groups[i] != groups[i - 1]
-            if first and i:
-                table.add_section()
             for judge in judges:
-                texts = [grid[model, judge][i] for model in models]
+                texts = [_text(grid, model, judge, i) for model in models]
                 if not any(texts):
                     continue
+                first = groups[i] != above
+                if first and above is not None:
+                    table.add_section()
+                above = groups[i]
                 label = _label(_titled(column), judge)
-                group = [column.group if first and not judge else ""] if grouped else []
+                group = [column.group if first else ""] if grouped else []
                 table.add_row(*group, label, *texts, style="dim" if judge else "")
         tables.append(table)
     return Group(*tables)
+
+
+def _text(grid: _Grid, model: str, judge: str, i: int) -> str:
+    """Of a column; empty where a model has no row of that judge."""
+    return grid[model, judge][i] if (model, judge) in grid else ""
 
 
 def _that_fit(grid: _Grid, width: int) -> Iterator[list[str]]:
