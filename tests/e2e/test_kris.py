@@ -429,11 +429,12 @@ def test_the_papers_rows_stand_beside_the_runs(kris: Kris) -> None:
     assert printed["columns"][quality]["comparable"] is False
     shown = verb("summary", kris.out, "--published").out
     for told in (
-        "† GPT-4o, table 2",
-        "94.75",
         "† published: KRIS-Bench, table 2, judge: GPT-4o",
-        "- cannot be compared with the printed ones: VQ: every number is a judge's",
+        "† GPT-4o",
+        "94.75",
+        "- cannot be compared with what is printed: VQ (every number is a judge's",
     ):
         assert told in shown
     assert "core.psnr" not in shown, "what the paper does not print"
+    assert shown.count(" ours ┃") == shown.count("┏"), "beside the run's own, in each table"
     assert published("kris").comparison(quality).holds({"original_prompts"})

@@ -4,8 +4,8 @@ Read beside strict JSON, because each has one meaning only: a comma before a clo
 strings in single or typographic quotes, in which an apostrophe between two letters is text;
 raw line breaks and tabs in strings; a backslash that escapes nothing (LaTeX, `\_` of
 markdown), which stays; `True`, `False` and `None`; in a list, keys with their values, which are
-objects without their braces, the next one where a key comes again. Not read: keys without quotes, comments,
-missing commas, quotes or brackets, numbers that JSON does not have.
+objects without their braces, the next one where a key comes again. Not read: keys without quotes,
+comments, missing commas, quotes or brackets, numbers that JSON does not have.
 
 Own code, because the libraries either guess (json-repair closes what is open and keeps the
 last of two keys) or know fewer of these forms, take hexadecimal numbers and bare keys, and

@@ -89,8 +89,8 @@ class Commands(OutputContract[tuple[Command, ...]]):
         begin = (
             f"Reply with one JSON list and nothing around it: {count}."
             if self.bare
-            else f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a'
-            f" list of {count}."
+            else "Reply with one JSON object and nothing around it. Its only key is "
+            f'"{self.key}": a list of {count}.'
         )
         return (
             f"{begin} {index}a noun phrase in English that names one thing or region, no "

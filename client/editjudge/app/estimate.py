@@ -123,8 +123,8 @@ def _short_limits(order: Order, settings: Settings) -> Iterator[str]:
         if limit is not None and limit < longest.max_tokens:
             short = sorted({one.name for one in templates if one.max_tokens > limit})
             yield (
-                f"{service}: max_tokens is {limit:,}, below what {', '.join(short)} ask for: replies"
-                f" that are cut have no number; leave it out, or give {longest.max_tokens:,}"
+                f"{service}: max_tokens is {limit:,}, below what {', '.join(short)} ask for:"
+                f" replies that are cut have no number; leave it out, or give {longest.max_tokens:,}"
             )
 
 

@@ -39,14 +39,10 @@ class PublishedBeside:
     tables: tuple[PublishedTable, ...]
     comparability: Mapping[str, Comparability]
 
-    @property
-    def rows(self) -> Mapping[str, Mapping[str, float]]:
-        """By model and table, the printed numbers by column id."""
-        return {
-            f"† {model}, {table.source}": row
-            for table in self.tables
-            for model, row in table.models.items()
-        }
+    def columns_of(self, table: PublishedTable) -> tuple[Column, ...]:
+        """The run's columns that a table has."""
+        named = {name for row in table.models.values() for name in row}
+        return tuple(column for column in self.columns if column.id in named)
 
 
 def published_beside(results: Results) -> PublishedBeside:

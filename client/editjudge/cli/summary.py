@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
+from rich.console import Console, RenderableType
 
-from ..app.published import published_beside
+from ..app.published import PublishedBeside, published_beside
 from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.results import Summary
 from ..benchmarks.rounds import JudgeRounds
-from ..report.columns import agreement_tables, published_lines, reasons, results_table
+from ..report.columns import agreement_tables, comparability, reasons, results_table
 from ..report.table import console, untrained_line
 from .options import RulesOptions, json_option, options, single_image_option
 
@@ -62,24 +65,31 @@ def command(
     if results.beside.judge_rounds.each and any(role.is_generalist for role in results.identities):
         click.echo(_judges(results.beside.judge_rounds))
     screen = console()
-    columns = printed.columns if printed else results.columns
-    screen.print(
-        results_table(
-            columns,
-            results.cells,
-            results.beside,
-            screen.width,
-            results.benchmark.decimals,
-            printed.rows if printed else {},
-        )
-    )
-    for line in (*reasons(columns, results.cells), *(published_lines(printed) if printed else ())):
+    show = partial(results_table, cells=results.cells, beside=results.beside, width=screen.width)
+    if printed is None:
+        screen.print(show(results.columns, decimals=results.benchmark.decimals))
+    else:
+        _show_published(printed, partial(show, decimals=results.benchmark.decimals), screen)
+    for line in reasons(printed.columns if printed else results.columns, results.cells):
         click.echo(line)
     if any(cell.imputed for row in results.cells.values() for cell in row.values()):
         click.echo("* imputed: a rule of the benchmark put these numbers in, no judge did")
     if results.beside.agreement:
         screen.print(agreement_tables(results.beside.agreement))
     return 0
+
+
+def _show_published(
+    printed: PublishedBeside, show: Callable[..., RenderableType], screen: Console
+) -> None:
+    """Each table of the paper beside the run's numbers, then what can be compared."""
+    for table in printed.tables:
+        note = f" ({table.note})" if table.note else ""
+        click.echo(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
+        rows = {f"† {model}": row for model, row in table.models.items()}
+        screen.print(show(printed.columns_of(table), published=rows))
+    for line in comparability(printed):
+        click.echo(line)
 
 
 def _judges(judge_rounds: JudgeRounds) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
@@ -64,7 +64,8 @@ def results_table(
         wide = Console(width=10_000)
         if Measurement.get(wide, wide.options, table).maximum <= width:
             return table
-    return _by_column(columns, grid, width)
+    # The paper's rows go on in further tables, the run's own stand in each.
+    return _by_column(columns, grid, width, tuple(cells) if published else ())
 
 
 def _grid(
@@ -111,21 +112,18 @@ def _printed(column: Column, number: float | None, decimals: int) -> str:
     return "" if number is None else f"{number:.{places}f}"
 
 
-def published_lines(beside: PublishedBeside) -> Iterator[str]:
-    """What the rows of the paper are, and which columns can be compared with the run's."""
+def comparability(beside: PublishedBeside) -> Iterator[str]:
+    """Which columns can be compared with the printed ones, and why, a line for each reason."""
     if not beside.columns:
-        yield f"† {beside.title} prints nothing of what was asked for"
-    for table in beside.tables:
-        note = f" ({table.note})" if table.note else ""
-        yield f"† published: {beside.title}, {table.source}, judge: {table.judge}{note}"
+        yield f"{beside.title} prints nothing of what was asked for"
     said: dict[Comparability, list[str]] = {}
     for column in beside.columns:
         titles = said.setdefault(beside.comparability[column.id], [])
         if column.title not in titles:
             titles.append(column.title)
-    for comparability, titles in said.items():
-        can = "can be compared" if comparability.comparable else "cannot be compared"
-        yield f"- {can} with the printed ones: {', '.join(titles)}: {comparability.why}"
+    for one, titles in said.items():
+        can = "can be compared" if one.comparable else "cannot be compared"
+        yield f"- {can} with what is printed: {', '.join(titles)} ({one.why})"
 
 
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
@@ -135,8 +133,14 @@ def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     return table
 
 
-def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
-    """The groups of columns, or nothing where they have none, then their titles, then models."""
+def _by_column(
+    columns: Sequence[Column], grid: _Grid, width: int, always: Collection[str]
+) -> Group:
+    """The groups of columns, or nothing where they have none, then their titles, then models.
+
+    Args:
+        always: Models that stand in every table, where half of it is enough for them.
+    """
     judges = list(dict.fromkeys(judge for _, judge in grid))
     titles = [_label(_titled(column), judge) for column in columns for judge in judges]
     groups = [column.group for column in columns]
@@ -144,7 +148,7 @@ def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
     names = ["", "metric"] if grouped else ["metric"]
     taken = sum(max(map(len, texts)) + _BETWEEN_CELLS for texts in (titles, groups) if any(texts))
     tables = []
-    for models in _that_fit(grid, width - taken - 1):
+    for models in _that_fit(grid, width - taken - 1, always):
         table = _headed(names, models)
         above: str | None = None
         for i, column in enumerate(columns):
@@ -168,17 +172,22 @@ def _text(grid: _Grid, model: str, judge: str, i: int) -> str:
     return grid[model, judge][i] if (model, judge) in grid else ""
 
 
-def _that_fit(grid: _Grid, width: int) -> Iterator[list[str]]:
+def _that_fit(grid: _Grid, width: int, always: Collection[str]) -> Iterator[list[str]]:
     """The models, as many at once as there is room for; at least one."""
     widths: dict[str, int] = {}
     for (model, _), texts in grid.items():
         longest = max(map(len, (model, *texts))) + _BETWEEN_CELLS
         widths[model] = max(widths.get(model, 0), longest)
-    some: list[str] = []
+    kept = [model for model in widths if model in always]
+    if sum(widths[model] for model in kept) > width // 2:
+        kept = []
+    some = list(kept)
     for model, size in widths.items():
-        if some and sum(widths[name] for name in some) + size > width:
+        if model in kept:
+            continue
+        if len(some) > len(kept) and sum(widths[name] for name in some) + size > width:
             yield some
-            some = []
+            some = list(kept)
         some.append(model)
     if some:
         yield some

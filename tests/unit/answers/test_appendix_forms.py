@@ -28,14 +28,22 @@ def test_a_list_by_itself(reply: str) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        '["source_index": 1, "segmentation_prompt": "Please segment the tall man",'
-        ' "source_index": 2, "segmentation_prompt": "Please segment the cat"]',
-        '[{"source_index": 1, "segmentation_prompt": "Please segment the tall man"},'
-        ' {"source_index": 2, "phrase": "the cat"}]',
-        "[“source_index”: 1, “segmentation_prompt”: “Please segment the tall man”,"
-        " “source_index”: 2, “segmentation_prompt”: “the cat”]",
-        '{"commands": ["source_index": 1, "phrase": "the tall man",'
-        ' "source_index": 2, "phrase": "the cat"]}',
+        (
+            '["source_index": 1, "segmentation_prompt": "Please segment the tall man",'
+            ' "source_index": 2, "segmentation_prompt": "Please segment the cat"]'
+        ),
+        (
+            '[{"source_index": 1, "segmentation_prompt": "Please segment the tall man"},'
+            ' {"source_index": 2, "phrase": "the cat"}]'
+        ),
+        (
+            "[“source_index”: 1, “segmentation_prompt”: “Please segment the tall man”,"
+            " “source_index”: 2, “segmentation_prompt”: “the cat”]"
+        ),
+        (
+            '{"commands": ["source_index": 1, "phrase": "the tall man",'
+            ' "source_index": 2, "phrase": "the cat"]}'
+        ),
     ],
 )
 def test_objects_with_and_without_their_braces(reply: str) -> None:

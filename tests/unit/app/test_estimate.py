@@ -152,6 +152,8 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
     assert ("below what co_edit/editing ask for" in lines_told) == told
     assert (notes(todo.order, settings(max_tokens=limit)) != ()) == told
     assert notes(work(folder, PLAIN).order, settings(max_tokens=16)) == (
-        f"{JUDGE}: max_tokens is 16, below what core/editing_artifacts ask for: replies that are"
-        " cut have no number; leave it out, or give 1,024",
+        (
+            f"{JUDGE}: max_tokens is 16, below what core/editing_artifacts ask for: replies that are"
+            " cut have no number; leave it out, or give 1,024"
+        ),
     )

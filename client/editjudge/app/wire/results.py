@@ -7,7 +7,8 @@ from typing import Self
 
 from ...base.identity import printed, untrained
 from ...benchmarks import cell as of
-from .. import agreement, published, spread
+from .. import agreement, spread
+from ..published import PublishedBeside
 from ..results import Results
 from .base import Status, Wire
 
@@ -151,7 +152,7 @@ class Published(Wire):
     columns: dict[str, Comparability]
 
     @classmethod
-    def of(cls, beside: published.PublishedBeside) -> Self:
+    def of(cls, beside: PublishedBeside) -> Self:
         """As JSON."""
         return cls(
             tables=tuple(
@@ -194,7 +195,7 @@ class Summary(Wire):
     published: Published | None = None
 
     @classmethod
-    def of(cls, results: Results, beside_it: published.PublishedBeside | None = None) -> Self:
+    def of(cls, results: Results, beside_it: PublishedBeside | None = None) -> Self:
         """As JSON.
 
         Args:
