@@ -18,6 +18,7 @@ from ..engine.order import Order
 from ..engine.plan import calls_of, in_order
 from ..engine.runplan import RunPlan
 from ..panel.pictures import size_within
+from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
 from ..scorers.asking import Asking, Question
 from ..scorers.scorer import Scorer
@@ -119,12 +120,14 @@ def _short_limits(order: Order, settings: Settings) -> Iterator[str]:
     for service, templates in sorted(_templates(order).items()):
         endpoint = _endpoint(ServiceName.parsed(service), settings)
         limit = endpoint.max_tokens if endpoint else None
-        longest = max(templates, key=lambda template: template.max_tokens)
-        if limit is not None and limit < longest.max_tokens:
-            short = sorted({one.name for one in templates if one.max_tokens > limit})
+        # The usual limit is no demand of a prompt: official settings are below it.
+        asking = [one for one in templates if one.max_tokens > max(limit or 0, MAX_TOKENS)]
+        if limit is not None and asking:
+            names = ", ".join(sorted({one.name for one in asking}))
+            longest = max(one.max_tokens for one in asking)
             yield (
-                f"{service}: max_tokens is {limit:,}, below what {', '.join(short)} ask for:"
-                f" replies that are cut have no number; leave it out, or give {longest.max_tokens:,}"
+                f"{service}: max_tokens is {limit:,}, below what {names} ask for: replies that are"
+                f" cut have no number; leave it out, or give {longest:,}"
             )
 
 
