@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 Method: TypeAlias = Literal["logprobs", "top_logprobs", "sampled"]
 LABELS = 2
 """Raised whenever other texts stand for a choice; what is judged by choices names it."""
+LABEL_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,28 @@ def labels(choices: Iterable[str]) -> dict[str, str]:
     }
 
 
-def fewer(label_set: dict[int, str], most: int) -> dict[int, str]:
-    """The first of a label set, as many as a server takes: what is left out counts as outside."""
-    return dict(islice(label_set.items(), most))
+def label_set(choices: Iterable[str], tokens: Mapping[str, int | None]) -> dict[int, str]:
+    """The tokens that stand for one choice each.
+
+    Those of the choices as they are spelt, and of other spellings as many as make 64: over gRPC a
+    server lists 128 tokens, and what is no label has to be among them. What is left out counts as
+    outside.
+
+    Args:
+        tokens: By text of `labels`, the one token that is the text; None where it takes several.
+    """
+    texts = labels(choices)
+    choice_of: dict[int, str] = {}
+    shared = set()
+    for text, choice in texts.items():
+        token = tokens[text]
+        # A tokenizer that folds case or maps the unknown to one token gives the same id to
+        # beginnings of different choices: it speaks for neither.
+        if token is not None and choice_of.setdefault(token, choice) != choice:
+            shared.add(token)
+    alone = {token: choice for token, choice in choice_of.items() if token not in shared}
+    own = {tokens[text] for text, choice in texts.items() if choice.startswith(text)}
+    return dict(islice(alone.items(), max(LABEL_TOKENS, len(own & alone.keys()))))
 
 
 def _begins(text: str, beginning: str) -> bool:

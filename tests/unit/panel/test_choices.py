@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.panel.choices import check_choices, distribution, fewer, labels
+from editjudge.panel.choices import check_choices, distribution, label_set, labels
 
 LEVELS = ("excellent", "good", "fair", "poor", "bad")
 
@@ -32,10 +32,21 @@ def test_spellings_of_a_choice_are_that_choice(choices: tuple[str, ...]) -> None
     assert list(found)[: len(choices[0])] == [choices[0][: i + 1] for i in range(len(choices[0]))]
 
 
-def test_the_likeliest_labels_are_kept_where_a_server_takes_fewer() -> None:
-    tokens = dict(enumerate(labels(LEVELS).values()))
-    assert set(fewer(tokens, 24).values()) == set(LEVELS)
-    assert fewer(tokens, 24) == dict(list(tokens.items())[:24])
+def test_as_many_spellings_as_leave_room_for_what_is_no_label() -> None:
+    texts = list(labels(LEVELS))
+    tokens: dict[str, int | None] = {text: i for i, text in enumerate(texts)}
+    found = label_set(LEVELS, tokens)
+    assert len(found) == 64 < len(texts)
+    assert set(found.values()) == set(LEVELS)
+    assert found == {i: labels(LEVELS)[text] for i, text in enumerate(texts[:64])}
+    many = tuple(f"{i:03}" for i in range(100))
+    own = label_set(many, dict.fromkeys(labels(many)) | {text: int(text) for text in many})
+    assert len(own) == 100, "the choices' own are never left out"
+
+
+def test_a_token_of_two_choices_speaks_for_neither() -> None:
+    tokens = dict.fromkeys(labels(("Yes", "No"))) | {"Yes": 1, "No": 2, "YES": 3, "NO": 3}
+    assert label_set(("Yes", "No"), tokens) == {1: "Yes", 2: "No"}
 
 
 def test_the_five_levels_share_no_first_letter() -> None:
