@@ -95,16 +95,31 @@ def listed(reply: str, key: str, *, cut: bool = False) -> list[Value]:
     rest = text[tags[-1].end() :] if tags else text
     opened = _LIST.match(rest)
     if opened is None:
-        value = fields(reply, (key,), cut=cut)[key]
-        if not isinstance(value, list):
-            raise Unparsable(f'"{key}" is not a list')
-        return value
-    reader = Reader(rest, opened.end() - 1)
+        return _under(reply, key, cut=cut)
+    try:
+        return _alone(rest, opened.end() - 1, cut=cut)
+    except Unparsable as error:
+        # A bracket in prose may stand before the object.
+        try:
+            return _under(reply, key, cut=cut)
+        except Unparsable:
+            raise error from None
+
+
+def _under(reply: str, key: str, *, cut: bool) -> list[Value]:
+    value = fields(reply, (key,), cut=cut)[key]
+    if not isinstance(value, list):
+        raise Unparsable(f'"{key}" is not a list')
+    return value
+
+
+def _alone(text: str, at: int, *, cut: bool) -> list[Value]:
+    reader = Reader(text, at)
     try:
         values = reader.values()
     except Malformed as error:
         raise _broken(error, "list", cut=cut) from None
-    if re.search(r"[\[{]", rest[reader.at :]):
+    if re.search(r"[\[{]", text[reader.at :]):
         raise Unparsable("more than one JSON list")
     return values
 

@@ -50,6 +50,11 @@ def test_objects_with_and_without_their_braces(reply: str) -> None:
     assert INDEXED.parse(reply) == SUBJECTS
 
 
+@pytest.mark.parametrize("before", ["[", "[] ", "[1] and [2]: "])
+def test_brackets_in_prose_are_no_list(before: str) -> None:
+    assert PLAIN.parse(before + '{"commands": ["the sky"]}') == (Command("the sky", 0),)
+
+
 def test_nothing_to_name() -> None:
     assert INDEXED.parse("[]") == ()
 

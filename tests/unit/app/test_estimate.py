@@ -155,7 +155,7 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
     if limit == 1024:
         assert notes(todo.order, settings(max_tokens=limit)) == (
             (
-                f"{JUDGE}: max_tokens is 1,024, below what co_edit/editing ask for: replies that are"
-                " cut have no number; leave it out, or give 4,096"
+                f"{JUDGE}: max_tokens is 1,024, below what co_edit/editing ask for:"
+                " replies that are cut have no number; leave it out, or give 4,096"
             ),
         )
