@@ -121,9 +121,9 @@ def comparability(beside: PublishedBeside) -> Iterator[str]:
         titles = said.setdefault(beside.comparability[column.id], [])
         if column.title not in titles:
             titles.append(column.title)
-    for one, titles in said.items():
-        can = "can be compared" if one.comparable else "cannot be compared"
-        yield f"- {can} with what is printed: {', '.join(titles)} ({one.why})"
+    for verdict, titles in said.items():
+        can = "can be compared" if verdict.comparable else "cannot be compared"
+        yield f"- {can} with what is printed: {', '.join(titles)} ({verdict.why})"
 
 
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
