@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from ..answers import FirstWord, OutputContract, Unparsable
+from ..answers import FirstWord, Option, OutputContract, Unparsable
 from ..base.errors import Abstained, CostLimit, LogprobsUnavailable, ServiceError, WrongModel
 from ..base.identity import ModelIdentity, ServiceName
 from .budget import paying
@@ -158,8 +158,9 @@ class Generalist:
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": self._method,
-            # Sampled choices are replies in words.
-            "reads": f"{FirstWord.name}.{FirstWord.parser}" if self._method == "sampled" else "",
+            # Sampled choices are replies in words. What begins a reply is told by the scorers
+            # that ask for choices (`labels`): nothing else depends on it.
+            "reads": f"{Option.name}.{Option.parser}" if self._method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
             "max_tokens": _limit_told(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.answers import FirstWord, ScoreField, Scores
+from editjudge.answers import Option, ScoreField, Scores
 from editjudge.base.config import GeneralistEndpoint
 from editjudge.base.errors import (
     Abstained,
@@ -238,7 +238,7 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
     assert (said.value.method, said.value.samples, said.value.outside) == ("sampled", 4, None)
     assert [one.seed for one in transport.samplings] == [0, 1, 2, 3]
     assert judge.identity.facts["choices"] == "sampled"
-    assert judge.identity.facts["reads"] == f"first_word.{FirstWord.parser}"
+    assert judge.identity.facts["reads"] == f"option.{Option.parser}"
 
 
 async def test_the_evidence_of_several_samples() -> None:
