@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import Abstained, BadReply, LogprobsUnavailable, Refused, ServiceError
+from editjudge.panel.choices import labels
 from editjudge.panel.prompt import Prompt, Text
 
 from ..fakes.openai import POLICY, ScriptedOpenAi, asking, problem, reply
@@ -26,7 +27,8 @@ async def test_vllm_tells_the_whole_label_set() -> None:
     assert found.outside == pytest.approx(0.1)
     assert (found.method, choice.model, choice.usage.attempts) == ("logprobs", "judge", 1)
     asked = server.requests[0]
-    assert sorted(asked["logprob_token_ids"]) == [1, 2, 3, 4]
+    # What the vocabulary has, and the small letters, which are bytes of their own here.
+    assert sorted(asked["logprob_token_ids"]) == [1, 2, 3, 4, 1000 + ord("n"), 1000 + ord("y")]
     wanted = {
         "max_tokens": 1,
         "temperature": 1.0,
@@ -37,6 +39,19 @@ async def test_vllm_tells_the_whole_label_set() -> None:
     }
     assert {name: asked[name] for name in wanted} == wanted
     assert "seed" not in asked
+
+
+SPELT = {" Yes": 0.3, "yes": 0.15, "Yes": 0.05, "YES": 0.1, " no": 0.1, "No": 0.1, "Maybe": 0.2}
+
+
+@pytest.mark.parametrize("owner", ["vllm", "openai"])
+async def test_every_spelling_of_a_choice_is_that_choice(owner: str) -> None:
+    server = ScriptedOpenAi(owner=owner, probabilities=SPELT)
+    server.vocabulary |= {word: 2000 + i for i, word in enumerate(SPELT)}
+    async with asking(server) as transport:
+        found = (await transport.choose(ASKED, CHOICES)).distribution
+    assert found.probabilities == pytest.approx({"Yes": 0.75, "No": 0.25})
+    assert found.outside == pytest.approx(0.2)
 
 
 async def test_choices_of_several_tokens() -> None:
@@ -71,7 +86,7 @@ async def test_callers_share_one_look_at_the_labels() -> None:
     async with asking(server) as transport:
         await asyncio.gather(*(transport.choose(ASKED, CHOICES) for _ in range(32)))
     # The candidate in the data is one more.
-    assert sorted(server.tokenized) == ["<|im_end|>", "N", "No", "Y", "Ye", "Yes"]
+    assert sorted(server.tokenized) == sorted(["<|im_end|>", *labels(CHOICES)])
     assert len(server.requests) == 32
     assert server.listed == 1
 

@@ -130,7 +130,11 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert checked.json["calls"] == estimate.json["calls"]
     assert estimate.json["verdicts"] == COUNT * (1 + 2 * (2 * REPEATS + 1))
     assert made == [each, each]
-    assert "@" not in done.out, "what one judge says is in the summary"
+    assert "@" not in done.out, "rounds are in the summary"
+    rows = [line for line in done.out.splitlines() if line.startswith(("│ a ", "│   "))]
+    assert [row.split()[1] for row in rows] == ["a", "judge", "second"]
+    shares = ("0.4583 (6/6)", "0.4167 ± 0.12 (6/6)", "0.5 ± 0 (6/6)")
+    assert [share in row for row, share in zip(rows, shares, strict=True)] == [True] * 3
 
     table = verb("summary", data.out, "--json")
     cells = table.json["models"]["a"]

@@ -15,6 +15,7 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from editjudge.base.errors import EditjudgeError
+from editjudge.benchmarks.published import published
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..unit.benchmarks.kris.made import picture, released
@@ -203,23 +204,28 @@ async def test_from_folders_to_table_2(kris: Kris) -> None:
     assert "IF by task" in again.out
 
 
+ASKED = ("--dimension", "core.psnr.source.whole", "--dimension", "kris.visual_quality")
+
+
 def test_without_the_rule_a_missing_output_is_missing(kris: Kris) -> None:
-    given = [*kris.arguments("ours", "single"), "--dimension", "core.psnr.source.whole"]
+    given = [*kris.arguments("ours", "single"), *ASKED]
     done = command("run", *given, "--out", kris.out)
     assert done.code == 0, done.err
     table = verb("summary", kris.out, "--json")
     single = table.json["models"]["single"]
     assert single["kris.temporal_prediction.visual_quality"]["counts"] == {"missing_output": 2}
     assert single["core.psnr.source.whole"]["scored"] == 9
-    assert single["kris.natural_science.visual_quality"]["counts"] == {"pending": 4}
+    assert single["kris.natural_science.visual_quality"]["counts"] == {"not_served": 4}
+    assert "kris.natural_science" not in single, "an average of what nobody asked for"
+    assert "kris.natural_science.instruction_following" not in single
     unknown = verb("summary", kris.out, "--single-image", "theirs")
     assert unknown.code == 2
     assert "no model 'theirs'" in unknown.err
 
 
 def test_what_was_given_twice_is_not_put_in(kris: Kris) -> None:
-    given = [*kris.arguments("single"), "--dimension", "core.psnr.source.whole"]
-    summary = (kris.out, "--single-image", "single", "--json")
+    given = [*kris.arguments("single"), *ASKED, "--single-image", "single"]
+    summary = (kris.out, "--json")
     assert command("run", *given, "--out", kris.out).code == 0
     temporal = "kris.temporal_prediction.visual_quality"
     assert cells(verb("summary", *summary), "single")[temporal] == (0, 2, 2)
@@ -385,3 +391,50 @@ def test_core_has_a_table_too(tmp_path: Path) -> None:
     wrong = verb("validate", *given)
     assert wrong.code == 2
     assert "is that of line 1 already" in wrong.out
+
+
+def test_a_run_remembers_who_takes_one_image_only(kris: Kris) -> None:
+    given = [*kris.arguments("ours", "single"), *ASKED, "--out", kris.out]
+    temporal = "kris.temporal_prediction.visual_quality"
+    assert command("run", *given, "--single-image", "single").code == 0
+    for _ in range(2):  # as the run was begun, and as it was resumed without saying it again
+        assert cells(verb("summary", kris.out, "--json"), "single")[temporal] == (0, 2, 2)
+        assert command("run", *given).code == 0
+    # By rules that have none for such models the run is shown all the same.
+    other = verb("summary", kris.out, "--with", "missing_skipped", "--json")
+    assert cells(other, "single")[temporal] == (None, 0, 2)
+    for wrong, why in (
+        (["--single-image", "theirs"], "no model 'theirs'"),
+        (["--single-image", "ours", "--with", "missing_skipped"], "has no rule for models"),
+    ):
+        refused = command("run", *given[:-1], kris.out.with_name("other"), *wrong)
+        assert refused.code == 2
+        assert why in refused.err
+
+
+def test_the_papers_rows_stand_beside_the_runs(kris: Kris) -> None:
+    given = [*kris.arguments("ours"), *ASKED, "--out", kris.out]
+    assert command("run", *given).code == 0
+    plain = verb("summary", kris.out, "--json").json
+    assert plain["published"] is None
+    beside = verb("summary", kris.out, "--published", "--json").json
+    printed = beside.pop("published")
+    assert beside == {name: part for name, part in plain.items() if name != "published"}
+    quality = "kris.attribute_perception.visual_quality"
+    first, second = printed["tables"]
+    assert (first["source"], first["judge"]) == ("table 2", "GPT-4o")
+    assert first["models"]["GPT-4o"][quality] == 94.75
+    assert second["models"]["InstructPix2Pix"][quality] == 67
+    assert all(name.endswith("visual_quality") for name in first["models"]["GPT-4o"])
+    assert printed["columns"][quality]["comparable"] is False
+    shown = verb("summary", kris.out, "--published").out
+    for told in (
+        "† published: KRIS-Bench, table 2, judge: GPT-4o",
+        "† GPT-4o",
+        "94.75",
+        "- cannot be compared with what is printed: VQ (every number is a judge's",
+    ):
+        assert told in shown
+    assert "core.psnr" not in shown, "what the paper does not print"
+    assert shown.count(" ours ┃") == shown.count("┏"), "beside the run's own, in each table"
+    assert published("kris").comparison(quality).holds({"original_prompts"})

@@ -127,6 +127,9 @@ def _unasked(text: str, seed: int) -> str:
     if listed := re.search(r"of: (.+)\nPick\.", text):
         options = listed[1].split(", ")
         return options[seed % len(options)]
+    if "end the reply with one JSON object" in text:
+        scores = [number(seed, index) % 11 for index in range(4)]
+        return f"What {{was}} asked for is there.\n{json.dumps({'score': scores})}"
     if found := re.search(r"Rate by (\w+)\.txt", text):
         keys = {"dual": ("instruction_score", "knowledge_score")}
         about = next((name for name in keys if name in found[1]), "")

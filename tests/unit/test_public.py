@@ -35,7 +35,10 @@ def test_every_public_name_loads() -> None:
         _ = editjudge.nonsense
 
 
-INNER = {"Finished", "JudgeRounds", "ModelIdentity", "Order", "Resolved", "RunStore", "ServiceName"}
+INNER = {
+    *("Finished", "JudgeRounds", "JudgeSpread", "ModelIdentity", "Order", "Resolved", "RunStore"),
+    "ServiceName",
+}
 """Types that are only passed on, or read by their fields."""
 
 

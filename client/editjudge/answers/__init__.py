@@ -10,17 +10,18 @@ from __future__ import annotations
 from .contract import OutputContract, Unparsable
 from .multiple_choice import ChoiceQuestion, MultipleChoiceQuestion
 from .one_text import OneText
-from .options import Option
+from .options import FirstWord, Option
 from .questions import QuestionAnswer, QuestionAnswers, Questions
 from .scores import ScoreField, Scores, ScoresAnswer
 from .segmentation import Command, Commands
 from .targets import TargetPhrases, Targets
-from .verbatim import Verbatim
+from .verbatim import ShortAnswer, Verbatim
 
 __all__ = [
     "ChoiceQuestion",
     "Command",
     "Commands",
+    "FirstWord",
     "MultipleChoiceQuestion",
     "OneText",
     "Option",
@@ -31,6 +32,7 @@ __all__ = [
     "ScoreField",
     "Scores",
     "ScoresAnswer",
+    "ShortAnswer",
     "TargetPhrases",
     "Targets",
     "Unparsable",

@@ -1,9 +1,9 @@
-"""Finding the one JSON object of a reply."""
+"""Finding the one JSON object of a reply, or the list that a reply is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from .contract import Unparsable, shown
 from .lenient import Malformed, Members, Reader, Value
@@ -24,6 +24,10 @@ _QUOTED = re.compile(
 )
 _QUOTE = re.compile(r"\{\s*+[\"“\u2018'](?!\})")
 _BARE = re.compile(r"\{\s*+(?P<key>[A-Za-z_][\w\- ]{0,60})\s*+:\s*+(?P<opens>[{\[\"“\u2018'])?")
+_LIST = re.compile(r"\s*(?:`{3}\w*\s*)?\[")
+_OBJECT = re.compile(r"\{")
+_FENCE = re.compile(r"`{3}\w*\s*$")
+_KEY = re.compile(r"\{\s*+[\"“\u2018']?(?P<key>[\w\- ]{1,60})")
 _PLAIN = re.compile(r"[\s_\\-]+")
 _DRAFTS = 64  # objects, whole or broken, that are read as drafts of a model that thinks
 
@@ -80,17 +84,120 @@ def fields(reply: str, keys: Iterable[str], *, cut: bool = False) -> dict[str, V
     return match(objects[0], due.values())
 
 
-def match(members: Members, keys: Iterable[str]) -> dict[str, Value]:
+def listed(reply: str, key: str, *, cut: bool = False) -> list[Value]:
+    """The list that is the value of an object's only key, or that the reply is by itself.
+
+    Raises:
+        Unparsable: there is neither, or more than one, or it is malformed or not complete.
+    """
+    text, thought = answer(reply, cut=cut)
+    tags = [] if thought else list(_CLOSED.finditer(text))
+    rest = text[tags[-1].end() :] if tags else text
+    opened = _LIST.match(rest)
+    if opened is None:
+        return _under(reply, key, cut=cut)
+    try:
+        return _alone(rest, opened.end() - 1, cut=cut)
+    except Unparsable as error:
+        # A bracket in prose may stand before the object.
+        try:
+            return _under(reply, key, cut=cut)
+        except Unparsable:
+            raise error from None
+
+
+def _under(reply: str, key: str, *, cut: bool) -> list[Value]:
+    value = fields(reply, (key,), cut=cut)[key]
+    if not isinstance(value, list):
+        raise Unparsable(f'"{key}" is not a list')
+    return value
+
+
+def _alone(text: str, at: int, *, cut: bool) -> list[Value]:
+    reader = Reader(text, at)
+    try:
+        values = reader.values()
+    except Malformed as error:
+        raise _broken(error, "list", cut=cut) from None
+    if re.search(r"[\[{]", text[reader.at :]):
+        raise Unparsable("more than one JSON list")
+    return values
+
+
+def last_fields(
+    reply: str, keys: Iterable[str], *, beside: Iterable[str] = (), cut: bool = False
+) -> tuple[str, dict[str, Value]]:
+    """What stands before the object that ends a reply, and its values by the contract's keys.
+
+    Before it a judge thinks aloud: braces are prose there, until an object has one of the keys.
+
+    Args:
+        beside: Keys that it may have as well.
+
+    Raises:
+        Unparsable: no such object, several, one that is malformed, not complete or followed by
+            more text in a reply that was cut, or as for `fields`.
+    """
+    text, _ = answer(reply, cut=cut)
+    keys, beside = tuple(keys), tuple(beside)
+    due = {plain(key) for key in keys}
+    ours = due | {plain(key) for key in beside}
+    answers: list[tuple[int, int, Members]] = []
+    at = 0
+    while mark := _OBJECT.search(text, at):
+        at = mark.end()
+        if (read := _read(text, mark.start(), ours, cut=cut)) is None:
+            continue
+        members, at = read
+        if due & {plain(key) for key, _ in members.pairs}:
+            answers.append((mark.start(), at, members))
+    if len(answers) > 1:
+        raise Unparsable("more than one JSON object with scores")
+    if not answers:
+        raise Unparsable(
+            "cut at the token limit before the JSON object" if cut else "no JSON object"
+        )
+    start, end, members = answers[0]
+    if cut and re.sub(r"[`\s]", "", text[end:]):
+        raise Unparsable("cut at the token limit after a JSON object that may be a draft")
+    return _FENCE.sub("", text[:start]).strip(), match(members, keys, beside)
+
+
+def _read(text: str, at: int, ours: Set[str], *, cut: bool) -> tuple[Members, int] | None:
+    """The object at a brace and where it ends; None where the brace is prose.
+
+    Raises:
+        Unparsable: it begins with one of our keys, and is malformed or not complete.
+    """
+    if not _begins(text, at, dict.fromkeys(ours, "")):
+        return None
+    reader = Reader(text, at)
+    try:
+        return reader.members(), reader.at
+    except Malformed as error:
+        first = _KEY.match(text, at)
+        if first and plain(first["key"]) in ours:
+            raise _broken(error, cut=cut) from None
+        return None
+
+
+def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> dict[str, Value]:
     """An object's values by the contract's keys.
+
+    Args:
+        beside: Further keys that it may have.
 
     Raises:
         Unparsable: a key is missing, given twice or not of the contract.
     """
     due = {plain(key): key for key in keys}
+    beside = {plain(key) for key in beside}
     values: dict[str, Value] = {}
     unexpected = []
     for written, value in members.pairs:
         key = due.get(plain(written))
+        if key is None and plain(written) in beside:
+            continue
         if key is None:
             unexpected.append(shown(written))
         elif key in values:
@@ -148,9 +255,9 @@ def _begins(text: str, at: int, due: Mapping[str, str]) -> bool:
     return _QUOTE.match(text, at) is not None
 
 
-def _broken(error: Malformed, *, cut: bool) -> Unparsable:
+def _broken(error: Malformed, what: str = "object", *, cut: bool) -> Unparsable:
     if cut and error.ended:
-        return Unparsable("cut at the token limit before the JSON object was complete")
+        return Unparsable(f"cut at the token limit before the JSON {what} was complete")
     if error.ended:
-        return Unparsable(f"the JSON object is not complete: {error.reason}")
+        return Unparsable(f"the JSON {what} is not complete: {error.reason}")
     return Unparsable(f"the JSON is malformed: {error.reason}")

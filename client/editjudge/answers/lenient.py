@@ -3,8 +3,9 @@ r"""JSON as multimodal LLMs write it, read without guessing.
 Read beside strict JSON, because each has one meaning only: a comma before a closing bracket;
 strings in single or typographic quotes, in which an apostrophe between two letters is text;
 raw line breaks and tabs in strings; a backslash that escapes nothing (LaTeX, `\_` of
-markdown), which stays; `True`, `False` and `None`. Not read: keys without quotes, comments,
-missing commas, quotes or brackets, numbers that JSON does not have.
+markdown), which stays; `True`, `False` and `None`; in a list, keys with their values, which are
+objects without their braces, the next one where a key comes again. Not read: keys without quotes,
+comments, missing commas, quotes or brackets, numbers that JSON does not have.
 
 Own code, because the libraries either guess (json-repair closes what is open and keeps the
 last of two keys) or know fewer of these forms, take hexadecimal numbers and bare keys, and
@@ -94,6 +95,16 @@ def written(value: Value) -> str:
     return text.removesuffix(".0") if isinstance(value, float) else text
 
 
+def _unbraced(pairs: list[tuple[str, Value]]) -> list[Value]:
+    """Objects of a list whose braces were left out."""
+    objects: list[list[tuple[str, Value]]] = []
+    for key, value in pairs:
+        if not objects or key in (known for known, _ in objects[-1]):
+            objects.append([])
+        objects[-1].append((key, value))
+    return [Members(tuple(each)) for each in objects]
+
+
 def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     if len(code) == 5:
@@ -135,14 +146,34 @@ class Reader:
         self._series("}", depth, member)
         return Members(tuple(pairs))
 
+    def values(self, depth: int = 1) -> list[Value]:
+        """The list at the bracket here.
+
+        Raises:
+            Malformed: it is not one.
+        """
+        values: list[Value] = []
+        pairs: list[tuple[str, Value]] = []
+
+        def element() -> None:
+            value = self._value(depth)
+            if isinstance(value, str) and self._peek() == ":":
+                self.at += 1
+                pairs.append((value, self._value(depth)))
+            else:
+                values.append(value)
+
+        self._series("]", depth, element)
+        if values and pairs:
+            raise Malformed("a list has values with keys and values without")
+        return values or _unbraced(pairs)
+
     def _value(self, depth: int) -> Value:
         sign = self._peek()
         if sign == "{":
             return self.members(depth + 1)
         if sign == "[":
-            values: list[Value] = []
-            self._series("]", depth + 1, lambda: values.append(self._value(depth + 1)))
-            return values
+            return self.values(depth + 1)
         if sign in _STRINGS:
             return self._string()
         if match := _NUMBER.match(self.text, self.at):

@@ -15,6 +15,7 @@ from .json_object import answer
 # line there; one that a judge quotes from an image stands within one.
 _THOUGHT = re.compile(r"</think(?:ing)?>[ \t]*\n")
 _QUOTES = "\"'`“”\u2018\u2019«»"
+_AROUND = f"{_QUOTES} \t\r\n*"
 
 
 COPY_ONE = (
@@ -83,6 +84,9 @@ class Option(OutputContract[str]):
         text, _ = answer(reply, cut=cut)
         if ends := list(_THOUGHT.finditer(text)):
             text = text[ends[-1].end() :]
+        return self._chosen(text, cut=cut)
+
+    def _chosen(self, text: str, *, cut: bool) -> str:
         if cut:
             # The beginning of one option may be another: what is cut cannot be told.
             raise Unparsable("cut at the token limit")
@@ -96,3 +100,25 @@ class Option(OutputContract[str]):
         if not matches:
             raise Unparsable(f"{shown(text)} is none of the options")
         return matches[0]
+
+
+@dataclass(frozen=True)
+class FirstWord(Option):
+    """One of several choices, at the start of a reply.
+
+    What follows the choice is not read, as probabilities of the first token do not read it
+    either: `Yes, the vase is gone` is Yes. `Not` is not No, and a word that a judge was cut
+    within is none.
+
+    Source: I2I-Bench, appendix F: a reply has to begin with one of five words, or is Yes or No.
+    """
+
+    name: ClassVar[str] = "first_word"
+
+    def _chosen(self, text: str, *, cut: bool) -> str:
+        start = text.lstrip(_AROUND).casefold()
+        for option in self.options:
+            rest = start.removeprefix(option.casefold())
+            if rest != start and not (rest[:1].isalnum() or (cut and not rest)):
+                return option
+        return super()._chosen(text, cut=cut)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from .contract import OutputContract, Unparsable, shown
-from .json_object import fields, match
+from .json_object import listed, match
 from .lenient import Members, Value
 
 LONGEST = 300
@@ -26,14 +26,12 @@ def _same(question: str) -> str:
     return " ".join(question.casefold().split())
 
 
-def _listed(values: Mapping[str, Value], key: str, high: int) -> list[Value]:
-    value = values[key]
-    if not isinstance(value, list):
-        raise Unparsable(f'"{key}" is not a list')
-    if len(value) > high:
+def _listed(reply: str, key: str, high: int, *, cut: bool) -> list[Value]:
+    values = listed(reply, key, cut=cut)
+    if len(values) > high:
         # Which of them to leave out would be our choice, and the score depends on it.
-        raise Unparsable(f'"{key}" has {len(value)} entries, more than {high}')
-    return value
+        raise Unparsable(f'"{key}" has {len(values)} entries, more than {high}')
+    return values
 
 
 def _check(low: int, high: int) -> None:
@@ -56,7 +54,8 @@ class Questions(OutputContract[tuple[str, ...]]):
 
     Entries that are no question (no text, no question mark at the end, more than 300
     characters) and repeated ones (case and spaces apart) are left out; `low` must remain.
-    Whether yes or no can answer a question is not checked: that takes a model, not a rule.
+    Whether yes or no can answer a question is not checked: that takes a model, not a rule. A list
+    by itself is read too.
 
     Source: I2I-Bench, eq. 3 and appendix F: 5 to 7 questions, whose share of yes is the score.
 
@@ -67,6 +66,7 @@ class Questions(OutputContract[tuple[str, ...]]):
     """
 
     name: ClassVar[str] = "questions"
+    parser: ClassVar[int] = 3
 
     low: int = 5
     high: int = 7
@@ -93,9 +93,9 @@ class Questions(OutputContract[tuple[str, ...]]):
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[str, ...]:
         """Read the questions, in order; see `OutputContract.parse`."""
-        listed = _listed(fields(reply, (self.key,), cut=cut), self.key, self.high)
+        entries = _listed(reply, self.key, self.high, cut=cut)
         kept: dict[str, str] = {}
-        for value in listed:
+        for value in entries:
             if not isinstance(value, str):
                 raise Unparsable(f'"{self.key}" holds {shown(value)}, which is not text')
             question = _question(value)
@@ -103,7 +103,7 @@ class Questions(OutputContract[tuple[str, ...]]):
                 kept.setdefault(_same(question), question)
         if len(kept) < self.low:
             raise Unparsable(
-                f"{len(kept)} different questions among {len(listed)} entries, {self.low} are due"
+                f"{len(kept)} different questions among {len(entries)} entries, {self.low} are due"
             )
         return tuple(kept.values())
 
@@ -130,6 +130,7 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
     """
 
     name: ClassVar[str] = "question_answers"
+    parser: ClassVar[int] = 3
     key: ClassVar[str] = "pairs"
 
     count_low: int = 1
@@ -162,10 +163,10 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[QuestionAnswer, ...]:
         """Read the pairs, in order; see `OutputContract.parse`."""
-        listed = _listed(fields(reply, (self.key,), cut=cut), self.key, self.count_high)
-        if len(listed) < self.count_low:
-            raise Unparsable(f"{len(listed)} pairs where {self.count_low} are due")
-        pairs = tuple(_pair(value) for value in listed)
+        entries = _listed(reply, self.key, self.count_high, cut=cut)
+        if len(entries) < self.count_low:
+            raise Unparsable(f"{len(entries)} pairs where {self.count_low} are due")
+        pairs = tuple(_pair(value) for value in entries)
         if len({_same(pair.question) for pair in pairs}) < len(pairs):
             raise Unparsable("a question is given twice")
         return pairs

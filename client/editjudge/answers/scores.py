@@ -1,14 +1,14 @@
-"""Scores in a JSON object, the reasons before them."""
+"""Scores in a JSON object, the reasons before them, in it or as free text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from .contract import OutputContract, Unparsable, shown
-from .json_object import fields, plain
+from .json_object import fields, last_fields, plain
 from .lenient import Members, Value, number, written
 
 LIST = "score"
@@ -101,7 +101,9 @@ class Scores(OutputContract[ScoresAnswer]):
     Attributes:
         fields: The scores, in order.
         reasoning: True for one text under `reasoning`, False for none, or the keys of several
-            texts; the answer holds them joined by empty lines.
+            texts; the answer holds them joined by empty lines. `before`: free text before the
+            object, for an examination in steps; a decoder that is held to JSON from its first
+            token could not write it, so there is no schema.
         as_list: The scores stand in one list under `score`, in the order of the fields, which
             then share one scale.
     """
@@ -111,7 +113,7 @@ class Scores(OutputContract[ScoresAnswer]):
     parser: ClassVar[int] = 3
 
     fields: tuple[ScoreField, ...]
-    reasoning: bool | tuple[str, ...] = True
+    reasoning: bool | tuple[str, ...] | Literal["before"] = True
     as_list: bool = False
 
     def __post_init__(self) -> None:
@@ -128,7 +130,7 @@ class Scores(OutputContract[ScoresAnswer]):
         """The keys of the reasons."""
         if isinstance(self.reasoning, bool):
             return ("reasoning",) if self.reasoning else ()
-        return self.reasoning
+        return () if self.reasoning == "before" else self.reasoning
 
     @property
     def instruction(self) -> str:
@@ -145,15 +147,28 @@ class Scores(OutputContract[ScoresAnswer]):
                 f'"{f.name}": {f.scale}' + (f", {f.description}" if f.description else "")
                 for f in self.fields
             ]
+        begin = (
+            "First write down in plain text what you find, step by step. Then end the reply with"
+            " one JSON object, with nothing after it and no other one before it. Its"
+            if self.reasoning == "before"
+            else "Reply with one JSON object and nothing around it. Its"
+        )
+        keys = (
+            " only key"
+            if len(lines) == 1 and self.reasoning == "before"
+            else " keys, in this order"
+        )
         return (
-            "Reply with one JSON object and nothing around it. Its keys, in this order:\n"
+            f"{begin}{keys}:\n"
             + "".join(f"- {line}\n" for line in lines)
             + "Each score is a plain number: no fraction such as 4/5, no range, no words."
         )
 
     @property
-    def schema(self) -> Mapping[str, Any]:
-        """An object with these keys and no others, in this order."""
+    def schema(self) -> Mapping[str, Any] | None:
+        """An object with these keys and no others, in this order; None where text precedes it."""
+        if self.reasoning == "before":
+            return None
         properties: dict[str, Any] = {key: {"type": "string"} for key in self.texts}
         if self.as_list:
             count = len(self.fields)
@@ -175,13 +190,18 @@ class Scores(OutputContract[ScoresAnswer]):
     def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
         """Read the scores; see `OutputContract.parse`."""
         names = (LIST,) if self.as_list else tuple(field.name for field in self.fields)
-        values = fields(reply, (*self.texts, *names), cut=cut)
+        if self.reasoning == "before":
+            before, values = last_fields(reply, names, beside=("reasoning",), cut=cut)
+            reasons = [before]
+        else:
+            values = fields(reply, (*self.texts, *names), cut=cut)
+            reasons = [_reason(values[key]) for key in self.texts]
         if self.as_list:
             due = self._listed(values[LIST])
         else:
             due = [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
-        return ScoresAnswer(scores, "\n\n".join(_reason(values[key]) for key in self.texts))
+        return ScoresAnswer(scores, "\n\n".join(reasons))
 
     def _listed(self, value: Value) -> list[Value]:
         if not isinstance(value, list):

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from .contract import OutputContract, Unparsable, shown
-from .json_object import fields, match
+from .json_object import answer, listed, match, plain
 from .lenient import Members, Value
 
 LONGEST = 120
 """Of a command, in characters: it names one thing."""
 _PHRASE = rf'^[^"\\\x00-\x1f]{{1,{LONGEST}}}$'
 # How the paper has a command begin. Segmenters put such words around the phrase themselves.
+_ASKED = re.compile(r"please\s+segment\s+\w", re.IGNORECASE)
+_AROUND = " \t\r\n`\"'“”\u2018\u2019"
+_OURS = {"segmentationprompt": "phrase"}
 _SPOKEN = re.compile(r"^(?:please\s+)?segment\s+", re.IGNORECASE)
 
 
@@ -38,6 +41,10 @@ class Commands(OutputContract[tuple[Command, ...]]):
     is given twice (case and spaces apart) counts once. `Please segment` before a phrase is
     left out.
 
+    Read too are the forms of the paper's own prompts: a list by itself, its objects with or without
+    braces and with `segmentation_prompt` for `phrase`, and of commands without an index a reply
+    that is one sentence, `Please segment …`.
+
     Source: I2I-Bench, appendix F: one command for the edited region, a list of them for the
     subjects of one source image, objects with `source_index` (from 0) for those of several.
     An empty list says that there is nothing to compare.
@@ -46,17 +53,21 @@ class Commands(OutputContract[tuple[Command, ...]]):
         low: The fewest; 0 where an empty list is an answer.
         high: The most; a reply that lists more is refused as a whole.
         indexed: Whether each command says which source image it is about.
+        bare: The reply is a list by itself, with keys as the prompt has them; no decoder is held to
+            a form then.
         sources: How many source images there are, where that is known: a further one in a
             reply is a mistake. The commands of one source image need no index.
     """
 
     name: ClassVar[str] = "commands"
+    parser: ClassVar[int] = 3
     key: ClassVar[str] = "commands"
 
     low: int = 1
     high: int = 6
     indexed: bool = False
     sources: int | None = None
+    bare: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high or self.high < 1:
@@ -75,17 +86,24 @@ class Commands(OutputContract[tuple[Command, ...]]):
             if self.indexed
             else "Each is "
         )
+        begin = (
+            f"Reply with one JSON list and nothing around it: {count}."
+            if self.bare
+            else "Reply with one JSON object and nothing around it. Its only key is "
+            f'"{self.key}": a list of {count}.'
+        )
         return (
-            f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a '
-            f"list of {count}. {index}a noun phrase in English that names one thing or region, no "
+            f"{begin} {index}a noun phrase in English that names one thing or region, no "
             'longer than it takes to tell it from others, such as "the woman\'s face", and at most '
             f"{LONGEST} characters. No two are the same."
             + ("" if self.low else " Where there is nothing to name, the list is empty.")
         )
 
     @property
-    def schema(self) -> Mapping[str, Any]:
+    def schema(self) -> Mapping[str, Any] | None:
         """A list of phrases, or of objects; that they differ is checked on reading."""
+        if self.bare:
+            return None
         phrase = {"type": "string", "pattern": _PHRASE}
         index: dict[str, Any] = {"type": "integer", "minimum": 0}
         if self.sources is not None:
@@ -111,14 +129,13 @@ class Commands(OutputContract[tuple[Command, ...]]):
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[Command, ...]:
         """Read the commands, in order; see `OutputContract.parse`."""
-        listed = fields(reply, (self.key,), cut=cut)[self.key]
-        if not isinstance(listed, list):
-            raise Unparsable(f'"{self.key}" is not a list')
-        if len(listed) > self.high:
+        spoken = self._spoken(reply, cut=cut)
+        values = [spoken] if spoken else listed(reply, self.key, cut=cut)
+        if len(values) > self.high:
             # Which of them to leave out would be our choice, and the score depends on it.
-            raise Unparsable(f'"{self.key}" has {len(listed)} entries, more than {self.high}')
+            raise Unparsable(f'"{self.key}" has {len(values)} entries, more than {self.high}')
         kept: dict[tuple[str, int], Command] = {}
-        for value in listed:
+        for value in values:
             command = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
             same = " ".join(command.phrase.casefold().split())
             kept.setdefault((same, command.source_index), command)
@@ -126,10 +143,20 @@ class Commands(OutputContract[tuple[Command, ...]]):
             raise Unparsable(f"{len(kept)} different commands, {self.low} are due")
         return tuple(kept.values())
 
+    def _spoken(self, reply: str, *, cut: bool) -> str:
+        """A reply that is one spoken command; empty where it is none."""
+        text = answer(reply, cut=cut)[0].strip(_AROUND)
+        if self.indexed or "\n" in text or not _ASKED.match(text):
+            return ""
+        if cut:
+            raise Unparsable("cut at the token limit")
+        return text
+
     def _indexed(self, value: Value) -> Command:
         if not isinstance(value, Members):
             raise Unparsable("a command is not an object")
-        members = match(value, ("source_index", "phrase"))
+        named = tuple((_OURS.get(plain(key), key), member) for key, member in value.pairs)
+        members = match(Members(named), ("source_index", "phrase"))
         index = members["source_index"]
         # bool first: to Python, true is the number 1.
         if isinstance(index, bool) or not isinstance(index, float) or not index.is_integer():

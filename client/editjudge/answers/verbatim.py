@@ -1,4 +1,4 @@
-"""A reply that is taken to the letter."""
+"""A reply that is taken to the letter, or as an answer in words of one's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .contract import OutputContract, Unparsable
+from .json_object import answer
 from .options import COPY_ONE
 
 
@@ -36,4 +37,38 @@ class Verbatim(OutputContract[str]):
         text = reply.strip()
         if cut or not text:
             raise Unparsable("cut at the token limit" if cut else "the reply is empty")
+        return text
+
+
+@dataclass(frozen=True)
+class ShortAnswer(OutputContract[str]):
+    """An answer to a question, in a few words.
+
+    Source: Omni IIE Bench, released code, whose model answers in at most 50 tokens.
+
+    Attributes:
+        longest: In characters.
+    """
+
+    name: ClassVar[str] = "short_answer"
+
+    longest: int = 300
+
+    @property
+    def instruction(self) -> str:
+        """Asks for the answer alone."""
+        return "Answer in a few words, with nothing but the answer."
+
+    @property
+    def schema(self) -> None:
+        """The reply is free."""
+        return
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """The answer in one line, without thinking before it; see `OutputContract.parse`."""
+        text = " ".join(answer(reply, cut=cut)[0].rpartition("</think>")[2].split())
+        if cut or not text:
+            raise Unparsable("cut at the token limit" if cut else "the reply is empty")
+        if len(text) > self.longest:
+            raise Unparsable(f"the answer has {len(text):,} characters, more than {self.longest}")
         return text

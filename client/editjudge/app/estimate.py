@@ -18,6 +18,8 @@ from ..engine.order import Order
 from ..engine.plan import calls_of, in_order
 from ..engine.runplan import RunPlan
 from ..panel.pictures import size_within
+from ..panel.transport import MAX_TOKENS
+from ..prompts import Template
 from ..scorers.asking import Asking, Question
 from ..scorers.scorer import Scorer
 
@@ -106,7 +108,41 @@ def estimate(plan: RunPlan, settings: Settings) -> Estimate:
 
 
 def notes(order: Order, settings: Settings) -> tuple[str, ...]:
-    """Why the rounds of a run may be pointless, a line for each judge; `run` tells it too."""
+    """What is to be known of the judges' settings, a line each; `run` tells it too.
+
+    Rounds that may be pointless, and limits below what a prompt asks for.
+    """
+    return (*_alike_rounds(order, settings), *_short_limits(order, settings))
+
+
+def _short_limits(order: Order, settings: Settings) -> Iterator[str]:
+    """Judges whose settings cut replies before a prompt's own limit."""
+    for service, templates in sorted(_templates(order).items()):
+        endpoint = _endpoint(ServiceName.parsed(service), settings)
+        limit = endpoint.max_tokens if endpoint else None
+        # The usual limit is no demand of a prompt: official settings are below it.
+        asking = [one for one in templates if one.max_tokens > max(limit or 0, MAX_TOKENS)]
+        if limit is not None and asking:
+            names = ", ".join(sorted({one.name for one in asking}))
+            longest = max(one.max_tokens for one in asking)
+            yield (
+                f"{service}: max_tokens is {limit:,}, below what {names} ask for: replies that are"
+                f" cut have no number; leave it out, or give {longest:,}"
+            )
+
+
+def _templates(order: Order) -> dict[str, list[Template]]:
+    """By generalist, the templates that the dimensions asked for ask."""
+    asked: dict[str, list[Template]] = {}
+    for dimension in in_order(order.dimensions, order.known):
+        for scorer in (reading.scorer for reading in dimension.readings):
+            if isinstance(scorer, Asking):
+                asked.setdefault(scorer.service, []).extend(scorer.templates)
+    return asked
+
+
+def _alike_rounds(order: Order, settings: Settings) -> tuple[str, ...]:
+    """Why the rounds of a run may be pointless, a line for each judge."""
     if order.judge_rounds.rounds == 1:
         return ()
     return tuple(

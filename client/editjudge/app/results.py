@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..base.errors import ConfigError
 from ..base.identity import Identities
 from ..base.verdict import Outcome
-from ..benchmarks.benchmark import Benchmark, Rules
+from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row, tabulate
 from ..engine.fold import fold
@@ -28,6 +27,7 @@ class Results:
     """A run's table.
 
     Attributes:
+        switches: Names of those that are on.
         items: How many the data has.
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
         identities: Of the services that the columns can rest on.
@@ -37,6 +37,7 @@ class Results:
 
     benchmark: Benchmark
     protocol: str
+    switches: frozenset[str]
     items: int
     words: str | None
     identities: Identities
@@ -60,7 +61,7 @@ def results(
 
     Args:
         single_image: Models under test that take one image only: what they gave no output for
-            counts as the benchmark says, marked as imputed.
+            counts as the benchmark says, marked as imputed. Beside those that the run remembers.
         count_missing: Other missing outputs count as the worst value of each dimension
             (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
         resolved: What the run was asked for, or that by other rules: what is derived from other
@@ -71,17 +72,9 @@ def results(
     """
     header = store.header
     rules, order = resolved.rules, resolved.order
-    if unknown := [model for model in single_image if model not in header.outputs]:
-        raise ConfigError(
-            f"the run has no model {unknown[0]!r}", f"it has {', '.join(header.outputs)}"
-        )
-    if single_image and rules.single_image is None:
-        raise ConfigError(
-            f"{rules.protocol} has no rule for models that take one image only",
-            "leave --single-image out",
-        )
-    table = _columns(rules, order)
-    alone = frozenset(single_image)
+    resolved.check_single_image(single_image)
+    table = _columns(resolved)
+    alone = frozenset((*header.single_image, *single_image))
     rows = list(_rows(store, order, table, rules.single_image, alone, count_missing=count_missing))
     cells = tabulate(table, rows)
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
@@ -91,6 +84,7 @@ def results(
     return Results(
         resolved.benchmark,
         rules.protocol,
+        rules.switches.on,
         len(rows) // max(1, len(header.outputs)),
         "+".join(sorted(words)) or None,
         {role: identity for role, identity in header.identities.items() if role in roles},
@@ -103,19 +97,32 @@ def results(
 
 def rows(store: RunStore, resolved: Resolved) -> Iterator[Row]:
     """Every edit that was asked for, with an outcome for each dimension of the table."""
-    order = resolved.order
-    return _rows(store, order, _columns(resolved.rules, order), None, frozenset())
+    return _rows(store, resolved.order, _columns(resolved), None, frozenset())
 
 
-def _columns(rules: Rules, order: Order) -> tuple[Column, ...]:
-    """The paper's, then the means of what was judged besides."""
+def _columns(resolved: Resolved) -> tuple[Column, ...]:
+    """The paper's, as far as they were asked for, then the means of what was judged besides."""
+    rules, order = resolved.rules, resolved.order
     known = {name for column in rules.columns for name in column.dimensions}
     others = means(d for d in order.dimensions if d.id not in known and not d.round_of)
     if not rules.columns:
         return others
-    return rules.columns + tuple(
+    return asked_for(rules.columns, resolved.asked) + tuple(
         Column(c.id, c.id, c.how, c.higher_is_better, c.source, ALSO) for c in others
     )
+
+
+def asked_for(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column, ...]:
+    """The columns of these dimensions, and those that are made of such columns alone."""
+    kept: dict[str, Column] = {}
+    for column in columns:
+        if column.parts:
+            due = all(part in kept for part in column.parts)
+        else:
+            due = column.dimensions[0] in asked
+        if due:
+            kept[column.id] = column
+    return tuple(kept.values())
 
 
 def _rows(

@@ -33,7 +33,8 @@ from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
 from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
-from .summary import Cells, cells
+from .spread import JudgeSpread
+from .summary import Cells, by_judge, cells
 from .view import RunView
 from .wire import run as wire
 from .wire.results import table
@@ -55,6 +56,7 @@ class RunResult:
             dimension's scale, with its coverage and signature; without a value where nothing is
             scored. The paper's own columns are `RunView.results`.
         services: Identities by role, of this session's services and of earlier ones'.
+        beside: What each of several judges says alone.
     """
 
     out: Path
@@ -62,6 +64,7 @@ class RunResult:
     dimensions: tuple[Dimension, ...]
     cells: Cells
     services: Identities
+    beside: JudgeSpread
     _order: Order
 
     def services_of(self, dimensions: Iterable[str]) -> Identities:
@@ -229,6 +232,7 @@ class Running:
         if not spec.outputs:
             raise InputError("outputs", "no model is given", "name a model and its folder")
         self.resolved = Resolved(spec)
+        self.resolved.check_single_image(spec.single_image)
         self._observed = observe(replace(self.resolved.order, shard=shard))
         self._out = out
         self._settings = settings
@@ -300,7 +304,8 @@ class Running:
         self._teller.tell(event)
         identities = self._store.header.identities
         order = self._observed.order
-        return RunResult(self._out, event, order.dimensions, made, identities, order)
+        beside = by_judge(order, made)
+        return RunResult(self._out, event, order.dimensions, made, identities, beside, order)
 
     def _dropped(self, status: Retry) -> int:
         order = self._observed.order
@@ -364,7 +369,9 @@ def foreseen(
         ConfigError: the spec cannot be used.
         InputError: the data, or a folder of outputs, cannot be used; see `run`.
     """
-    observed = observe(Resolved(spec).order)
+    resolved = Resolved(spec)
+    resolved.check_single_image(spec.single_image)
+    observed = observe(resolved.order)
     if not as_named:
         refuse_shifted(observed)
     if not RunView.is_at(out):

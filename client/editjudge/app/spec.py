@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -80,6 +80,8 @@ class RunSpec(BaseModel):
         tasks: Globs of the tasks whose items are asked for; all without.
         prompts: Templates of one's own, which replace ours: their texts by file, so that the spec
             says all by itself. A folder is read when the spec is made (docs/prompts.md).
+        single_image: Models under test that take one image only: what they gave no output for
+            counts as the benchmark says. A run remembers them.
 
     Raises:
         ConfigError: a field is unknown or malformed, or the benchmark, the protocol or a switch
@@ -100,6 +102,7 @@ class RunSpec(BaseModel):
     limit: int | None = Field(default=None, ge=1)
     tasks: tuple[str, ...] = ()
     prompts: PromptTexts = Field(default_factory=_no_prompts)
+    single_image: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, header: RunHeader) -> Self:
@@ -125,6 +128,7 @@ class RunSpec(BaseModel):
             limit=None,
             tasks=(),
             prompts=MappingProxyType(dict(header.prompts)),
+            single_image=header.single_image,
         )
 
     @model_validator(mode="wrap")
@@ -270,6 +274,38 @@ class Resolved:
         return with_rounds(chosen, self.known)
 
     @cached_property
+    def asked(self) -> frozenset[str]:
+        """Ids of the dimensions that were asked for.
+
+        By other rules than the spec's own these have dimensions that it could not ask for: they are
+        asked for where all of its own were.
+        """
+        asked = {dimension.id for dimension in self.dimensions}
+        if self._other is None or not self.spec.dimensions:
+            return frozenset(asked)
+        own = {dimension.id for dimension in self.spec.rules().dimensions}
+        if own <= set(self.spec.dimensions):
+            asked |= {one.id for one in self._other.dimensions if one.id not in own}
+        return frozenset(asked)
+
+    def check_single_image(self, models: Collection[str]) -> None:
+        """Refuse models that take one image only where that means nothing.
+
+        Raises:
+            ConfigError: one is no model of the run, or the rules say nothing of such models.
+        """
+        outputs = self.spec.outputs
+        if unknown := [model for model in models if model not in outputs]:
+            raise ConfigError(
+                f"the run has no model {unknown[0]!r}", f"it has {', '.join(outputs)}"
+            )
+        if models and self.rules.single_image is None:
+            raise ConfigError(
+                f"{self.rules.protocol} has no rule for models that take one image only",
+                "leave --single-image out",
+            )
+
+    @cached_property
     def order(self) -> Order:
         """What the engine is given."""
         return Order(
@@ -292,6 +328,7 @@ class Resolved:
             outputs={model: str(path.resolve()) for model, path in self.spec.outputs.items()},
             dimensions=tuple(d.id for d in self.dimensions),
             roots={old: str(new) for old, new in self.spec.roots.items()},
+            single_image=self.spec.single_image,
             judges=self.spec.judges,
             repeats=self.spec.rounds,
             settings=asking(settings),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ..base.signature import Signature
 from ..benchmarks.cell import Cell, Tally
 from ..benchmarks.column import Column, Mean
 from ..benchmarks.dimension import Dimension
+from ..engine.order import Order
 from ..engine.runplan import RunPlan
 from ..storage.store import RunStore
+from .spread import JudgeSpread, Spread
 
 Cells = dict[str, dict[str, Cell]]
 
@@ -47,6 +51,40 @@ def cells(store: RunStore, plan: RunPlan) -> Cells:
         }
         for model, row in plan.counts.items()
     }
+
+
+def by_judge(order: Order, cells: Cells) -> JudgeSpread:
+    """What each judge says alone of each dimension, from the cells of its rounds.
+
+    Rounds that do not rest on the same edits have no mean here: `RunView.results` takes them
+    edit by edit.
+    """
+    judge_rounds = order.judge_rounds
+    judged = {d.round_of: None for d in order.dimensions if d.round_of}
+    if len(judge_rounds.judges) < 2:
+        return JudgeSpread(judge_rounds)
+    of = {
+        judge: [each for each in judge_rounds.each if each.judge == judge]
+        for judge in judge_rounds.judges
+    }
+    judges = {
+        judge: {
+            model: {name: _together([row[each.of(name)] for each in rounds]) for name in judged}
+            for model, row in cells.items()
+        }
+        for judge, rounds in of.items()
+    }
+    return JudgeSpread(judge_rounds, judges=judges)
+
+
+def _together(rounds: Sequence[Cell]) -> Spread:
+    first = rounds[0]
+    if len(rounds) == 1:
+        return Spread(first)
+    values = [cell.value for cell in rounds if cell.value is not None]
+    if len(values) < len(rounds) or any(cell.scored < cell.asked for cell in rounds):
+        return Spread(replace(first, value=None, reason="not all rounds: see summary"))
+    return Spread(replace(first, value=math.fsum(values) / len(values)), tuple(values))
 
 
 def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signature: str) -> Cell:

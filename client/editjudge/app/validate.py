@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..base.errors import ImageError, InputError
 from ..base.images import Mask, load_image, show_path
+from ..base.item import Item, Need
 from ..base.verdict import Evidence, Unscored
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
+from ..benchmarks.dimension import Dimension
 from ..engine.order import Order
 from ..engine.runplan import Flawed, observe, plan_run
 from ..storage.store import RunStore
@@ -23,6 +25,7 @@ from .shift import MEND, places, shift
 Kind: TypeAlias = Literal[
     "data",
     "release",
+    "field",
     "mask",
     "missing",
     "extra",
@@ -35,13 +38,17 @@ Kind: TypeAlias = Literal[
 ]
 
 
+_NAMED = 3  # dimensions in a line
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong.
 
     Attributes:
         kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
-            notes of the data, see `Dataset.notes`), `mask` (does not fit its image, or selects
+            notes of the data, see `Dataset.notes`), `field` (items that lack what a dimension
+            needs), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
             images, `shifted` (outputs that fit the items beside their own), `size` (outputs of
             another size than their source), `folder` (there is none), `segmenter` (what it did not
@@ -108,6 +115,7 @@ def validated(
     validation.items = len(refs)
     validation.problems += _of_flaws(dataset, refs)
     validation.problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
+    validation.problems += _of_fields(order, refs)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in dataset.pictures(ref))
         looked = dict(zip(pictures, pool.map(_of_data, pictures), strict=True))
@@ -162,6 +170,35 @@ def _of_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
         yield Problem("data", "data", mend, note=True)
     for where, what in dataset.left_out():
         yield Problem("data", "data", f"{where}: no item: {what}")
+
+
+def _of_fields(order: Order, refs: Iterable[ItemRef]) -> list[Problem]:
+    """What would be asked of items, and is not for want of a field; a note for each field."""
+    asked = [dimension for dimension in order.dimensions if not dimension.round_of]
+    lacking: dict[Need, dict[str, set[str]]] = {}
+    for ref in refs:
+        item = order.dataset.outline(ref)
+        for dimension in asked:
+            if (need := _lacks(dimension, item)) is not None:
+                lacking.setdefault(need, {}).setdefault(ref.id, set()).add(dimension.id)
+    problems = []
+    for need, items in lacking.items():
+        names = sorted(set().union(*items.values()))
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        what = (
+            f"{len(items):,} items have no {need}, and so no number of"
+            f" {', '.join(names[:_NAMED])}{more} (first: {next(iter(items))})"
+        )
+        problems.append(Problem("field", "data", what, note=True))
+    return problems
+
+
+def _lacks(dimension: Dimension, item: Item) -> Need | None:
+    """The first input that an item lacks of a dimension that would apply to it otherwise."""
+    for need in sorted(dimension.needs):
+        if not getattr(item, need) and not (need == "source" and item.sources):
+            return need if dimension.when(item) is None else None
+    return None
 
 
 def _there(

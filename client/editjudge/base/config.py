@@ -155,7 +155,7 @@ class GeneralistEndpoint(BaseModel):
         ca_file: Certificate authorities to trust instead of the system's (PEM).
         send_images: Consent to send images to a server outside your own network.
         max_pixels: Images of more pixels are made smaller (Lanczos) before they are sent.
-        max_tokens: Of one reply.
+        max_tokens: Of one reply; by default what each prompt asks for.
         temperature: 0 is greedy.
         seed: For servers that take one.
         logprobs: `auto` uses probabilities where the server tells them, `never` samples.
@@ -174,7 +174,7 @@ class GeneralistEndpoint(BaseModel):
     ca_file: Path | None = None
     send_images: bool = False
     max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
-    max_tokens: int = Field(default=1024, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
     temperature: float = Field(default=0.0, ge=0, le=2)
     seed: int | None = 0
     logprobs: Literal["auto", "never"] = "auto"

@@ -178,6 +178,16 @@ class Column:
                 return (of,)
         return ()
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Ids of the columns that it is made of."""
+        match self.how:
+            case Composite(of=of):
+                return tuple(of.values())
+            case AskedWeighted(of=of, by=by) | ScoredWeighted(of=of, by=by):
+                return (*of, *by)
+        return ()
+
 
 def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[str, Cell]]:
     """Aggregate a run.

@@ -99,7 +99,7 @@ single_image_option = click.option(
     multiple=True,
     metavar="MODEL",
     help="A model that takes one image only: it needs no output to several, and the paper's rule "
-    "holds where it gave none; may be given several times.",
+    "holds where it gave none. A run remembers it; may be given several times.",
 )
 
 
@@ -273,6 +273,7 @@ class SpecOptions(RulesOptions):
             "times.",
         ),
     ]
+    single_image: Annotated[tuple[str, ...], single_image_option]
     limit: Annotated[
         int | None, click.option("--limit", type=click.IntRange(1), help="Only the first items.")
     ]
@@ -325,6 +326,7 @@ class SpecOptions(RulesOptions):
                 "limit": self.limit,
                 "tasks": self.tasks,
                 "prompts": self._prompts(before),
+                "single_image": self.single_image,
                 **judges,
             }
         )

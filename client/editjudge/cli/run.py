@@ -173,7 +173,7 @@ def _show(result: RunResult) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
     screen = console()
-    screen.print(results_table(columns(judged), result.cells, width=screen.width))
+    screen.print(results_table(columns(judged), result.cells, result.beside, screen.width))
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for reason, names in finished.not_served.items():

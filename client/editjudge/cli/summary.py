@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
+from rich.console import Console, RenderableType
 
+from ..app.published import PublishedBeside, published_beside
+from ..app.results import Results
 from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.results import Summary
 from ..base.console import console
 from ..base.screen import say, say_json
 from ..benchmarks.rounds import JudgeRounds
-from ..report.columns import agreement_tables, reasons, results_table
+from ..report.columns import agreement_tables, comparability, reasons, results_table
 from ..report.table import untrained_line
 from .options import RulesOptions, json_option, options, single_image_option
 
@@ -29,6 +34,12 @@ from .options import RulesOptions, json_option, options, single_image_option
     "--each-round", is_flag=True, help="Show the number of every round beside their mean."
 )
 @options(RulesOptions, "asked")
+@click.option(
+    "--published",
+    "with_published",
+    is_flag=True,
+    help="Set the rows that the paper prints beside the run's, and say which can be compared.",
+)
 @json_option
 def command(
     run: Path,
@@ -36,6 +47,7 @@ def command(
     count_missing: bool,
     each_round: bool,
     asked: RulesOptions,
+    with_published: bool,
     as_json: bool,
 ) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
@@ -46,9 +58,18 @@ def command(
     """
     with RunView(run) as view:
         results = view.results(single_image, asked.rules(view.spec), count_missing=count_missing)
+    printed = published_beside(results) if with_published else None
     if as_json:
-        say_json(text_of(Summary.of(results)))
-        return 0
+        say_json(text_of(Summary.of(results, printed)))
+    else:
+        _show(results, printed, count_missing=count_missing, each_round=each_round)
+    return 0
+
+
+def _show(
+    results: Results, printed: PublishedBeside | None, *, count_missing: bool, each_round: bool
+) -> None:
+    """The table, with what it is about above it and what has no number below."""
     about = [
         results.benchmark.title,
         results.benchmark.table,
@@ -65,17 +86,18 @@ def command(
     if results.beside.judge_rounds.each and any(role.is_generalist for role in results.identities):
         say(_judges(results.beside.judge_rounds))
     screen = console()
-    screen.print(
-        results_table(
-            results.columns,
-            results.cells,
-            results.beside,
-            screen.width,
-            results.benchmark.decimals,
-            each_round=each_round,
-        )
+    show = partial(
+        results_table,
+        cells=results.cells,
+        beside=results.beside,
+        width=screen.width,
+        each_round=each_round,
     )
-    for line in reasons(results.columns, results.cells):
+    if printed is None:
+        screen.print(show(results.columns, decimals=results.benchmark.decimals))
+    else:
+        _show_published(printed, partial(show, decimals=results.benchmark.decimals), screen)
+    for line in reasons(printed.columns if printed else results.columns, results.cells):
         say(line)
     if count_missing:
         say("missing outputs count as the worst value of each metric")
@@ -83,7 +105,19 @@ def command(
         say("* imputed: a rule of the benchmark put these numbers in, no judge did")
     if results.beside.agreement:
         screen.print(agreement_tables(results.beside.agreement))
-    return 0
+
+
+def _show_published(
+    printed: PublishedBeside, show: Callable[..., RenderableType], screen: Console
+) -> None:
+    """Each table of the paper beside the run's numbers, then what can be compared."""
+    for table in printed.tables:
+        note = f" ({table.note})" if table.note else ""
+        say(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
+        rows = {f"† {model}": row for model, row in table.models.items()}
+        screen.print(show(printed.columns_of(table), published=rows))
+    for line in comparability(printed):
+        say(line)
 
 
 def _judges(judge_rounds: JudgeRounds) -> str:

@@ -20,7 +20,6 @@ from .options import (
     json_option,
     options,
     settings_of,
-    single_image_option,
 )
 
 _SHOWN = 20
@@ -28,7 +27,6 @@ _SHOWN = 20
 
 @click.command("validate")
 @options(SpecOptions, "asked")
-@single_image_option
 @click.option(
     "--run",
     "run",
@@ -40,7 +38,6 @@ _SHOWN = 20
 @json_option
 def command(
     asked: SpecOptions,
-    single_image: tuple[str, ...],
     run: Path | None,
     as_named: bool,
     config: Path | None,
@@ -56,7 +53,8 @@ def command(
     settings = settings_of(config)
     if settings.generalists:
         asked.check_judges(settings)
-    validation = validated(Resolved(spec).order, settings, single_image, run, as_named=as_named)
+    order = Resolved(spec).order
+    validation = validated(order, settings, spec.single_image, run, as_named=as_named)
     if as_json:
         say_json(text_of(ValidationJson.of(validation)))
     else:

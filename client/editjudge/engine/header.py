@@ -30,6 +30,7 @@ class RunHeader(BaseModel):
         data_digest: Of what was read there.
         outputs: Folder of outputs by model under test.
         dimensions: Ids.
+        single_image: Models under test that take one image only.
         created: ISO 8601, UTC; for people, nothing is ordered by it.
         editjudge: Version that wrote it last.
         settings: Without secrets.
@@ -47,6 +48,7 @@ class RunHeader(BaseModel):
     dimensions: tuple[str, ...]
     created: str = Field(default_factory=_now)
     roots: dict[str, str] = {}
+    single_image: tuple[str, ...] = ()
     judges: tuple[str, ...] = ("judge",)
     repeats: int = 1
     editjudge: str = Field(default_factory=lambda: package_version("editjudge"))
@@ -92,6 +94,7 @@ class RunHeader(BaseModel):
             update={
                 "created": self.created,
                 "outputs": {**self.outputs, **later.outputs},
+                "single_image": tuple(dict.fromkeys((*self.single_image, *later.single_image))),
                 "dimensions": tuple(dict.fromkeys((*self.dimensions, *later.dimensions))),
                 "identities": identities,
                 "not_served": {r: why for r, why in absent.items() if r not in identities},

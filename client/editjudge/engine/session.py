@@ -18,6 +18,7 @@ from ..base.errors import ConfigError, ServiceError
 from ..base.identity import Identities, ServiceName
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
+from ..panel.transport import MAX_TOKENS
 from .header import RunHeader
 from .keeping import JudgedEdit, VerdictStore
 from .order import Order
@@ -93,7 +94,9 @@ def asking(settings: Settings) -> dict[str, JsonValue]:
     return {
         "endpoints": [endpoint.url for endpoint in settings.endpoints.values()],
         "generalists": {
+            # Without a limit they are those of the time when the usual one was the only one.
             name: endpoint.model_dump(mode="json", include=set(_HOW_ASKED))
+            | {"max_tokens": endpoint.max_tokens or MAX_TOKENS}
             for name, endpoint in settings.generalists.items()
         },
     }

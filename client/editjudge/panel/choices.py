@@ -2,8 +2,9 @@
 
 A tokenizer may write a choice in several tokens (Qwen: ex+cellent, po+or), so one token per
 choice cannot be assumed. The label set is every token whose text is a non-empty prefix of
-exactly one choice; a choice's probability is the sum over its tokens of the first token's
-probability, normalised over the set.
+exactly one choice, in any of its usual spellings: `yes`, `Yes`, ` Yes` and `YES` are one choice. A
+choice's probability is the sum over its tokens of the first token's probability, normalised over
+the set.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, TypeAlias
 
 Method: TypeAlias = Literal["logprobs", "top_logprobs", "sampled"]
+LABELS = 2
+"""Raised whenever other texts stand for a choice, as a first token or at the start of a sampled
+reply; what is judged by choices names it."""
+LABEL_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +48,68 @@ def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
     """The choices, refused where no first token could distinguish them.
 
     Raises:
-        ValueError: fewer than two, an empty one, one twice, or one that begins another.
+        ValueError: fewer than two, an empty one, one twice, or one that begins another; case
+            does not tell choices apart.
     """
     checked = tuple(choices)
-    if len(checked) < 2 or len(set(checked)) < len(checked) or not all(checked):
+    if len(checked) < 2 or not all(choice.strip() for choice in checked):
         raise ValueError(f"give at least two different choices, none empty: {checked}")
-    for choice in checked:
-        if any(other != choice and other.startswith(choice) for other in checked):
+    for place, choice in enumerate(checked):
+        others = checked[:place] + checked[place + 1 :]
+        if any(_begins(other, choice) for other in others):
             raise ValueError(f"choice {choice!r} is the beginning of another")
     return checked
 
 
 def labels(choices: Iterable[str]) -> dict[str, str]:
-    """The texts that stand for one choice: its prefixes that begin no other choice."""
+    """The texts that stand for one choice: its beginnings that begin no other choice.
+
+    Each as it is spelt, in lower case, capitalised and in capitals, with and without a space
+    before it: a tokenizer has tokens of their own for these, and a judge means the same. The
+    likeliest spellings stand first.
+    """
     choices = tuple(choices)
-    choice_of = {}
-    for choice in choices:
-        for end in range(1, len(choice) + 1):
-            prefix = choice[:end]
-            if sum(other.startswith(prefix) for other in choices) == 1:
-                choice_of[prefix] = choice
-    return choice_of
+    begun = {
+        choice[:end]: choice
+        for choice in choices
+        for end in range(1, len(choice) + 1)
+        if sum(_begins(other, choice[:end]) for other in choices) == 1
+    }
+    spellings = (str, str.lower, str.capitalize, str.upper)
+    return {
+        f"{space}{spelt(text)}": choice
+        for spelt in spellings
+        for space in ("", " ")
+        for text, choice in begun.items()
+    }
+
+
+def label_set(choices: Iterable[str], tokens: Mapping[str, int | None]) -> dict[int, str]:
+    """The tokens that stand for one choice each.
+
+    Those of the choices as they are spelt, and of other spellings as many as make 64: over gRPC a
+    server lists 128 tokens, and what is no label has to be among them. What is left out counts as
+    outside.
+
+    Args:
+        tokens: By text of `labels`, the one token that is the text; None where it takes several.
+    """
+    texts = labels(choices)
+    choice_of: dict[int, str] = {}
+    shared = set()
+    for text, choice in texts.items():
+        token = tokens[text]
+        # A tokenizer that folds case or maps the unknown to one token gives the same id to
+        # beginnings of different choices: it speaks for neither.
+        if token is not None and choice_of.setdefault(token, choice) != choice:
+            shared.add(token)
+    alone = {token: choice for token, choice in choice_of.items() if token not in shared}
+    own = {tokens[text] for text, choice in texts.items() if choice.startswith(text)}
+    return dict(islice(alone.items(), max(LABEL_TOKENS, len(own & alone.keys()))))
+
+
+def _begins(text: str, beginning: str) -> bool:
+    return text.casefold().startswith(beginning.casefold())
 
 
 def distribution(

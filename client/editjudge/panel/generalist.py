@@ -16,18 +16,18 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from ..answers import Option, OutputContract, Unparsable
+from ..answers import FirstWord, Option, OutputContract, Unparsable
 from ..base.errors import Abstained, CostLimit, LogprobsUnavailable, ServiceError, WrongModel
 from ..base.identity import ModelIdentity, ServiceName
 from .budget import paying
 from .calls import Call, Reply, ReplyStore
-from .choices import ChoiceDistribution, check_choices
+from .choices import LABELS, ChoiceDistribution, check_choices
 from .coalesce import Coalesced, Leaders
 from .pictures import Picture, Pictures
 from .pool import EndpointPool
 from .prompt import Prompt, Text
 from .replica import Replica
-from .transport import Completion, GeneralistModel, Sampling, Transport, Usage
+from .transport import MAX_TOKENS, Completion, GeneralistModel, Sampling, Transport, Usage
 from .usage import count
 
 if TYPE_CHECKING:
@@ -158,10 +158,11 @@ class Generalist:
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": self._method,
-            # Sampled choices are replies in words.
+            # Sampled choices are replies in words. What begins a reply is told by the scorers
+            # that ask for choices (`labels`): nothing else depends on it.
             "reads": f"{Option.name}.{Option.parser}" if self._method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
-            "max_tokens": str(self.endpoint.max_tokens),
+            "max_tokens": _limit_told(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),
             "repeats": str(self.endpoint.repeats),
             "untrained": "yes" if "untrained" in self.model.name else "",
@@ -191,7 +192,7 @@ class Generalist:
         choices = check_choices(choices)
         if await self.method() == "sampled":
             return await self._sampled(prompt, choices, repeat)
-        made = await self._call(prompt, {"choices": list(choices)}, repeat)
+        made = await self._call(prompt, {"choices": list(choices), "labels": LABELS}, repeat)
         reply, key = made
         spread = ChoiceDistribution(**reply.content)
         if spread.outside is not None and spread.outside > self.endpoint.max_outside:
@@ -204,15 +205,21 @@ class Generalist:
         return Answer(spread, (key,))
 
     async def answer(
-        self, prompt: Prompt, contract: OutputContract[T], *, repeat: int = 0
+        self,
+        prompt: Prompt,
+        contract: OutputContract[T],
+        *,
+        repeat: int = 0,
+        max_tokens: int = MAX_TOKENS,
     ) -> Answer[T]:
         """A reply in the form of a contract, asked for once more where it cannot be read.
 
-        One that was cut at `max_tokens` is not asked for again: it would be cut there again.
+        One that was cut at its limit is not asked for again: it would be cut there again.
 
         Args:
             prompt: Ends with the contract's instruction.
             repeat: Index among calls that are to differ.
+            max_tokens: What the reply may take where the settings have no limit.
 
         Raises:
             Abstained: `unparsable` or `refused`.
@@ -221,8 +228,10 @@ class Generalist:
         calls: list[str] = []
         asked = prompt
         reasons: list[str] = []
+        limit = self.endpoint.max_tokens or max_tokens
+        form = self._form(contract.schema, repeat, limit)
         for _ in range(2):
-            reply, key = await self._call(asked, self._form(contract.schema, repeat), repeat)
+            reply, key = await self._call(asked, form, repeat)
             calls.append(key)
             content = reply.content
             cut = content["finish"] == "length"
@@ -230,7 +239,8 @@ class Generalist:
                 value = contract.parse(content["text"], cut=cut)
             except Unparsable as error:
                 if cut:
-                    reasons.append(f"{error} ({self._too_short})")
+                    mend = f"set a higher one for {self.name}"
+                    reasons.append(f"{error} (the reply was cut at max_tokens = {limit}; {mend})")
                     break
                 reasons.append(str(error))
                 asked = prompt.followed_by(
@@ -242,11 +252,6 @@ class Generalist:
                 continue
             return Answer(value, tuple(calls), _retried(reasons))
         raise Abstained("unparsable", reasons[-1], _retried(reasons), tuple(calls))
-
-    @property
-    def _too_short(self) -> str:
-        limit = self.endpoint.max_tokens
-        return f"the reply was cut at max_tokens = {limit}; set a higher one for {self.name}"
 
     async def method(self) -> str:
         """How choices are judged: `logprobs`, `top_logprobs` or `sampled`.
@@ -301,7 +306,7 @@ class Generalist:
     async def _sampled(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
     ) -> Answer[ChoiceDistribution]:
-        contract = Option(choices)
+        contract = FirstWord(choices)
         count = self.endpoint.repeats
         each = range(repeat * count, (repeat + 1) * count)
         answers = await asyncio.gather(*(self.answer(prompt, contract, repeat=i) for i in each))
@@ -312,11 +317,13 @@ class Generalist:
         again = [reason for answer in answers for reason in answer.evidence.get("unreadable", ())]
         return Answer(spread, merged(answers), evidence | _retried(again))
 
-    def _form(self, schema: Mapping[str, Any] | None, repeat: int) -> dict[str, Any]:
+    def _form(
+        self, schema: Mapping[str, Any] | None, repeat: int, max_tokens: int
+    ) -> dict[str, Any]:
         seed = self.endpoint.seed
         sampling = Sampling(
             temperature=self.endpoint.temperature,
-            max_tokens=self.endpoint.max_tokens,
+            max_tokens=max_tokens,
             seed=None if seed is None else seed + repeat,
         )
         return {"schema": schema, "sampling": asdict(sampling)}
@@ -400,6 +407,22 @@ async def _ask(transport: Transport, call: Call) -> tuple[dict[str, Any], str, U
         completion.model,
         completion.usage,
     )
+
+
+def _limit_told(limit: int | None) -> str:
+    """The limit of replies as a fact: the usual one, which a prompt may raise, or a fixed one.
+
+    Without a limit of the settings it is told as the usual one always was, so that what was judged
+    by it stands.
+    """
+    if limit is None:
+        return str(MAX_TOKENS)
+    return f"{limit} at most" if limit == MAX_TOKENS else str(limit)
+
+
+def limit_of(fact: str) -> int | None:
+    """The limit of the settings, of its fact."""
+    return None if fact == str(MAX_TOKENS) else int(fact.removesuffix(" at most"))
 
 
 def _facts(model: GeneralistModel) -> dict[str, str]:

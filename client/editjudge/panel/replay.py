@@ -9,7 +9,7 @@ from ..base.config import GeneralistEndpoint
 from ..base.errors import NotServed
 from ..base.identity import ModelIdentity, ServiceName
 from .calls import ReplyStore
-from .generalist import Generalist
+from .generalist import Generalist, limit_of
 from .pictures import max_pixels_of
 from .pool import EndpointPool
 from .prompt import Prompt
@@ -68,7 +68,7 @@ def replaying(
     facts = identity.facts
     known: dict[str, Any] = {
         kind: convert(facts[kind])
-        for kind, convert in (("temperature", float), ("max_tokens", int), ("repeats", int))
+        for kind, convert in (("temperature", float), ("max_tokens", limit_of), ("repeats", int))
         if kind in facts
     }
     # What is only looked up costs nothing, so nobody need pay.

@@ -12,6 +12,8 @@ from .choices import ChoiceDistribution
 from .prompt import Prompt
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
+MAX_TOKENS = 1024
+"""Of a reply, where neither a prompt nor the settings ask for another limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Sampling:
 
     temperature: float = 0.0
     top_p: float = 1.0
-    max_tokens: int = 1024
+    max_tokens: int = MAX_TOKENS
     seed: int | None = 0
 
 

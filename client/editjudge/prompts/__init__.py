@@ -6,7 +6,7 @@ time), `instruction`, `hint`, `target_text`; a scorer may give more (`question`)
 marked as data, so that they are never taken for control tokens. `[absent]` says what stands in
 the place of a text that an item may lack. `[answer]` names the choices, or a contract of
 `editjudge.answers` with its fields; how the answer must look is then added at the end, and
-cannot drift from what is read.
+cannot drift from what is read. It also has `max_tokens` where a reply takes more than the usual.
 
 Templates of one's own replace these by name: see `prompts.custom`. The authors' are made from
 their released texts: see `prompts.official`.
@@ -36,6 +36,7 @@ from ..answers import (
     Questions,
     ScoreField,
     Scores,
+    ShortAnswer,
     Targets,
     Verbatim,
 )
@@ -43,6 +44,7 @@ from ..base.digest import content_digest
 from ..base.errors import ConfigError
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
+from ..panel.transport import MAX_TOKENS
 
 if TYPE_CHECKING:
     from ..panel.pictures import Picture
@@ -72,6 +74,7 @@ _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
     "questions": Questions,
     "question_answers": QuestionAnswers,
     "scores": _scores,
+    "short_answer": ShortAnswer,
     "multiple_choice": MultipleChoiceQuestion,
     "one_text": OneText,
     "targets": Targets,
@@ -126,6 +129,7 @@ class Template:
         worth: What each choice counts, in [0, 1]; empty for even steps from 1 down to 0, as the
             choices stand from best to worst.
         onto: Scores by name are brought linearly onto the scales of these fields; none without.
+        max_tokens: What a reply may take, for a judge whose settings have no limit of their own.
     """
 
     name: str
@@ -141,6 +145,7 @@ class Template:
     says_form: bool = False
     worth: tuple[float, ...] = ()
     onto: tuple[ScoreField, ...] = ()
+    max_tokens: int = MAX_TOKENS
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -171,6 +176,8 @@ class Template:
             shapes.append(self.absent)
         if self.worth:
             shapes.append(self.worth)
+        if self.max_tokens != MAX_TOKENS:
+            shapes.append(self.max_tokens)
         text = json.dumps(shapes, sort_keys=True, ensure_ascii=False, default=str)
         digest = content_digest(text.encode())
         return digest if self.labels is None else content_digest(f"{digest} {self.labels}".encode())
@@ -267,8 +274,10 @@ def _folders() -> list[Traversable]:
 
 def _read(name: str, file: Traversable, shared_system: str) -> Template:
     declared = tomllib.loads(file.read_text("utf-8"))
+    answer = dict(declared.pop("answer"))
+    max_tokens = answer.pop("max_tokens", MAX_TOKENS)
     try:
-        choices, contract = form_of(dict(declared.pop("answer")))
+        choices, contract = form_of(answer)
         return Template(
             name=name,
             asks=declared["asks"],
@@ -278,6 +287,7 @@ def _read(name: str, file: Traversable, shared_system: str) -> Template:
             choices=choices,
             contract=contract,
             absent=tuple(sorted(declared.get("absent", {}).items())),
+            max_tokens=max_tokens,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"prompt {name}: {error}") from error

@@ -125,6 +125,7 @@ def _template(own: Template, text: str, system: str, place: str) -> Template:
     answer = dict(declared.get("answer", {}))
     says_form = answer.pop("in_text", False)
     worth = answer.pop("worth", [])
+    max_tokens = _max_tokens(answer, own, place)
     choices, contract = _form(own, answer, place)
     return Template(
         name=own.name,
@@ -140,7 +141,16 @@ def _template(own: Template, text: str, system: str, place: str) -> Template:
         says_form=bool(says_form),
         worth=_worth(worth, choices, place),
         onto=own.contract.fields if isinstance(own.contract, Scores) else (),
+        max_tokens=max_tokens,
     )
+
+
+def _max_tokens(answer: dict[str, Any], own: Template, place: str) -> int:
+    """What a reply may take, taken out of `[answer]`; as ours where it says nothing."""
+    said = answer.pop("max_tokens", own.max_tokens)
+    if type(said) is not int or said < 1:
+        raise ConfigError(f"{place}: max_tokens is {said!r}", "give a whole number of tokens")
+    return said
 
 
 def _declared(text: str, place: str) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TypeAlias
 
 from rich.console import Group, RenderableType
@@ -11,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..app.agreement import Figure
+from ..app.published import Comparability, PublishedBeside
 from ..app.spread import Agreement, JudgeSpread, Spread
 from ..base.console import WIDTH, console
 from ..benchmarks.cell import Cell
@@ -38,6 +40,7 @@ def results_table(
     beside: JudgeSpread | None = None,
     width: int = WIDTH,
     decimals: int = 2,
+    published: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     *,
     each_round: bool = False,
 ) -> RenderableType:
@@ -51,18 +54,23 @@ def results_table(
         width: In characters.
         decimals: Of grouped columns that have none of their own.
         each_round: Show the number of every round too, as GIE-Bench's table 6 does.
+        published: Rows of the paper, by name and column; they have no coverage.
     """
     columns, beside = tuple(columns), beside or JudgeSpread()
     grouped = any(column.group for column in columns)
     if grouped:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
-    grid = _grid(columns, cells, beside, decimals if grouped else None, each_round=each_round)
+    rows = _grid(columns, cells, beside, decimals if grouped else None, each_round=each_round)
+    grid = dict(rows)
+    for name, row in published.items():
+        grid[name, ""] = [_printed(column, row.get(column.id), decimals) for column in columns]
     if not grouped:
         table = _by_model(columns, grid)
         wide = console(width=10_000)
         if Measurement.get(wide, wide.options, table).maximum <= width:
             return table
-    return _by_column(columns, grid, width)
+    # The paper's rows go on in further tables, the run's own stand in each.
+    return _by_column(columns, grid, width, tuple(cells) if published else ())
 
 
 def _grid(
@@ -126,6 +134,26 @@ def _rounded(cell: Cell, deviation: float | None, *, decimals: int) -> str:
     return f"{value}{spread} ({cell.scored}/{cell.asked})"
 
 
+def _printed(column: Column, number: float | None, decimals: int) -> str:
+    """A number as the paper prints it."""
+    places = decimals if column.decimals is None else column.decimals
+    return "" if number is None else f"{number:.{places}f}"
+
+
+def comparability(beside: PublishedBeside) -> Iterator[str]:
+    """Which columns can be compared with the printed ones, and why, a line for each reason."""
+    if not beside.columns:
+        yield f"{beside.title} prints nothing of what was asked for"
+    said: dict[Comparability, list[str]] = {}
+    for column in beside.columns:
+        titles = said.setdefault(beside.comparability[column.id], [])
+        if column.title not in titles:
+            titles.append(column.title)
+    for verdict, titles in said.items():
+        can = "can be compared" if verdict.comparable else "cannot be compared"
+        yield f"- {can} with what is printed: {', '.join(titles)} ({verdict.why})"
+
+
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     table = _headed(["model"], [_titled(column) for column in columns])
     for (model, judge), texts in grid.items():
@@ -133,8 +161,14 @@ def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     return table
 
 
-def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
-    """The groups of columns, or nothing where they have none, then their titles, then models."""
+def _by_column(
+    columns: Sequence[Column], grid: _Grid, width: int, always: Collection[str]
+) -> Group:
+    """The groups of columns, or nothing where they have none, then their titles, then models.
+
+    Args:
+        always: Models that stand in every table, where half of it is enough for them.
+    """
     judges = list(dict.fromkeys(judge for _, judge in grid))
     titles = [_label(_titled(column), judge) for column in columns for judge in judges]
     groups = [column.group for column in columns]
@@ -142,34 +176,46 @@ def _by_column(columns: Sequence[Column], grid: _Grid, width: int) -> Group:
     names = ["", "metric"] if grouped else ["metric"]
     taken = sum(max(map(len, texts)) + _BETWEEN_CELLS for texts in (titles, groups) if any(texts))
     tables = []
-    for models in _that_fit(grid, width - taken - 1):
+    for models in _that_fit(grid, width - taken - 1, always):
         table = _headed(names, models)
+        above: str | None = None
         for i, column in enumerate(columns):
-            first = i == 0 or groups[i] != groups[i - 1]
-            if first and i:
-                table.add_section()
             for judge in judges:
-                texts = [grid[model, judge][i] for model in models]
+                texts = [_text(grid, model, judge, i) for model in models]
                 if not any(texts):
                     continue
+                first = groups[i] != above
+                if first and above is not None:
+                    table.add_section()
+                above = groups[i]
                 label = _label(_titled(column), judge)
-                group = [column.group if first and not judge else ""] if grouped else []
+                group = [column.group if first else ""] if grouped else []
                 table.add_row(*group, label, *texts, style="dim" if judge else "")
         tables.append(table)
     return Group(*tables)
 
 
-def _that_fit(grid: _Grid, width: int) -> Iterator[list[str]]:
+def _text(grid: _Grid, model: str, judge: str, i: int) -> str:
+    """Of a column; empty where a model has no row of that judge."""
+    return grid[model, judge][i] if (model, judge) in grid else ""
+
+
+def _that_fit(grid: _Grid, width: int, always: Collection[str]) -> Iterator[list[str]]:
     """The models, as many at once as there is room for; at least one."""
     widths: dict[str, int] = {}
     for (model, _), texts in grid.items():
         longest = max(map(len, (model, *texts))) + _BETWEEN_CELLS
         widths[model] = max(widths.get(model, 0), longest)
-    some: list[str] = []
+    kept = [model for model in widths if model in always]
+    if sum(widths[model] for model in kept) > width // 2:
+        kept = []
+    some = list(kept)
     for model, size in widths.items():
-        if some and sum(widths[name] for name in some) + size > width:
+        if model in kept:
+            continue
+        if len(some) > len(kept) and sum(widths[name] for name in some) + size > width:
             yield some
-            some = []
+            some = list(kept)
         some.append(model)
     if some:
         yield some

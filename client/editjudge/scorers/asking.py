@@ -11,6 +11,7 @@ from ..answers import OutputContract
 from ..base.identity import ServiceName
 from ..base.images import Image
 from ..base.item import Edit, Item
+from ..panel.choices import LABELS
 from ..panel.generalist import Answer, Generalist
 from ..panel.prompt import Prompt
 from ..prompts import ORIGINAL, Labelled, ReplyForm, Template, Value, template
@@ -87,7 +88,8 @@ class Question:
         """
         prompt = prompt_about(self.template, edit, generalist, **texts)
         if isinstance(self.form, OutputContract):
-            return await generalist.answer(prompt, self.form, repeat=repeat)
+            limit = self.template.max_tokens
+            return await generalist.answer(prompt, self.form, repeat=repeat, max_tokens=limit)
         return await generalist.choose(prompt, self.form, repeat=repeat)
 
 
@@ -188,7 +190,10 @@ class Asking(ServiceScorer):
         return frozenset(template.origin for template in self.templates)
 
     def spec(self) -> Mapping[str, object]:
-        """The parameters, each template with its digest and whose words it is in."""
+        """The parameters, each template with its digest and whose words it is in.
+
+        Where one asks for a choice, `labels` says which texts stand for one.
+        """
         parameters: dict[str, object] = {
             f.name: getattr(self, f.name)
             for f in fields(self)
@@ -200,6 +205,8 @@ class Asking(ServiceScorer):
         if self.by_task:
             pairs = ((task, self._told(name)) for task, name in self.by_task)
             parameters["by_task"] = grouped(pairs)
+        if any(template.choices for template in self.templates):
+            parameters["labels"] = LABELS
         return parameters
 
     def _told(self, name: str) -> str:

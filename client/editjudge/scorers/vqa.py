@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..answers import Option, QuestionAnswers, Questions, Verbatim
+from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
 from ..base.item import Edit, Item
 from ..base.verdict import Scored, Verdict
 from ..panel.choices import ChoiceDistribution
-from ..panel.generalist import Answer, merged
+from ..panel.generalist import Answer, Generalist, merged
 from ..prompts import Template
 from .asking import Asking, Question, contract_of, shown_fields
 
@@ -220,6 +220,23 @@ class MultipleChoice(Asking):
         return {**answered, "answer": said.value, "right": said.value == due}
 
 
+class CheckedPair(NamedTuple):
+    """A question with its answer, and what was said of it.
+
+    Attributes:
+        told: The texts, as evidence.
+        said: What was answered; the last answer is a choice, whose first speaks for the edit.
+    """
+
+    told: Mapping[str, str]
+    said: tuple[Answer[Any], ...]
+
+    @property
+    def share(self) -> float:
+        """The probability that it holds."""
+        return first_share(self.said[-1])
+
+
 @dataclass(frozen=True)
 class FactCheck(Asking):
     """Whether every fact that the instruction implies holds (Omni IIE Bench, section 5.1).
@@ -239,13 +256,24 @@ class FactCheck(Asking):
 
     def questions(self, item: Item) -> tuple[Question, ...]:
         """What checks each of the item's pairs; before it, where it has none, what writes them."""
-        checking = self.template_for(item)
-        choices = checking.choices
         if item.questions:
-            return (Question(checking, choices, len(item.questions)),)
+            return self.checking(item, len(item.questions))
         writing = self.template_of(self.pairs_prompt)
         contract = contract_of(writing, QuestionAnswers)
-        return Question(writing, contract), Question(checking, choices, contract.count_high)
+        return Question(writing, contract), *self.checking(item, contract.count_high)
+
+    def checking(self, item: Item, count: int) -> tuple[Question, ...]:
+        """What is asked about each of so many pairs."""
+        template = self.template_for(item)
+        return (Question(template, template.choices, count),)
+
+    async def checked(
+        self, checking: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
+    ) -> CheckedPair:
+        """Whether one pair holds."""
+        (check,) = checking
+        said = await check.ask(edit, judge, repeat=self.repeat, **pair)
+        return CheckedPair(pair, (said,))
 
     def reads(self, item: Item) -> frozenset[str]:
         """The questions; what the template that writes them shows, where there are none."""
@@ -257,26 +285,56 @@ class FactCheck(Asking):
     ) -> Mapping[str, Verdict]:
         """Generate pairs where the item has none, then check each."""
         judge = panel.generalist(self.service)
-        *writing, checking = self.questions(edit.item)
+        asked = self.questions(edit.item)
+        writing = () if edit.item.questions else asked[:1]
         generated = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
         pairs = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
         pairs += [pair for written in generated for pair in written.value]
-        said: list[Answer[ChoiceDistribution]] = await asyncio.gather(
+        checks = asked[len(writing) :]
+        done = await asyncio.gather(
             *(
-                checking.ask(edit, judge, repeat=self.repeat, question=question, answer=answer)
+                self.checked(checks, {"question": question, "answer": answer}, edit, judge)
                 for question, answer in pairs
             )
         )
-        shares = [first_share(answer) for answer in said]
-        evidence = {
-            "facts": [
-                {"question": question, "answer": answer, "true": share}
-                for (question, answer), share in zip(pairs, shares, strict=True)
-            ],
-            "generated": bool(generated),
-        }
-        holds = all(share > 0.5 for share in shares)
-        return {"correct": _scored(float(holds), evidence, merged([*generated, *said]))}
+        facts = [{**pair.told, "true": pair.share} for pair in done]
+        evidence = {"facts": facts, "generated": bool(generated)}
+        holds = all(pair.share > 0.5 for pair in done)
+        calls = merged([*generated, *(said for pair in done for said in pair.said)])
+        return {"correct": _scored(float(holds), evidence, calls)}
+
+
+@dataclass(frozen=True)
+class AnsweredFacts(FactCheck):
+    """The same in two stages (Omni IIE Bench, released code).
+
+    Who sees the result alone answers a question in words of their own; whether that is the right
+    answer is then told from the two texts, without the image. Field `correct` as of `FactCheck`.
+
+    Attributes:
+        prompt: Asks whether two answers say the same.
+        answer_prompt: Asks a question about the edited image; its contract is `short_answer`.
+    """
+
+    name: ClassVar[str] = "answered_facts"
+    prompts: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt", "answer_prompt")
+    answer_prompt: str
+
+    def checking(self, item: Item, count: int) -> tuple[Question, ...]:
+        """What asks for an answer, then what compares it with the right one."""
+        answering = self.template_of(self.answer_prompt)
+        contract = contract_of(answering, ShortAnswer)
+        return Question(answering, contract, count), *super().checking(item, count)
+
+    async def checked(
+        self, checking: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
+    ) -> CheckedPair:
+        """Have the question answered, then the answer compared."""
+        answering, *comparing = checking
+        first = await answering.ask(edit, judge, repeat=self.repeat, question=pair["question"])
+        told = {**pair, "said": first.value}
+        (second,) = (await super().checked(comparing, told, edit, judge)).said
+        return CheckedPair(told, (first, second))
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:

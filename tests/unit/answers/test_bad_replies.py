@@ -233,7 +233,7 @@ FIVE = '"Is a 1?", "Is b?", "Is c?", "Is d?"'
         (f'{{"questions": [{FIVE}, "e?", "f?", "g?", "h?"]}}', "has 8 entries, more than 7"),
         ('{"questions": "Is a 1?"}', "is not a list"),
         (f'{{"physical_questions": [{FIVE}]}}', 'missing "questions"'),
-        (f"[{FIVE}]", "no JSON object"),
+        (f"[{FIVE}]", "4 different questions among 4 entries"),
         ("1. Is a there?\n2. Is b there?", "no JSON object"),
     ],
 )

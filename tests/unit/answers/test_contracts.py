@@ -12,6 +12,7 @@ import pytest
 
 from editjudge.answers import (
     Commands,
+    FirstWord,
     MultipleChoiceQuestion,
     OneText,
     Option,
@@ -20,6 +21,7 @@ from editjudge.answers import (
     Questions,
     ScoreField,
     Scores,
+    ShortAnswer,
     Targets,
     Unparsable,
     Verbatim,
@@ -40,6 +42,10 @@ ALL: list[OutputContract[object]] = [
     Commands(),
     Option(("Yes", "No")),
     Option(("True", "False")),
+    FirstWord(("Yes", "No")),
+    ShortAnswer(),
+    Commands(bare=True),
+    replace(FOUR, reasoning="before"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from editjudge.answers import (
+    Commands,
+    FirstWord,
     Option,
     OutputContract,
     QuestionAnswers,
     Questions,
     ScoreField,
     Scores,
+    ShortAnswer,
     Unparsable,
 )
 
@@ -30,6 +34,10 @@ CONTRACTS: list[OutputContract[Any]] = [
     QuestionAnswers(),
     Option(("A car", "A bus.", "a BUS")),
     Option(("Yes", "No")),
+    FirstWord(("Yes", "No")),
+    ShortAnswer(),
+    Commands(indexed=True),
+    replace(FOUR, reasoning="before"),
 ]
 CLOSING = {'"': '"', "'": "'", "“": "”", "\u2018": "\u2019"}
 texts = st.text(max_size=30) | st.sampled_from(

@@ -52,7 +52,7 @@ def test_commands_of_several_sources() -> None:
 
 
 BAD: list[tuple[Commands, str, str]] = [
-    (SEVERAL, "Please segment the dog", "no JSON object"),
+    (SEVERAL, "The dog, please", "no JSON object"),
     (SEVERAL, "", "the reply is empty"),
     (SEVERAL, said(), "0 different commands, 1 are due"),
     (SEVERAL, said("a", "b", "c", "d"), "4 entries, more than 3"),

@@ -136,3 +136,26 @@ def test_rounds_of_a_greedy_judge_are_noted(
     due = f"{JUDGE}: temperature is 0, so rounds differ by their seed alone"
     assert [one.startswith(due) for one in notes(todo.order, given)] == [True] * noted
     assert any(one.startswith(due) for one in estimate(todo, given).notes) == noted
+
+
+EDITING, PLAIN = "co_edit.editing_accuracy", "core.editing_artifacts"
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"), [(1024, True), (4095, True), (4096, False), (None, False)]
+)
+def test_a_limit_below_what_a_prompt_asks_for_is_told(
+    folder: Path, limit: int | None, told: bool
+) -> None:
+    todo = work(folder, EDITING, PLAIN)
+    lines_told = "\n".join(lines(estimate(todo, settings(max_tokens=limit)), todo))
+    assert ("below what co_edit/editing ask for" in lines_told) == told
+    assert (notes(todo.order, settings(max_tokens=limit)) != ()) == told
+    assert notes(work(folder, PLAIN).order, settings(max_tokens=16)) == ()
+    if limit == 1024:
+        assert notes(todo.order, settings(max_tokens=limit)) == (
+            (
+                f"{JUDGE}: max_tokens is 1,024, below what co_edit/editing ask for:"
+                " replies that are cut have no number; leave it out, or give 4,096"
+            ),
+        )

@@ -52,8 +52,16 @@ def told(validation: Validation) -> list[tuple[str, str, str, bool]]:
 
 
 def test_masks_that_fit_are_well(folder: Path) -> None:
-    validation = found(folder, {"mask": "part.png"}, {"mask": None})
+    validation = found(folder, {"mask": "part.png"}, {"mask": "part.png"})
     assert told(validation) == []
+    assert validation.estimate is not None
+
+
+def test_what_is_lost_for_want_of_a_field_is_noted(folder: Path) -> None:
+    validation = found(folder, {"mask": "part.png"}, {"mask": None}, {})
+    lost = "2 items have no mask, and so no number of core.psnr.source.outside (first: 1)"
+    assert told(validation) == [("field", "data", lost, True)]
+    assert not validation.wrong
     assert validation.estimate is not None
 
 
@@ -85,7 +93,8 @@ def test_an_unreadable_picture_is_told_once(folder: Path) -> None:
 def test_outputs_of_another_size_are_noted(folder: Path) -> None:
     for item in ("0", "2"):
         picture(folder / "ours" / f"{item}.png", (48, 32))
-    validation = found(folder, {}, {}, {})
+    masked = {"mask": "part.png"}
+    validation = found(folder, masked, masked, masked)
     what = "2 outputs have another size than their source (first: 0: 48x32 for a source of 24x16)"
     assert told(validation) == [("size", "ours", what, True)]
     assert not validation.wrong

@@ -7,27 +7,65 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.panel.choices import check_choices, distribution, labels
+from editjudge.panel.choices import check_choices, distribution, label_set, labels
 
 LEVELS = ("excellent", "good", "fair", "poor", "bad")
 
 
 def test_a_label_is_a_prefix_of_exactly_one_choice() -> None:
     found = labels(("better", "bad", "good"))
-    assert found == {
+    lower = {text: choice for text, choice in found.items() if text.islower() and text[0] != " "}
+    assert lower == {
         **dict.fromkeys(("be", "bet", "bett", "bette", "better"), "better"),
         **dict.fromkeys(("ba", "bad"), "bad"),
         **dict.fromkeys(("g", "go", "goo", "good"), "good"),
     }
-    assert "b" not in found
+    assert {"b", "B", " b"}.isdisjoint(found)
+
+
+@pytest.mark.parametrize("choices", [("Yes", "No"), ("yes", "no"), LEVELS])
+def test_spellings_of_a_choice_are_that_choice(choices: tuple[str, ...]) -> None:
+    found = labels(choices)
+    for choice in choices:
+        for spelt in (choice, choice.lower(), choice.capitalize(), choice.upper()):
+            assert found[spelt] == found[f" {spelt}"] == choice
+    assert list(found)[: len(choices[0])] == [choices[0][: i + 1] for i in range(len(choices[0]))]
+
+
+def test_as_many_spellings_as_leave_room_for_what_is_no_label() -> None:
+    texts = list(labels(LEVELS))
+    tokens: dict[str, int | None] = {text: i for i, text in enumerate(texts)}
+    found = label_set(LEVELS, tokens)
+    assert len(found) == 64 < len(texts)
+    assert set(found.values()) == set(LEVELS)
+    assert found == {i: labels(LEVELS)[text] for i, text in enumerate(texts[:64])}
+    many = tuple(f"{i:03}" for i in range(100))
+    own = label_set(many, dict.fromkeys(labels(many)) | {text: int(text) for text in many})
+    assert len(own) == 100, "the choices' own are never left out"
+
+
+def test_a_token_of_two_choices_speaks_for_neither() -> None:
+    tokens = dict.fromkeys(labels(("Yes", "No"))) | {"Yes": 1, "No": 2, "YES": 3, "NO": 3}
+    assert label_set(("Yes", "No"), tokens) == {1: "Yes", 2: "No"}
 
 
 def test_the_five_levels_share_no_first_letter() -> None:
-    assert len(labels(LEVELS)) == sum(map(len, LEVELS))
+    letters = sum(map(len, LEVELS))
+    # Lower, capitalised and upper, with and without a space; a first letter has two of these.
+    assert len(labels(LEVELS)) == 2 * (3 * letters - len(LEVELS))
 
 
 @pytest.mark.parametrize(
-    "choices", [(), ("Yes",), ("Yes", "Yes"), ("Yes", ""), ("A", "AB"), ("good", "good enough")]
+    "choices",
+    [
+        (),
+        ("Yes",),
+        ("Yes", "Yes"),
+        ("Yes", ""),
+        ("A", "AB"),
+        ("good", "good enough"),
+        ("yes", "Yes"),
+    ],
 )
 def test_choices_that_no_token_tells_apart(choices: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="choice"):

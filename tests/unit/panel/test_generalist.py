@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from editjudge.base.errors import (
 )
 from editjudge.base.images import load_image
 from editjudge.panel.budget import Budget
+from editjudge.panel.generalist import limit_of
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.reach import check_consent
 from editjudge.panel.remembered import RememberedReplies
@@ -195,8 +197,39 @@ async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -
     assert len(transport.asked) == 1, "after a wrong model nothing more is paid for"
 
 
+@pytest.mark.parametrize(
+    ("settings", "limit", "fact"),
+    [
+        ({}, 4096, "1024"),
+        ({"max_tokens": 99}, 99, "99"),
+        ({"max_tokens": 1024}, 1024, "1024 at most"),
+        ({"max_tokens": 8192}, 8192, "8192"),
+    ],
+)
+async def test_a_limit_follows_the_prompt_unless_it_is_set(
+    settings: dict[str, int], limit: int, fact: str
+) -> None:
+    transport = ScriptedTransport(GOOD)
+    judge = generalist(transport, **settings)
+    await judge.answer(PROMPT, SCORES, max_tokens=4096)
+    assert transport.samplings[0].max_tokens == limit
+    assert judge.identity.facts["max_tokens"] == fact
+    assert limit_of(fact) == settings.get("max_tokens")
+
+
+async def test_a_reply_that_is_cut_before_its_object_is_named_and_no_number() -> None:
+    contract = replace(SCORES, reasoning="before")
+    cut = Completion("1. The hat is red, {so", "length", "judge")
+    transport = ScriptedTransport(cut)
+    with pytest.raises(Abstained, match=r"before the JSON object.*max_tokens = 4096") as caught:
+        await generalist(transport).answer(PROMPT, contract, max_tokens=4096)
+    assert caught.value.kind == "unparsable"
+    assert len(transport.asked) == 1
+    assert transport.schemas == [None]
+
+
 async def test_without_probabilities_the_word_is_sampled() -> None:
-    transport = ScriptedTransport(NO_LOGPROBS, "No.", "yes", '"Yes"', "Yes")
+    transport = ScriptedTransport(NO_LOGPROBS, "No, it is blue.", "yes", '"Yes"', " YES.")
     judge = generalist(transport, repeats=4, temperature=1.0)
     assert await judge.method() == "sampled"
     transport.script.pop(0)

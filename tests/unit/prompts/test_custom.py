@@ -159,6 +159,10 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
             "worth is not one number from 0 to 1",
         ),
         (
+            f'user = "{{sources}}{{edited}}{{instruction}}"\n{LEVELS}max_tokens = 0',
+            "max_tokens is 0",
+        ),
+        (
             "i2i/source_subjects",
             'user = "{sources}{instruction}"\n[answer]\ncontract = "commands"\n',
             "another indexed than i2i/source_subjects; write indexed = true",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from editjudge.prompts import Labelled, Template, template, templates
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
 PICTURES = ("sources", "edited", "target", "frames")
 FIELDS = {*PICTURES, "instruction", "hint", "target_text"}
-MORE = {"question", "answer", "options"}
+MORE = {"question", "answer", "options", "said"}
 
 
 @pytest.mark.parametrize("name", templates())
@@ -91,6 +92,17 @@ def test_the_digest_covers_words_and_form() -> None:
         Template(**base, contract=Questions(low=4)),
     ]
     assert len({one.digest for one in made}) == len(made)
+
+
+@pytest.mark.parametrize("name", ["co_edit/editing", "co_edit/quality"])
+def test_an_examination_is_text_before_the_scores(name: str) -> None:
+    one = template(name)
+    assert one.max_tokens == 4096
+    assert one.contract is not None
+    assert one.contract.schema is None
+    assert "nothing around it" not in one.answer
+    assert template(f"{name}_plain").max_tokens == 1024
+    assert replace(one, max_tokens=2048).digest != one.digest
 
 
 TEXTS = {"system.txt": "You judge.\n", "question.txt": '  How "good"?  '}

@@ -8,6 +8,7 @@ from typing import Self
 from ...base.identity import printed, untrained
 from ...benchmarks import cell as of
 from .. import agreement, spread
+from ..published import PublishedBeside
 from ..results import Results
 from .base import Status, Wire
 
@@ -123,6 +124,47 @@ class Agreement(Wire):
         )
 
 
+class PublishedTable(Wire):
+    """Numbers that a paper prints, by model and column; in no number of the run.
+
+    Attributes:
+        source: Which table of the paper.
+        judge: By which generalist.
+    """
+
+    source: str
+    judge: str
+    note: str
+    models: dict[str, dict[str, float]]
+
+
+class Comparability(Wire):
+    """Whether a column of the run can be compared with the printed one, and why."""
+
+    comparable: bool
+    why: str
+
+
+class Published(Wire):
+    """`summary --published --json`: what the paper prints of the run's columns."""
+
+    tables: tuple[PublishedTable, ...]
+    columns: dict[str, Comparability]
+
+    @classmethod
+    def of(cls, beside: PublishedBeside) -> Self:
+        """As JSON."""
+        return cls(
+            tables=tuple(
+                PublishedTable.model_validate(one, from_attributes=True) for one in beside.tables
+            ),
+            columns={
+                name: Comparability(comparable=one.comparable, why=one.why)
+                for name, one in beside.comparability.items()
+            },
+        )
+
+
 class Summary(Wire):
     """`summary --json`: a run as its benchmark's table.
 
@@ -137,6 +179,7 @@ class Summary(Wire):
         ensemble: By model and column; empty where one judge judged once, like the next two.
         judges: By model, judge and column.
         agreement: By dimension: each two judges, then each judge's rounds.
+        published: With `--published` what the paper prints; null without.
     """
 
     benchmark: str
@@ -152,10 +195,15 @@ class Summary(Wire):
     ensemble: dict[str, dict[str, Spread]]
     judges: dict[str, dict[str, dict[str, Spread]]]
     agreement: tuple[Agreement, ...]
+    published: Published | None = None
 
     @classmethod
-    def of(cls, results: Results) -> Self:
-        """As JSON."""
+    def of(cls, results: Results, beside_it: PublishedBeside | None = None) -> Self:
+        """As JSON.
+
+        Args:
+            beside_it: What the paper prints.
+        """
         beside = results.beside
         return cls(
             benchmark=results.benchmark.name,
@@ -176,6 +224,7 @@ class Summary(Wire):
                 for model in beside.ensemble
             },
             agreement=tuple(map(Agreement.of, beside.agreement)),
+            published=Published.of(beside_it) if beside_it else None,
         )
 
 

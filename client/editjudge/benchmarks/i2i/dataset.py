@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
 from ..items import ItemsFile, Line
 from .taxonomy import (
+    ABOUT,
     ARTIFACTS,
     CATEGORIES,
     DIMENSIONS,
@@ -94,9 +95,25 @@ class I2iData(ItemsFile):
     line = I2iLine
 
     def notes(self) -> tuple[str, ...]:
-        """Prompts that name a dimension which only a switch turns on, and the paper's quotas."""
+        """What a switch alone judges, what lacks its own field, and the paper's quotas."""
         lines = [ref.data for ref in self._usable()]
-        return (*_of_artifacts(lines), _of_quotas(lines))
+        return (*_of_artifacts(lines), *_of_lacking(lines), _of_quotas(lines))
+
+
+def _of_lacking(lines: Sequence[I2iLine]) -> Iterator[str]:
+    """Prompts without what their category is about, which did not say what they are judged on."""
+    for task, dimension in ABOUT.items():
+        field = NEEDS[dimension]
+        lacking = [line.id for line in lines if _lacks(line, task, field)]
+        if lacking:
+            yield (
+                f"{task}: {len(lacking):,} without a {field}, which are not judged on"
+                f" {dimension} (first: {lacking[0]})"
+            )
+
+
+def _lacks(line: I2iLine, task: str, field: str) -> bool:
+    return line.task == task and line.dimensions is None and not getattr(line, field)
 
 
 def _of_artifacts(lines: Sequence[I2iLine]) -> tuple[str, ...]:

@@ -140,6 +140,14 @@ _EVERY: Mapping[Track, frozenset[str]] = {
 }
 NEEDS = {TEXT: "target_text", WORLD: "hint"}
 """Dimensions without which an item's field is of no use, and that are nothing without it."""
+ABOUT = {
+    "text_rendering": TEXT,
+    "combination_text_rendering": TEXT,
+    "combination_editing_text": TEXT,
+    "world_knowledge_reasoning": WORLD,
+    "combination_reasoning": WORLD,
+}
+"""Categories that are about one of these dimensions."""
 
 TRACKS: Mapping[str, Track] = {
     category: track for track, categories in CATEGORIES.items() for category in categories

@@ -20,6 +20,6 @@ BENCHMARK = Benchmark(
     _rules,
     table="table 2",
     switches=KrisSwitches,
-    protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.all_on()},
+    protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.official()},
     official_prompts=OFFICIAL_PROMPTS,
 )

@@ -46,12 +46,28 @@ INSTRUCTION = (
 )
 
 
+# The same three calls in plain questions, which know neither explanation nor ground truth.
+SIMPLE_CONSISTENCY = (
+    "kris/consistency_simple",
+    dict.fromkeys(TEMPORAL_TASKS, "kris/consistency_temporal_simple"),
+)
+SIMPLE_QUALITY: tuple[str, Mapping[str, str]] = ("kris/quality_simple", {})
+SIMPLE_INSTRUCTION = (
+    "kris/instruction_simple",
+    {
+        **dict.fromkeys(TEMPORAL_TASKS, "kris/instruction_temporal_simple"),
+        **dict.fromkeys(KNOWLEDGE_TASKS, "kris/instruction_and_knowledge_simple"),
+    },
+)
+
+
 def _consistency(switches: KrisSwitches) -> Rubric:
-    return _rubric(switches, *CONSISTENCY, readers("consistency_score"))
+    prompts = SIMPLE_CONSISTENCY if switches.simple_prompts else CONSISTENCY
+    return _rubric(switches, *prompts, readers("consistency_score"))
 
 
 def _quality(switches: KrisSwitches) -> Rubric:
-    prompt, tasks = QUALITY
+    prompt, tasks = SIMPLE_QUALITY if switches.simple_prompts else QUALITY
     if switches.original_prompts:  # the same words, the image under another label
         tasks = dict.fromkeys(SEVERAL, "kris/quality_alone")
     told = replace(switches, empty_instruction=False)
@@ -59,7 +75,7 @@ def _quality(switches: KrisSwitches) -> Rubric:
 
 
 def _instruction(switches: KrisSwitches) -> Rubric:
-    prompt, tasks = INSTRUCTION
+    prompt, tasks = SIMPLE_INSTRUCTION if switches.simple_prompts else INSTRUCTION
     if switches.anomaly_by_common_prompt:
         tasks = {task: name for task, name in tasks.items() if task != "anomaly_correction"}
     return _rubric(switches, prompt, tasks, readers("instruction_score", joint=True))
@@ -118,6 +134,8 @@ def _plausibility(switches: KrisSwitches, judged: Reading) -> Reading | Derived:
 
 def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
     """The metrics, then their average; nothing is loaded."""
+    if switches.simple_prompts:
+        switches = replace(switches, original_prompts=False)
     instruction = _instruction(switches)
     metrics = (
         _dimension(

@@ -1,15 +1,16 @@
-"""What the official scripts of KRIS-Bench do otherwise than the paper."""
+"""What the official scripts of KRIS-Bench do otherwise than the paper, and its own baseline."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from ..switches import Switches, switch
 
 
 @dataclass(frozen=True, slots=True)
 class KrisSwitches(Switches):
-    """All are on in the protocol `official`."""
+    """All but `simple_prompts` are on in the protocol `official`."""
 
     original_prompts: bool = switch(
         "The official prompts, imported; labels and order of the images are theirs too",
@@ -47,3 +48,13 @@ class KrisSwitches(Switches):
         "Averages weigh every metric's values alike, so that items with four metrics weigh more",
         "summarize.py of BAGEL, type_all_values_flat",
     )
+    simple_prompts: bool = switch(
+        "The judge is asked one plain question for each score, without explanation, ground truth,"
+        " steps and levels; in the place of original_prompts too",
+        "section 4.3 and figure 5 (Simple Prompts)",
+    )
+
+    @classmethod
+    def official(cls) -> Self:
+        """What the official scripts do: all but the baseline, which they do not have."""
+        return replace(cls.all_on(), simple_prompts=False)

@@ -21,7 +21,7 @@ from ...base.item import Flaws, Item
 from ..dataset import ItemRef, Loading
 from ..items import File, Name, Text, blank, said
 from ..records import Problem, RecordsFile, ReleasedRecord, Usable, flaws_by
-from .taxonomy import LISTS, MOST_PAIRS, MULTI, ROUNDS, SINGLE
+from .taxonomy import LISTS, LONG, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
 _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
 """Folders that the official code looks for under another name."""
@@ -196,7 +196,8 @@ class OmniData(RecordsFile):
     `<model>/<folder>/<sample_id>_<level>.png` and the like.
 
     Args:
-        path: The folder with one or both of the lists, or one list.
+        path: The folder with one or several of the lists, or one list. The long list of dialogues
+            is read where the other one is not there.
         roots: Beginnings of the authors' paths, each with the folder that is here instead; the
             longest that fits counts. What is relative then lies beside the lists.
     """
@@ -208,14 +209,21 @@ class OmniData(RecordsFile):
         self.path = path.absolute()
         self.roots = dict(roots or {})
         self._folder = self.path if path.is_dir() else self.path.parent
+        self._unread = False
         if self.path.is_file():
             self._files = [self.path]
         else:
-            lists = (self.path / name for name in (SINGLE, MULTI))
-            self._files = [one for one in lists if one.is_file()]
+            there = {name: self.path / name for name in LISTS if (self.path / name).is_file()}
+            # Its rounds were filtered into the other list: together they would count twice.
+            self._unread = there.keys() >= {MULTI, LONG}
+            if self._unread:
+                del there[LONG]
+            self._files = list(there.values())
         if not self._files:
             raise InputError(
-                show_path(path), f"no {SINGLE} and no {MULTI}", "give their folder, or one of them"
+                show_path(path),
+                f"no {SINGLE}, no {MULTI} and no {LONG}",
+                "give their folder, or one of them",
             )
 
     @cached_property
@@ -254,6 +262,10 @@ class OmniData(RecordsFile):
             there = self._usable.counts.get(name)
             if there is not None and there != due:
                 notes.append(f"{name}: {there:,} entries, {due:,} were released")
+        if self._unread:
+            notes.append(
+                f"{LONG} is not read beside {MULTI}: give it by itself to judge its rounds"
+            )
         late = [one.id for one in self._usable.items if one.round > ROUNDS]
         if late:
             notes.append(

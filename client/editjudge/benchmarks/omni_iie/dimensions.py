@@ -8,7 +8,7 @@ from ...base.item import Item, Need
 from ...pixels import PSNR_CAP
 from ...scorers.asking import JUDGE
 from ...scorers.resized import RegionClip, RegionLpips, RegionShare, SquaredPixels
-from ...scorers.vqa import FactCheck
+from ...scorers.vqa import AnsweredFacts, FactCheck
 from ..dimension import Dimension, Reading
 from .switches import OmniSwitches
 from .taxonomy import REGIONS
@@ -24,7 +24,7 @@ def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
     return (
         *(_lpips(region, switches) for region in REGIONS),
         *(_clip(region, switches) for region in REGIONS),
-        *(() if switches.no_qa else (_QA,)),
+        *(() if switches.no_qa else (_qa(switches),)),
         *_pixels(switches),
         *map(_share, weighs),
     )
@@ -125,15 +125,19 @@ def _whole_pairs(item: Item) -> str | None:
     return None
 
 
-_QA = Dimension(
-    id="omni_iie.qa",
-    asks="Does the result show everything that the instruction implies?",
-    range=(0.0, 1.0),
-    higher_is_better=True,
-    source="Omni IIE Bench, section 5.1",
-    how=Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct"),
-    when=_whole_pairs,
-    variant="qa.one_strike",
-    # Of one edit: an answer near the balance may tip.
-    tolerance=1.0,
-)
+def _qa(switches: OmniSwitches) -> Dimension:
+    how: FactCheck = FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts")
+    if switches.two_stage_qa:
+        how = AnsweredFacts(JUDGE, "omni_iie/same_answer", "omni_iie/facts", "omni_iie/answer")
+    return Dimension(
+        id="omni_iie.qa",
+        asks="Does the result show everything that the instruction implies?",
+        range=(0.0, 1.0),
+        higher_is_better=True,
+        source="Omni IIE Bench, section 5.1",
+        how=Reading(how, "correct"),
+        when=_whole_pairs,
+        variant="qa.two_stage.one_strike" if switches.two_stage_qa else "qa.one_strike",
+        # Of one edit: an answer near the balance may tip.
+        tolerance=1.0,
+    )

@@ -37,3 +37,8 @@ class OmniSwitches(Switches):
         _CODE,
     )
     no_qa: bool = switch("no question is asked, so there is no QA and no Overall", _CODE)
+    two_stage_qa: bool = switch(
+        "a question is answered by who sees the result alone, and the answer then compared with the"
+        " right one by text alone; without QA nothing comes of it",
+        f"{_CODE}, calculate_qa_score, which nothing calls",
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 SINGLE, MULTI = "final_dataset.json", "final_multi_dataset_cleaned.json"
-LISTS = {SINGLE: 1725, MULTI: 1131}
-"""Entries of each list (section 3.3.1)."""
+LONG = "long_multi_compiled_modifications_with_masks.json"
+"""The dialogues as an earlier release had them, in the place of `MULTI`."""
+LISTS = {SINGLE: 1725, MULTI: 1131, LONG: 1226}
+"""Entries of each list (section 3.3.1; of the last one as it was released)."""
 MOST_PAIRS = 3
 """Of question and answer to an edit (section 5.1)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ...base.errors import BadReply, LogprobsUnavailable, Refused
-from ..choices import labels
+from ..choices import label_set, labels
 from ..coalesce import Shared
 from ..prompt import Prompt
 from ..retry import RetryPolicy
@@ -67,30 +67,25 @@ class Vocabulary:
         return {t for t, i in zip(sorted(suspects), ids, strict=True) if i is None or len(i) == 1}
 
     async def _find_labels(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
-        prefixes = labels(choices)
-        asked = await asyncio.gather(*(self.tokens(prefix, model) for prefix in prefixes))
-        label_set: dict[int, str] = {}
-        shared = set()
-        for choice, ids in zip(prefixes.values(), asked, strict=True):
-            if ids is None:
-                return None
-            # A tokenizer that folds case or maps the unknown to one token gives the same id
-            # to prefixes of different choices: it speaks for neither.
-            if len(ids) == 1 and label_set.setdefault(ids[0], choice) != choice:
-                shared.add(ids[0])
-        label_set = {token: choice for token, choice in label_set.items() if token not in shared}
-        if missing := [choice for choice in choices if choice not in label_set.values()]:
+        texts = list(labels(choices))
+        asked = await asyncio.gather(*(self.tokens(text, model) for text in texts))
+        known = {text: ids for text, ids in zip(texts, asked, strict=True) if ids is not None}
+        if len(known) < len(texts):
+            return None
+        single = {text: ids[0] if len(ids) == 1 else None for text, ids in known.items()}
+        speaks = label_set(choices, single)
+        if missing := [choice for choice in choices if choice not in speaks.values()]:
             raise self._server.error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only", model
             )
-        if len(label_set) > MAX_LABELS:
+        if len(speaks) > MAX_LABELS:
             raise self._server.error(
                 Refused,
-                f"{len(choices)} choices have {len(label_set)} label tokens, "
+                f"{len(choices)} choices have {len(speaks)} label tokens, "
                 f"the limit is {MAX_LABELS}: give fewer or shorter choices",
                 model,
             )
-        return label_set
+        return speaks
 
     async def _ask(self, text: str, model: str) -> tuple[int, ...] | None:
         body = chat.dumps({"model": model, "prompt": text, "add_special_tokens": False})

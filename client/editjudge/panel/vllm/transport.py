@@ -27,7 +27,7 @@ from ...base.errors import (
     ServiceError,
     WrongModel,
 )
-from ..choices import distribution, labels
+from ..choices import distribution, label_set, labels
 from ..retry import RetryPolicy, with_retries
 from ..transport import Choice, Completion, Finish, GeneralistModel, Sampling, Transport, Usage
 from .engine import MEDIA_OFF, Engine
@@ -324,20 +324,14 @@ class VllmTransport(Transport):
     def _labels(self, served: _Served, choices: tuple[str, ...]) -> dict[int, str]:
         """The choice that each label token stands for."""
         if choices not in self._label_sets:
-            ids: dict[int, str] = {}
-            shared = set()
-            for text, choice in labels(choices).items():
-                token = served.chat.tokens.single(text)
-                # A tokenizer that folds case has one token for prefixes of two choices.
-                if token is not None and ids.setdefault(token, choice) != choice:
-                    shared.add(token)
-            self._label_sets[choices] = {t: c for t, c in ids.items() if t not in shared}
-        label_set = self._label_sets[choices]
-        if missing := [choice for choice in choices if choice not in label_set.values()]:
+            tokens = {text: served.chat.tokens.single(text) for text in labels(choices)}
+            self._label_sets[choices] = label_set(choices, tokens)
+        speaks = self._label_sets[choices]
+        if missing := [choice for choice in choices if choice not in speaks.values()]:
             raise self._engine.error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only"
             )
-        return label_set
+        return speaks
 
 
 def _read(archive: bytes, engine: Engine) -> tuple[Chat, frozenset[int], str]:

@@ -632,7 +632,7 @@ async def test_plain_questions() -> None:
         assert isinstance(plain.contract, Scores)
         assert isinstance(full.contract, Scores)
         assert plain.contract.fields == full.contract.fields
-        assert (plain.contract.reasoning, full.contract.reasoning) == (False, True)
+        assert (plain.contract.reasoning, full.contract.reasoning) == (False, "before")
         assert "step by step" in full.user
 
 

@@ -203,3 +203,18 @@ def test_the_papers_quotas_are_compared(tmp_path: Path) -> None:
 def test_a_task_is_due(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="task: Field required"):
         items(tmp_path, {k: v for k, v in ONE.items() if k != "task"})
+
+
+@pytest.mark.parametrize(
+    ("task", "field"),
+    [("text_rendering", "target_text"), ("world_knowledge_reasoning", "hint")],
+)
+def test_an_item_without_what_its_category_is_about_is_noted(
+    tmp_path: Path, task: str, field: str
+) -> None:
+    about = ONE | {"task": task}
+    (note,) = data(tmp_path, about | {field: "SALE"}, about | {"id": "2"}).notes()
+    assert note.startswith(f"{task}: 1 without a {field}, which are not judged on ")
+    assert note.endswith("(first: 2)")
+    chosen = about | {"dimensions": ["image_quality"]}
+    assert data(tmp_path, chosen).notes() == (), "its own choice"

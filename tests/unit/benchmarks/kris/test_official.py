@@ -37,7 +37,8 @@ from .stand_ins import TEXTS, declared, imported
 from .test_protocol import MODELS, PRINTED, all_items, column, reply, row_of
 
 KRIS = benchmark("kris")
-NAMES = [one.name for one in KrisSwitches.declared()]
+BASELINE = "simple_prompts"
+NAMES = [one.name for one in KrisSwitches.declared() if one.name != BASELINE]
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
 VC, VQ, IF, KP = (
     f"kris.{name}"
@@ -124,6 +125,21 @@ def test_official_is_all_switches() -> None:
         KRIS.rules("official", (), NAMES).switches == KRIS.rules("paper").switches == KrisSwitches()
     )
     assert all(one.what and one.source for one in KrisSwitches.declared())
+
+
+@pytest.mark.parametrize("protocol", ["paper", "official"])
+def test_the_baseline_asks_plain_questions_in_either_protocol(protocol: str) -> None:
+    simple = KRIS.rules(protocol, [BASELINE])
+    assert differing(KRIS.rules(protocol), simple) == {VC, VQ, IF, KP}
+    assert BASELINE not in KRIS.rules("official").switches.on
+    scorers: list[Any] = [d.readings[0].scorer for d in simple.dimensions[:3]]
+    templates = {one.name: one for scorer in scorers for one in scorer.templates}
+    assert len(templates) == 6
+    for one in templates.values():
+        assert one.name.endswith("_simple")
+        assert one.origin == "own"
+        assert {"hint", "target"}.isdisjoint(one.fields)
+        assert len(one.user) < 600
 
 
 @pytest.mark.parametrize("switch", NAMES)

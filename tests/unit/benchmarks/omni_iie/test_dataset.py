@@ -10,7 +10,7 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.benchmarks.omni_iie.dataset import OmniData
-from editjudge.benchmarks.omni_iie.taxonomy import MULTI, SINGLE
+from editjudge.benchmarks.omni_iie.taxonomy import LONG, MULTI, SINGLE
 
 from ..flaws import told
 from .made import AUTHORS, mask, record, released
@@ -98,6 +98,21 @@ def test_one_list_is_enough(tmp_path: Path, name: str) -> None:
         assert "were released" in data.notes()[0]
     else:
         assert data.notes() == ()
+
+
+def test_the_long_list_of_dialogues_is_found(tmp_path: Path) -> None:
+    folder = released(tmp_path, SINGLES, ROUNDS)
+    roots = {AUTHORS: str(folder / "files")}
+    both = OmniData(folder, roots=roots)
+    ids = [ref.id for ref in both.checked()]
+    (folder / LONG).write_text((folder / MULTI).read_text())
+    again = OmniData(folder, roots=roots)
+    assert again.digest == both.digest
+    assert again.notes()[-1].startswith(f"{LONG} is not read beside {MULTI}")
+    (folder / MULTI).unlink()
+    alone = OmniData(folder, roots=roots)
+    assert [ref.id for ref in alone.checked()] == ids
+    assert any(f"{LONG}: " in note and "1,226 were released" in note for note in alone.notes())
 
 
 def test_roots_fit_whole_names_and_the_longest_counts(tmp_path: Path) -> None:
@@ -245,7 +260,9 @@ def test_no_list_at_all(tmp_path: Path) -> None:
     (tmp_path / SINGLE).write_text("[]")
     assert problems(OmniData(tmp_path)).reason == "no entries"
     (tmp_path / SINGLE).unlink()
-    with pytest.raises(InputError, match=r"no final_dataset\.json and no final_multi"):
+    with pytest.raises(
+        InputError, match=r"no final_dataset\.json, no final_multi.* and no long_multi"
+    ):
         OmniData(tmp_path)
 
 

@@ -162,6 +162,8 @@ class Panel:
     def _said(self, prompt: Prompt) -> Any:
         if "Which" in seen(prompt) or "neither the image nor the result" in seen(prompt):
             return json.dumps({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
+        if "Answer it from what the image shows" in seen(prompt):
+            return "A  red cup."
         return {"True": 0.9, "False": 0.1}
 
     def generalist(self, service: str) -> Any:
@@ -234,6 +236,7 @@ def with_drop(*metrics: str) -> set[str]:
         ("empty_counts", {"lpips_fg", "lpips_bg", "clip_fg", "clip_bg", "overall"}),
         ("no_qa", with_drop("qa", "overall")),
         ("alpha_dropped", set()),  # none of these is transparent
+        ("two_stage_qa", set()),  # this judge says the same of all
     ],
 )
 async def test_a_switch_changes_what_it_says_and_nothing_else(
@@ -387,6 +390,25 @@ async def test_questions_are_the_items_own_or_generated() -> None:
         if not questions:
             assert "make it red" in texts[0]
             assert "image:\n[" not in texts[0], "pairs follow from the instruction alone"
+
+
+async def test_questions_in_two_stages() -> None:
+    rules = OMNI.rules("official", (), ["no_qa"])
+    (qa,) = [d for d in rules.dimensions if d.id == "omni_iie.qa"]
+    assert qa == next(d for d in OMNI.rules("paper", ["two_stage_qa"]).dimensions if d.id == qa.id)
+    own = {"question": "What stands there?", "answer": "a cup"}
+    panel = Panel()
+    one = item("low", questions=(own,))
+    outcome = (await judge(Edit(one, "m", SMALL), [qa], {}, panel)).outcomes[qa.id]  # type: ignore[arg-type]
+    assert isinstance(outcome, Scored)
+    assert outcome.value == 1
+    assert len(outcome.calls) == 2
+    assert outcome.evidence["facts"] == [{**own, "said": "A red cup.", "true": pytest.approx(0.9)}]
+    first, second = panel.transport.asked
+    assert first.pictures
+    assert "a cup" not in seen(first), "who answers does not know what is right"
+    assert not second.pictures
+    assert "A red cup." in seen(second)
 
 
 @pytest.mark.parametrize(
