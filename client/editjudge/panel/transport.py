@@ -12,6 +12,16 @@ from .choices import ChoiceDistribution
 from .prompt import Prompt
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
+LONGEST_NAME = 256
+"""Characters of a model's name."""
+_MOST_TOKENS = 10**9
+"""Of one call; what says more does not count."""
+
+
+def _tokens(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= _MOST_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,12 @@ class Usage:
     cached_tokens: int = 0
     completion_tokens: int = 0
     attempts: int = 1
+
+    @classmethod
+    def counted(cls, prompt: object, cached: object, completion: object, attempts: int = 1) -> Self:
+        """What a server says that a call took; 0 for what is no count of tokens."""
+        tokens = _tokens(prompt)
+        return cls(tokens, min(_tokens(cached), tokens), _tokens(completion), attempts)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
