@@ -389,7 +389,7 @@ class Proxy:
     async def serving(self) -> AsyncIterator[str]:
         server = await asyncio.start_server(self.met, "127.0.0.1", 0)
         async with server:
-            yield "http://127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy"])

@@ -43,8 +43,10 @@ class Secrets:
         return _without(self._all, text)
 
     def hidden_in(self, said: Any) -> Any:
-        """What a server said, JSON or text, with every secret of eight characters or more blotted
-        out; names of fields stay."""
+        """What a server said, JSON or text, with each secret of 8 characters or more blotted out.
+
+        Names of fields stay as they are.
+        """
         if not self._long:
             return said
         match said:
@@ -56,27 +58,13 @@ class Secrets:
                 return {name: self.hidden_in(value) for name, value in said.items()}
         return said
 
-    def hide_in(self, message: Any) -> Any:
-        """The same of a protobuf message, which is changed; returns it."""
+    def hidden_in_message(self, message: Any) -> Any:
+        """The same of a protobuf message."""
         if not self._long:
             return message
-        for field, value in message.ListFields():
-            if field.type not in {field.TYPE_STRING, field.TYPE_MESSAGE}:
-                continue
-            if field.message_type is not None and field.message_type.GetOptions().map_entry:
-                for key in value:
-                    if isinstance(value[key], str):
-                        value[key] = self.hidden_in(value[key])
-                    elif hasattr(value[key], "ListFields"):
-                        self.hide_in(value[key])
-            elif field.type == field.TYPE_STRING and isinstance(value, str):
-                setattr(message, field.name, self.hidden_in(value))
-            elif field.type == field.TYPE_STRING:
-                value[:] = [self.hidden_in(each) for each in value]
-            else:
-                for each in [value] if hasattr(value, "ListFields") else value:
-                    self.hide_in(each)
-        return message
+        from google.protobuf.json_format import MessageToDict, ParseDict
+
+        return ParseDict(self.hidden_in(MessageToDict(message)), type(message)())
 
 
 def short(text: str) -> str:

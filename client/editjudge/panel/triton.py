@@ -228,7 +228,7 @@ class TritonEndpoint:
             reply = await call(request, timeout=timeout, metadata=self._metadata)
         except self._rpc_error as error:
             raise self._translated(error, service, model) from error
-        return self._secrets.hide_in(reply)
+        return self._secrets.hidden_in_message(reply)
 
     def _translated(self, error: Any, service: str, model: str) -> ServiceError | Abstained:
         """The typed error of a status; the server's own words are kept."""

@@ -119,7 +119,7 @@ class Engine:
             if isinstance(failure, DeadlineExceeded):
                 self._channel.late(began)
             raise failure from error
-        return self.secrets.hide_in(reply)
+        return self.secrets.hidden_in_message(reply)
 
     async def tokenizer(self, end: float) -> bytes:
         """The zip of the tokenizer's files, compared with the digest that comes with it."""
