@@ -25,6 +25,7 @@ from editjudge.base.errors import (
     ServiceError,
     Unreachable,
 )
+from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import Failed, Scored, Unscored
 from editjudge.base.verdict import NotServed as NotServedOutcome
 from editjudge.panel import Panel
@@ -35,6 +36,7 @@ from ..fakes.triton import Failure, ScriptedTriton, reply, score
 
 BUSY = Failure(StatusCode.UNAVAILABLE, "Exceeds maximum queue size")
 GONE = Failure(StatusCode.UNAVAILABLE, "Socket closed")
+PIQE = ServiceName("quality", "piqe")
 TOKEN = "tk-5ecretToken"
 
 
@@ -395,6 +397,20 @@ async def test_abstentions_become_unscored(photo: np.ndarray) -> None:
             judged = await client.score(edit, ["core.quality.piqe"])
     expected = Unscored(kind="degenerate", reason="no active block")
     assert judged.outcomes == {"core.quality.piqe": expected}
+
+
+async def test_nothing_is_said_of_services_before_anybody_was_asked(photo: np.ndarray) -> None:
+    async with ScriptedTriton().serving() as url:
+        settings = Settings(endpoints={"a": Endpoint(url=url)})
+        edit = make_edit(source=photo, edited=photo, instruction="x")
+        with pytest.raises(RuntimeError, match="async with Client"):
+            await Client(settings).score(edit, ["core.quality.piqe"])
+        panel = Panel(settings)
+        for ask_first in (lambda: panel.served, lambda: panel.why_not(PIQE)):
+            with pytest.raises(RuntimeError, match="async with Panel"):
+                ask_first()
+        with pytest.raises(RuntimeError, match="async with Panel"):
+            await ask(panel)
 
 
 async def test_a_server_without_the_model(photo: np.ndarray) -> None:
