@@ -28,6 +28,7 @@ from ..report.table import console, untrained_line, usage_text
 from .options import (
     ServiceOptions,
     SpecOptions,
+    concurrency_option,
     cost_option,
     json_option,
     options,
@@ -66,6 +67,7 @@ _EARLY = {
     help="End when more than this share of verdicts failed, for example 0.05.",
 )
 @options(ServiceOptions, "services")
+@concurrency_option
 @cost_option
 @json_option
 def command(
@@ -75,6 +77,7 @@ def command(
     dry_run: bool,
     fail_on_error: float | None,
     services: ServiceOptions,
+    concurrency: str | None,
     max_cost: float | None,
     as_json: bool,
 ) -> int:
@@ -88,7 +91,7 @@ def command(
     if not asked.outputs:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
     spec = asked.spec(spec_of(out))
-    settings = services.settings(max_cost=max_cost)
+    settings = services.settings(max_cost=max_cost, concurrency=concurrency)
     asked.check_judges(settings)
     if dry_run:
         return _dry_run(spec, out, settings, as_json=as_json)

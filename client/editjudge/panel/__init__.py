@@ -188,7 +188,7 @@ class Panel:
 
     def _check_entered(self) -> None:
         if not self._asked:
-            raise RuntimeError("no endpoint was asked yet: enter it, `async with Panel(…) as panel`")
+            raise RuntimeError("nobody was asked yet: enter it, `async with Panel(…) as panel`")
 
     async def said(self, calls: Iterable[str]) -> Mapping[str, Said]:
         """What came back from calls, by key, as far as they are kept."""
