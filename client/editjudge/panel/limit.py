@@ -84,6 +84,7 @@ class AdaptiveLimit:
         self._overloaded_in_round += 1
         if self._overloaded_in_round > max(1, self.size // _RARE):
             self._doubling = False
+            self._answered_in_round = 0
         if began >= self._episode:
             self._episode, self._before, self._taken = now, self.size, 0
         if self._taken >= self._before // 2:
