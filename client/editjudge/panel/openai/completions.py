@@ -189,13 +189,12 @@ def _token(entry: Any) -> tuple[str, float]:
     token, value = (
         (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
     )
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not isinstance(token, str) or not number:
-        raise ValueError("logprobs hold an entry that is no token with a number")
+    if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("logprobs hold an entry that is no token with a number")  # noqa: TRY004
     try:
-        value = float(value)
+        logprob = float(value)
     except OverflowError:  # an integer of hundreds of digits
-        value = math.inf if value > 0 else -math.inf
-    if math.isnan(value) or value > _ROUNDING:
-        raise ValueError(f"{value:.6g} is no log-probability")
-    return token, value
+        logprob = math.inf if value > 0 else -math.inf
+    if math.isnan(logprob) or logprob > _ROUNDING:
+        raise ValueError(f"{logprob:.6g} is no log-probability")
+    return token, logprob
