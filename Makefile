@@ -64,6 +64,7 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/specialists.py
 	$(BIN)/python perf/generalist.py
 	$(BIN)/python perf/scheduler.py
+	$(BIN)/python perf/backoff.py
 	$(BIN)/python perf/resume.py
 	$(BIN)/python perf/run.py
 	$(BIN)/python perf/prefix_cache.py

@@ -246,6 +246,16 @@ async def test_servers_that_do_not_count(usage: Any) -> None:
         assert (await transport.complete(ASKED, Sampling())).usage == Usage()
 
 
+@pytest.mark.parametrize("count", [2**63, 10**400, -1, True, 1.5, "7"])
+async def test_counts_that_are_none_lose_no_reply(count: Any) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": 3, "prompt_tokens_details": {}}
+    usage["prompt_tokens_details"]["cached_tokens"] = 50
+    async with asking(ScriptedOpenAi(reply("fine") | {"usage": usage})) as transport:
+        said = await transport.complete(ASKED, Sampling())
+    assert said.text == "fine"
+    assert said.usage == Usage(0, 0, 3), "what is cached is part of the prompt"
+
+
 BLOCKED: dict[str, tuple[Any, str]] = {
     "the model declines": (reply(None, message={"refusal": "I can't help."}), "I can't help"),
     "the reply is filtered": (reply("", finish_reason="content_filter"), "content filter"),

@@ -161,6 +161,7 @@ def logprobs(top: Any) -> dict[str, Any]:
 
 
 YES = {"token": "Yes", "logprob": -0.1}
+UNSURE = {"token": "Yes", "logprob": -1.5}
 BAD_LOGPROBS = {
     "no list": logprobs(None),
     "an empty list": logprobs([]),
@@ -168,12 +169,16 @@ BAD_LOGPROBS = {
     "a list": reply(logprobs=[]),
     "text for a number": logprobs([YES | {"logprob": "-0.1"}]),
     "true": logprobs([YES | {"logprob": True}]),
+    "false, which is no certainty": logprobs([YES | {"logprob": False}]),
+    "an endless number": logprobs([YES | {"logprob": 10**400}]),
     "null": logprobs([YES | {"logprob": None}]),
     "NaN": logprobs([YES | {"logprob": float("nan")}]),
     "positive": logprobs([YES | {"logprob": 0.5}]),
     "a number for a token": logprobs([YES | {"token": 7}]),
     "no entry": logprobs(["Yes"]),
-    "more than 1 in sum": logprobs([YES, YES]),
+    "more than 1 in sum": logprobs([YES, YES | {"token": "No"}]),
+    "one token twice": logprobs([UNSURE, UNSURE | {"token": "No"}, UNSURE]),
+    "a second choice": {"choices": logprobs([YES])["choices"] * 2},
 }
 
 
@@ -182,6 +187,20 @@ async def test_probabilities_of_a_wrong_shape(case: str) -> None:
     async with asking(ScriptedOpenAi(BAD_LOGPROBS[case])) as transport:
         with pytest.raises(BadReply):
             await transport.choose(ASKED, CHOICES)
+
+
+async def test_tokens_that_are_no_choice_may_look_alike() -> None:
+    pieces = [YES, {"token": "\ufffd", "logprob": -4.0}, {"token": "\ufffd", "logprob": -4.5}]
+    async with asking(ScriptedOpenAi(logprobs(pieces))) as transport:
+        choice = await transport.choose(ASKED, CHOICES)
+    assert choice.distribution.probabilities == {"Yes": 1.0, "No": 0.0}
+
+
+async def test_a_logarithm_too_small_for_a_float_is_no_chance() -> None:
+    top = [YES, {"token": "No", "logprob": -(10**400)}]
+    async with asking(ScriptedOpenAi(logprobs(top))) as transport:
+        choice = await transport.choose(ASKED, CHOICES)
+    assert choice.distribution.probabilities == {"Yes": 1.0, "No": 0.0}
 
 
 async def test_no_deadline_is_passed_while_waiting_for_others() -> None:

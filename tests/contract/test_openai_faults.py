@@ -17,6 +17,7 @@ import trustme
 
 from editjudge.base.config import GeneralistEndpoint, Secret
 from editjudge.base.errors import (
+    Abstained,
     BadReply,
     ConfigError,
     DeadlineExceeded,
@@ -25,6 +26,7 @@ from editjudge.base.errors import (
     Overloaded,
     Refused,
     ServiceError,
+    Unconnected,
     Unreachable,
 )
 from editjudge.panel.openai import OpenAiTransport, http
@@ -47,7 +49,7 @@ PASSING: dict[str, tuple[Any, type[ServiceError]]] = {
     "too many": (problem(429, "slow down", code="rate_limit_exceeded"), Overloaded),
     "a defect there": (problem(500, "KeyError: 'x'"), Unreachable),
     "a proxy's page": (Fault(502, b"<html>Bad Gateway</html>"), Unreachable),
-    "overloaded": (Fault(503), Unreachable),
+    "overloaded": (Fault(503), Overloaded),
     "a failure with status 200": (
         Fault(200, {"error": {"message": "upstream gave up", "code": 502}}),
         Unreachable,
@@ -159,7 +161,10 @@ async def test_a_date_to_wait_for() -> None:
     assert server.times[1] - server.times[0] > 0.9
 
 
-@pytest.mark.parametrize("wait", ["soon", "nan", "-5", "inf"])
+YEARS = ["Wed, 01 Jan 9999999 00:00:00 GMT", "Wed, 01 Jan 99999999999999999999 00:00:00 GMT"]
+
+
+@pytest.mark.parametrize("wait", ["soon", "nan", "-5", "inf", *YEARS])
 async def test_waits_that_are_none(wait: str) -> None:
     server = ScriptedOpenAi(problem(429, "slow", headers={"retry-after": wait}), reply())
     async with asking(server) as transport:
@@ -236,7 +241,7 @@ async def test_closing_ends_calls_in_flight_and_later_ones() -> None:
 async def test_a_server_that_is_not_there() -> None:
     endpoint = GeneralistEndpoint(url="http://127.0.0.1:9/v1", model="judge")
     async with OpenAiTransport(endpoint, POLICY) as transport:
-        with pytest.raises(Unreachable, match="127.0.0.1:9"):
+        with pytest.raises(Unconnected, match="127.0.0.1:9"):
             await transport.identify(2)
 
 
@@ -287,6 +292,44 @@ async def test_keys_stay_out_of_errors_and_logs(
     for seen in server.headers:
         assert seen["authorization"] == f"Bearer {KEY}"
         assert (seen["x-team"], seen["x-run"]) == ("t0p-team", "7")
+
+
+SAID: dict[str, dict[str, Any]] = {
+    "as its name": reply() | {"model": f"judge-{KEY}"},
+    "as its text": reply(f"I was sent {KEY}"),
+    "as a refusal": reply(None, message={"refusal": f"not with {KEY}"}),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+async def test_keys_stay_out_of_names_texts_and_reasons(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    server = ScriptedOpenAi(SAID[case], models=(f"judge-{KEY}",))
+    async with asking(server, api_key=Secret(env="JUDGE_KEY")) as transport:
+        shown = [repr(await transport.identify(5))]
+        try:
+            shown.append(repr(await ask(transport)))
+        except Abstained as abstained:
+            shown.append(str(abstained))
+    assert "[secret]" in shown[0]
+    assert "[secret]" in shown[1]
+    assert not any(KEY in text for text in shown)
+
+
+async def test_a_word_is_no_secret_though_it_is_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers at home take any key; people give `EMPTY` or `1`."""
+    monkeypatch.setenv("JUDGE_KEY", "1")
+    server = ScriptedOpenAi(reply('{"score": 1}'))
+    async with asking(server, api_key=Secret(env="JUDGE_KEY")) as transport:
+        assert (await ask(transport)).text == '{"score": 1}'
+
+
+async def test_a_name_without_end() -> None:
+    async with asking(ScriptedOpenAi(reply() | {"model": "x" * 1000})) as transport:
+        with pytest.raises(BadReply, match="name has 1,000 characters"):
+            await ask(transport)
 
 
 @pytest.mark.parametrize(
@@ -345,5 +388,5 @@ async def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         assert proxy.headers[-1]["host"] == "judge.test"
         near = GeneralistEndpoint(url="http://127.0.0.1:9/v1", model="judge")
         async with OpenAiTransport(near, POLICY) as transport:
-            with pytest.raises(Unreachable):
+            with pytest.raises(Unconnected):
                 await ask(transport)

@@ -25,15 +25,19 @@ from editjudge.base.errors import (
     ServiceError,
     Unreachable,
 )
+from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import Failed, Scored, Unscored
 from editjudge.base.verdict import NotServed as NotServedOutcome
 from editjudge.panel import Panel
-from editjudge.panel.triton import MAX_REQUEST_BYTES
+from editjudge.panel.grpc_errors import MAX_REPLY_BYTES
+from editjudge.panel.triton import MAX_REQUEST_BYTES, MAX_ROWS, MAX_TEXT_BYTES
 
 from ..fakes.triton import Failure, ScriptedTriton, reply, score
 
 BUSY = Failure(StatusCode.UNAVAILABLE, "Exceeds maximum queue size")
 GONE = Failure(StatusCode.UNAVAILABLE, "Socket closed")
+PIQE = ServiceName("quality", "piqe")
+TOKEN = "tk-5ecretToken"
 
 
 @asynccontextmanager
@@ -119,6 +123,24 @@ async def test_an_abstention_is_typed() -> None:
     assert (caught.value.kind, caught.value.reason) == ("degenerate", "nothing to see: flat")
 
 
+def read(text: str | bytes, boxes: int = 0, confidences: int = 0) -> Any:
+    return reply(
+        TEXT=text,
+        BOXES=np.zeros((1, boxes, 4, 2), np.float32),
+        CONFIDENCE=np.zeros((1, confidences), np.float32),
+    )
+
+
+def twice(first: Any, second: Any) -> Any:
+    first.MergeFrom(second)
+    return first
+
+
+def of(answer: Any, model: str, version: str = "1") -> Any:
+    answer.model_name, answer.model_version = model, version
+    return answer
+
+
 BAD_REPLIES: dict[str, tuple[str, Any, str]] = {
     "missing output": ("quality.piqe", reply(OTHER=np.zeros((1, 1), np.float32)), "lacks SCORE"),
     "wrong type": ("quality.piqe", reply(SCORE=np.zeros((1, 1), np.float64)), "FP64"),
@@ -135,6 +157,17 @@ BAD_REPLIES: dict[str, tuple[str, Any, str]] = {
         reply(TEXT=np.zeros((1, 1), np.float32)),
         "TEXT is FP32",
     ),
+    "no UTF-8": ("ocr.ppocr", read(b"SALE \xff\xfe"), "TEXT is no UTF-8: invalid start byte"),
+    "endless text": ("ocr.ppocr", read("x" * (MAX_TEXT_BYTES + 1)), "1,048,577 bytes; at most"),
+    "endless boxes": ("ocr.ppocr", read("x", MAX_ROWS + 1, MAX_ROWS + 1), "65,537 long; at most"),
+    "more boxes than confidences": (
+        "ocr.ppocr",
+        read("x", 2, 1),
+        "as many are due of each: 2 of BOXES, 1 of CONFIDENCE",
+    ),
+    "two tensors of one name": ("quality.piqe", twice(score(0.1), score(0.9)), "two tensors"),
+    "another model's": ("quality.piqe", of(score(0.5), "quality_other"), "'quality_other'"),
+    "another version's": ("quality.piqe", of(score(0.5), "quality_piqe", "2"), "version '2'"),
 }
 
 
@@ -144,6 +177,69 @@ async def test_replies_that_break_the_contract(case: str) -> None:
     async with panel_of(ScriptedTriton(answer)) as panel:
         with pytest.raises(BadReply, match=text):
             await ask(panel, service)
+
+
+async def test_a_version_that_comes_later_does_not_answer_for_the_one_that_was_identified() -> None:
+    server = ScriptedTriton(score(0.5), versions=("1", "10", "9"))
+    async with panel_of(server) as panel:
+        await ask(panel)
+    assert server.requests[0].model_version == "10"
+
+
+async def test_more_than_any_reply_holds_is_refused_before_it_is_read() -> None:
+    server = ScriptedTriton(read("x" * (MAX_REPLY_BYTES + 1)))
+    async with panel_of(server) as panel:
+        with pytest.raises(BadReply, match="larger than max"):
+            await ask(panel, "ocr.ppocr")
+    assert len(server.requests) == 1
+
+
+async def test_more_than_the_server_takes_is_no_full_queue() -> None:
+    server = ScriptedTriton()
+    async with panel_of(server) as panel:
+        with pytest.raises(Refused, match="larger than max"):
+            await ask(panel, image=bytes(4 * 1024 * 1024))
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("kind", ["", "bored", "x" * 5000])
+async def test_an_abstention_of_an_unknown_kind_is_a_bad_reply(kind: str) -> None:
+    fault = Failure(StatusCode.INVALID_ARGUMENT, f"abstained/{kind}: I would rather not")
+    async with panel_of(ScriptedTriton(fault)) as panel:
+        with pytest.raises(BadReply, match="not as abstained, unparsable, refused") as caught:
+            await ask(panel)
+    assert len(str(caught.value)) < 300
+
+
+async def test_long_reasons_are_one_short_line() -> None:
+    fault = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: " + "flat\n" * 900)
+    async with panel_of(ScriptedTriton(fault)) as panel:
+        with pytest.raises(Abstained) as caught:
+            await ask(panel)
+    assert len(caught.value.reason) == 300
+    assert "\n" not in caught.value.reason
+
+
+async def test_secrets_are_blotted_out_of_all_that_a_server_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUDGE_TOKEN", f"Bearer {TOKEN}")
+    script = (
+        read(f"SALE {TOKEN}"),
+        Failure(StatusCode.INTERNAL, f"no rights for {TOKEN}"),
+        Failure(StatusCode.INVALID_ARGUMENT, f"abstained/refused: {TOKEN} may not"),
+    )
+    server = ScriptedTriton(*script, implementation=f"of-{TOKEN}")
+    async with server.serving() as url:
+        endpoint = Endpoint(url=url, headers={"authorization": Secret(env="JUDGE_TOKEN")})
+        async with Panel(Settings(endpoints={"a": endpoint})) as panel:
+            said = [str(panel.identities()), str(await ask(panel, "ocr.ppocr"))]
+            for kind in (ServiceError, Abstained):
+                with pytest.raises(kind) as caught:
+                    await ask(panel)
+                said.append(str(caught.value))
+    assert not any(TOKEN in each for each in said)
+    assert all("[secret]" in each for each in said)
 
 
 async def test_a_reply_cut_short() -> None:
@@ -301,6 +397,20 @@ async def test_abstentions_become_unscored(photo: np.ndarray) -> None:
             judged = await client.score(edit, ["core.quality.piqe"])
     expected = Unscored(kind="degenerate", reason="no active block")
     assert judged.outcomes == {"core.quality.piqe": expected}
+
+
+async def test_nothing_is_said_of_services_before_anybody_was_asked(photo: np.ndarray) -> None:
+    async with ScriptedTriton().serving() as url:
+        settings = Settings(endpoints={"a": Endpoint(url=url)})
+        edit = make_edit(source=photo, edited=photo, instruction="x")
+        with pytest.raises(RuntimeError, match="async with Client"):
+            await Client(settings).score(edit, ["core.quality.piqe"])
+        panel = Panel(settings)
+        for ask_first in (lambda: panel.served, lambda: panel.why_not(PIQE)):
+            with pytest.raises(RuntimeError, match="async with Panel"):
+                ask_first()
+        with pytest.raises(RuntimeError, match="async with Panel"):
+            await ask(panel)
 
 
 async def test_a_server_without_the_model(photo: np.ndarray) -> None:

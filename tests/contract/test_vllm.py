@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
-from editjudge.base.config import GeneralistEndpoint, Secret
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret
 from editjudge.base.errors import (
     BadReply,
     DeadlineExceeded,
@@ -24,10 +26,11 @@ from editjudge.base.errors import (
     Unreachable,
     WrongModel,
 )
-from editjudge.panel.grpc_errors import CHANNEL_OPTIONS
+from editjudge.panel.grpc_errors import channel_options
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Sampling, Usage
+from editjudge.panel.triton import TritonEndpoint
 from editjudge.panel.vllm import VllmTransport
 
 from ..fakes.triton import Failure, ScriptedTriton
@@ -362,8 +365,62 @@ async def test_headers_travel_with_every_call(monkeypatch: pytest.MonkeyPatch) -
         assert (seen["authorization"], seen["x-team"]) == ("Bearer s3cret", "vision")
 
 
+async def test_keys_stay_out_of_names_and_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "s3cret-enough")
+    server = ScriptedVllmGrpc(says="s3cret-enough", name="judge-s3cret-enough")
+    async with judge(server, api_key=Secret(env="JUDGE_KEY")) as transport:
+        model = await transport.identify(5)
+        said = await transport.complete(PROMPT, Sampling())
+    assert (model.name, said.model) == ("judge-[secret]", "judge-[secret]")
+    assert said.text == "[secret]"
+
+
+class Proxy:
+    """Notes what is asked of it, and closes the connection."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    async def met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append(await reader.readline())
+        writer.close()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self.met, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy"])
+async def test_this_machine_is_never_asked_by_a_proxy(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = Proxy()
+    async with proxy.serving() as url:
+        monkeypatch.setenv(variable, url)
+        async with judge(ScriptedVllmGrpc(says="Yes")) as transport:
+            assert (await transport.complete(PROMPT, Sampling())).text == "Yes"
+        async with ScriptedTriton().serving() as here:
+            async with TritonEndpoint(Endpoint(url=here)) as triton:
+                assert await triton.server(5) == ("triton", "0.0-scripted")
+        assert proxy.asked == []
+        policy = RetryPolicy(attempts=1, deadline=5)
+        there = GeneralistEndpoint(url="grpc://judge.test:5000")
+        async with VllmTransport(there, policy) as transport:
+            with pytest.raises(ServiceError):
+                await transport.identify(2)
+        assert proxy.asked[0].startswith(b"CONNECT judge.test:5000 ")
+        monkeypatch.setenv("no_proxy", "judge.test")
+        asked = len(proxy.asked)
+        async with VllmTransport(there, policy) as transport:
+            with pytest.raises(ServiceError):
+                await transport.identify(2)
+        assert len(proxy.asked) == asked
+
+
 def test_pings_are_no_more_frequent_than_every_server_allows() -> None:
-    options = dict(CHANNEL_OPTIONS)
+    options = dict(channel_options("grpc://judge.test:1"))
     assert options["grpc.keepalive_time_ms"] >= 300_000
     assert "grpc.keepalive_permit_without_calls" not in options
 

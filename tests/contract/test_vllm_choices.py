@@ -193,6 +193,8 @@ SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "above 1": ({"values": [0.5] * 128}, "no log-probability"),
     "infinite": ({"values": [math.inf] * 128}, "no label|no log-probability"),
     "labels left out": ({"token_ids": range(1000, 1128)}, "labels are not listed"),
+    "one token twice": ({"token_ids": [1, *range(127)]}, "listed twice"),
+    "more than 1 in sum": ({"values": [-0.5] * 128}, "sum to"),
     "no label possible": ({"values": [-math.inf] * 128}, "no label has any"),
 }
 

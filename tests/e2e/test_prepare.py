@@ -110,7 +110,7 @@ def segmented(mask: np.ndarray) -> Any:
     buffer = io.BytesIO()
     Pil.fromarray(mask).save(buffer, "PNG")
     png = buffer.getvalue() if mask.any() else b""
-    response = service_pb2.ModelInferResponse(model_name="m", model_version="1")
+    response = service_pb2.ModelInferResponse()
     response.outputs.add(name="MASK", datatype="BYTES", shape=[1, 1])
     response.raw_output_contents.append(len(png).to_bytes(4, "little") + png)
     response.outputs.add(name="SCORE", datatype="FP32", shape=[1, 1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,41 @@ async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(
     assert kept.items() <= data.verdicts().items()
     assert data.verdicts() == data.verdicts(whole)
     assert server.seen <= calls + 4 + 2, "calls in flight, and how the judge answers"
+
+
+UNNAMED = """
+import runpy, socket, sys, time
+true = socket.getaddrinfo
+
+def slow(host, *rest, **more):
+    if host == "nowhere":
+        print("looking", flush=True)
+        time.sleep(120)
+    return true(host, *rest, **more)
+
+socket.getaddrinfo = slow
+sys.argv[0] = "editjudge"
+runpy.run_module("editjudge", run_name="__main__")
+"""
+
+
+async def test_a_run_that_is_interrupted_while_it_connects_ends_at_once(data: Data) -> None:
+    data.items(2)
+    data.model("a", 2)
+    arguments = [*data.arguments(*DIMENSIONS), "--generalist", "http://nowhere:8000/v1"]
+    with subprocess.Popen(
+        [sys.executable, "-c", UNNAMED, "run", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "EDITJUDGE_PROBE_TIMEOUT": "120"},
+    ) as started:
+        assert started.stdout is not None
+        assert await asyncio.to_thread(started.stdout.readline) == "looking\n"
+        started.send_signal(signal.SIGINT)
+        _, err = await asyncio.to_thread(started.communicate, timeout=patience(30))
+    assert started.returncode == 130, err
+    assert err == "interrupted; the same command goes on where this ended\n"
 
 
 CLOCK = """

@@ -17,11 +17,14 @@ Answer = Callable[[Any, Any], Any]
 
 
 def reply(**tensors: Any) -> Any:
-    """A ModelInferResponse: text for bytes tensors, arrays (batch axis included) otherwise."""
-    response = service_pb2.ModelInferResponse(model_name="m", model_version="1")
+    """A ModelInferResponse: text for bytes tensors, arrays (batch axis included) otherwise.
+
+    It is of the model and version that were asked for.
+    """
+    response = service_pb2.ModelInferResponse()
     for name, value in tensors.items():
-        if isinstance(value, str):
-            data = value.encode()
+        if isinstance(value, str | bytes):
+            data = value.encode() if isinstance(value, str) else value
             response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
             response.raw_output_contents.append(struct.pack("<I", len(data)) + data)
         else:
@@ -34,6 +37,19 @@ def reply(**tensors: Any) -> Any:
 
 def score(value: float) -> Any:
     return reply(SCORE=np.array([[value]], np.float32))
+
+
+def signed(infer: Answer) -> Answer:
+    """Replies that name no model name the one that was asked for, as Triton's do."""
+
+    async def answered(request: Any, context: Any) -> Any:
+        answer = service_pb2.ModelInferResponse()
+        answer.CopyFrom(await infer(request, context))
+        answer.model_name = answer.model_name or request.model_name
+        answer.model_version = answer.model_version or request.model_version or "1"
+        return answer
+
+    return answered
 
 
 class Failure(Exception):
@@ -56,10 +72,12 @@ class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ig
         *script: Any,
         models: tuple[str, ...] = ("quality_piqe", "ocr_ppocr"),
         implementation: str = "scripted.1",
+        versions: tuple[str, ...] = ("1",),
     ) -> None:
         self.script = list(script) or [score(0.5)]
         self.models = models
         self.implementation = implementation
+        self.versions = versions
         self.requests: list[Any] = []
         self.metadata: list[dict[str, str]] = []
         self.deadlines: list[float | None] = []
@@ -71,6 +89,9 @@ class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ig
 
     async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
         return service_pb2.ModelReadyResponse(ready=request.name in self.models)
+
+    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return service_pb2.ModelMetadataResponse(name=request.name, versions=self.versions)
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
         response = service_pb2.ModelConfigResponse()
@@ -98,6 +119,7 @@ class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ig
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
         """Serve on loopback; gives the address."""
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        self.ModelInfer = signed(self.ModelInfer)  # type: ignore[method-assign]
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, server)
         bound = server.add_insecure_port(f"127.0.0.1:{port}")
         await server.start()

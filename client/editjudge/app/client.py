@@ -103,7 +103,7 @@ class Client:
             endpoint there, a running local stack (`editjudge up`) is used.
 
     Attributes:
-        panel: The services at hand, once entered.
+        panel: The services at hand, once entered; RuntimeError before.
         budget: What all its calls may cost (`max_cost` of the settings), and have, in the
             currency of the configured prices.
 
@@ -115,13 +115,21 @@ class Client:
         self.settings = with_local_stack(settings or load_settings())
         self.budget = Budget(self.settings.max_cost)
         self._resources = AsyncExitStack()
+        self._panel: Panel | None = None
+
+    @property
+    def panel(self) -> Panel:
+        """See the class."""
+        if self._panel is None:
+            raise RuntimeError("the client is not open: enter it, `async with Client() as client`")
+        return self._panel
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as resources:
             path = self.settings.ledger
             ledger = None if path is None else resources.enter_context(Ledger(path))
             panel = Panel(self.settings, ledger=ledger)
-            self.panel = await resources.enter_async_context(panel)
+            self._panel = await resources.enter_async_context(panel)
             self._resources = resources.pop_all()
         return self
 
@@ -153,6 +161,7 @@ class Client:
             ConfigError: an id or glob matches no dimension, prompts that are asked are not
                 imported, or one's own cannot be used.
             StoreError: the ledger is damaged, or its disk is full.
+            RuntimeError: the client was not entered.
         """
         custom = custom_in(Path(prompts)) if prompts is not None else ()
         asked = in_words(_declared(dimensions), custom)

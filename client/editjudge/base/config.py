@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import core_schema
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,7 +22,11 @@ from pydantic_settings import (
 
 from .errors import ConfigError
 
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
 CONFIG_FILE = "editjudge.toml"
+_MOST_CALLS = 1024
 
 
 class Secret(BaseModel):
@@ -53,6 +58,55 @@ class Secret(BaseModel):
             return self.file.read_text().strip()  # type: ignore[union-attr]
         except OSError as error:
             raise ConfigError(f"{setting}: {self.file}: {error.strerror}") from error
+
+
+class Concurrency(int):
+    """Calls in flight at one endpoint at most: a number that knows its range.
+
+    Args:
+        most: At most, 1 to 1024.
+        least: However overloaded the endpoint is, and at first; None for what is found out.
+
+    Attributes:
+        least: As given.
+
+    Raises:
+        ValueError: they are no range.
+    """
+
+    least: int | None
+
+    def __new__(cls, most: int, least: int | None = None) -> Self:
+        """A number, as every int is made; see the class."""
+        if not 1 <= (most if least is None else least) <= most <= _MOST_CALLS:
+            raise ValueError(f"write it as MAX or START..MAX, from 1 to {_MOST_CALLS}")
+        number = super().__new__(cls, most)
+        number.least = least
+        return number
+
+    @classmethod
+    def parsed(cls, value: object) -> Concurrency:
+        """The range that `32`, `"32"` or `"8..64"` is.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if isinstance(value, Concurrency):
+            return value
+        start, dots, most = str(value).partition("..")
+        numbers = (start, most) if dots else (start,)
+        if isinstance(value, bool) or not all(each.strip().isdecimal() for each in numbers):
+            raise ValueError(f"write it as MAX or START..MAX, from 1 to {_MOST_CALLS}")
+        return cls(int(most), int(start)) if dots else cls(int(start))
+
+    def __str__(self) -> str:
+        return f"{int(self)}" if self.least is None else f"{self.least}..{int(self)}"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.parsed, serialization=core_schema.to_string_ser_schema()
+        )
 
 
 class Endpoint(BaseModel):
@@ -271,7 +325,8 @@ class Settings(BaseSettings):
         deadline: Seconds for one call at one endpoint, retries included.
         patience: Seconds that a run waits for an endpoint that was lost.
         probe_timeout: Seconds to wait for a server's metadata.
-        concurrency: Calls in flight per endpoint at most; how many it gets is found out.
+        concurrency: Calls in flight per endpoint at most; how many it gets is found out. As
+            `START..MAX` it gets START at first, and never fewer.
     """
 
     model_config = SettingsConfigDict(
@@ -288,7 +343,7 @@ class Settings(BaseSettings):
     deadline: float = Field(default=60.0, gt=0)
     patience: float = Field(default=300.0, ge=0)
     probe_timeout: float = Field(default=5.0, gt=0)
-    concurrency: int = Field(default=32, ge=1, le=1024)
+    concurrency: Concurrency = Concurrency(32)
 
     @classmethod
     def settings_customise_sources(

@@ -46,12 +46,14 @@ class Contract:
     Attributes:
         parameters: What varies by protocol and travels beside the tensors: allowed values
             by name, the first being the default.
+        alike: Outputs that are as long as each other, for each has a row per thing seen.
     """
 
     role: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alike: tuple[str, ...] = ()
 
 
 IMAGE = Tensor("IMAGE", "BYTES", holds="image")
@@ -70,6 +72,7 @@ OCR = Contract(
         Tensor("BOXES", "FP32", (-1, 4, 2)),
         Tensor("CONFIDENCE", "FP32", (-1,), bounds=(0.0, 1.0)),
     ),
+    alike=("BOXES", "CONFIDENCE"),
 )
 AESTHETICS = Contract("aesthetics", inputs=QUALITY.inputs, outputs=QUALITY.outputs)
 MASK = Tensor("MASK", "BYTES", optional=True, holds="mask")

@@ -11,8 +11,9 @@
     ├── StackError                 the local stack does not start, or runs already (exit 1)
     ├── StoreError                 a run's file is damaged, or its disk is full (exit 1)
     └── ServiceError               a judge service did not answer as its contract says
-        ├── Unreachable            no connection, or it was lost             retry can help
-        ├── Overloaded             the server's queue is full                retry can help
+        ├── Unreachable            the connection was lost                   retry can help
+        │   └── Unconnected        there was none: nothing was asked         retry can help
+        ├── Overloaded             the server has no room now                retry can help
         ├── DeadlineExceeded       no answer in time
         ├── Refused                the server rejects this very input
         ├── NotServed              the endpoint has no such model
@@ -157,8 +158,12 @@ class Unreachable(ServiceError):
     retryable = True
 
 
+class Unconnected(Unreachable):
+    """No connection could be made: nobody was asked anything."""
+
+
 class Overloaded(ServiceError):
-    """The server rejected the call because its queue is full."""
+    """The server rejected the call because it has no room for it now."""
 
     retryable = True
 

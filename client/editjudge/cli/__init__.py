@@ -7,7 +7,9 @@ each verb the module whose `command` does it, and its line for `--help`. The tab
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -37,6 +39,7 @@ VERBS = {
 }
 """Our own verbs, each with its line for `--help`."""
 GROUP = "editjudge.commands"
+_INTERRUPTED = 130
 
 
 @cache
@@ -108,8 +111,19 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         say(f"error: {error}", fg="red", err=True)
         code = error.exit_code
     except click.exceptions.Abort:
-        code = 130
+        code = _INTERRUPTED
     except click.ClickException as error:
         error.show()
         code = error.exit_code
+    if code == _INTERRUPTED and _hanging():
+        # They would be waited for, and every further interruption would print a traceback.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hanging() -> bool:
+    """Whether threads of a command that is over still run."""
+    others = (each for each in threading.enumerate() if each is not threading.main_thread())
+    return any(not each.daemon for each in others)

@@ -15,7 +15,7 @@ import click
 
 from ..app.client import with_local_stack
 from ..app.spec import RunSpec
-from ..base.config import Settings, load_settings, parsed_generalist
+from ..base.config import Concurrency, Settings, load_settings, parsed_generalist
 from ..base.errors import ConfigError, InputError
 from ..base.local import running_stack
 from ..base.screen import tell
@@ -58,6 +58,11 @@ ledger_option = click.option(
     "--ledger",
     type=_PATH,
     help="SQLite file of calls and replies; calls in it are not made again.",
+)
+concurrency_option = click.option(
+    "--concurrency",
+    metavar="[START..]MAX",
+    help="Calls in flight per endpoint at most; with START, so many at first and never fewer.",
 )
 cost_option = click.option(
     "--max-cost",
@@ -134,6 +139,7 @@ class JudgeOptions:
         repeats: int | None = None,
         max_cost: float | None = None,
         ledger: Path | None = None,
+        concurrency: str | None = None,
     ) -> Settings:
         """Read the settings, with what these options and the further ones change.
 
@@ -141,7 +147,8 @@ class JudgeOptions:
         key must not go elsewhere.
 
         Raises:
-            ConfigError: an address cannot be used, or a flag has no generalist to act on.
+            ConfigError: an address or a range cannot be used, or a flag has no generalist to act
+                on.
         """
         settings = settings_of(self.config, getattr(self, "endpoints", ()))
         judges = dict(settings.generalists)
@@ -156,7 +163,8 @@ class JudgeOptions:
             raise ConfigError(f"{flag} needs a generalist", "give --generalist URL too")
         if changed:
             judges["judge"] = judges["judge"].model_copy(update=changed)
-        update = _without_none(max_cost=max_cost, ledger=ledger)
+        calls = None if concurrency is None else concurrency_of(concurrency)
+        update = _without_none(max_cost=max_cost, ledger=ledger, concurrency=calls)
         return settings.model_copy(update={"generalists": judges, **update})
 
 
@@ -402,6 +410,18 @@ def pairs_of(flag: str, texts: tuple[str, ...]) -> dict[str, str]:
             raise ConfigError(f"{flag} is given twice for {key}", "give it once")
         pairs[key] = value
     return pairs
+
+
+def concurrency_of(text: str) -> Concurrency:
+    """The value of --concurrency.
+
+    Raises:
+        ConfigError: it is no range.
+    """
+    try:
+        return Concurrency.parsed(text)
+    except ValueError as error:
+        raise ConfigError(f"--concurrency {text}: {error}") from error
 
 
 def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Settings:

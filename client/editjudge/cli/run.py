@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,6 +31,7 @@ from .options import (
     ServiceOptions,
     SpecOptions,
     as_named_option,
+    concurrency_option,
     cost_option,
     json_option,
     options,
@@ -38,6 +41,8 @@ from .options import (
 _RESUME = "the same command goes on where this ended"
 _WAIT_FOR_CALLS = 10.0
 """Seconds after an interruption until the process ends whatever still hangs."""
+_WAIT_FOR_THREADS = 1.0
+"""Seconds after an interruption for what runs in threads: a line that is written takes less."""
 _EARLY = {
     "interrupted": "interrupted",
     "failures": "ended: too many verdicts failed",
@@ -65,6 +70,7 @@ _EARLY = {
 )
 @as_named_option
 @options(ServiceOptions, "services")
+@concurrency_option
 @cost_option
 @json_option
 def command(
@@ -75,6 +81,7 @@ def command(
     fail_on_error: float | None,
     as_named: bool,
     services: ServiceOptions,
+    concurrency: str | None,
     max_cost: float | None,
     as_json: bool,
 ) -> int:
@@ -88,7 +95,7 @@ def command(
     if not asked.outputs:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
     spec = asked.spec(spec_of(out))
-    settings = services.settings(max_cost=max_cost)
+    settings = services.settings(max_cost=max_cost, concurrency=concurrency)
     asked.check_judges(settings)
     if dry_run:
         return _dry_run(spec, out, settings, as_named=as_named, as_json=as_json)
@@ -125,14 +132,46 @@ def _judged(running: Running, settings: Settings) -> RunResult | None:
             return None
 
 
+class _Threads(ThreadPoolExecutor):
+    """The event loop's threads.
+
+    Whoever looks up the name of a server that is not there hangs for half a minute, and nothing
+    ends that: after an interruption nobody waits for it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="run")
+        self.interrupted = False
+        self._submitted: set[Future[Any]] = set()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As every executor's."""
+        future = super().submit(fn, *args, **kwargs)
+        self._submitted.add(future)
+        future.add_done_callback(self._submitted.discard)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As every executor's, but waits for a second at most where the run was interrupted."""
+        super().shutdown(wait and not self.interrupted, cancel_futures=cancel_futures)
+        if self.interrupted:
+            _wait_for(self._submitted)
+
+
+def _wait_for(futures: set[Future[Any]]) -> None:
+    wait(list(futures), _WAIT_FOR_THREADS)
+
+
 async def _interruptible(running: Running, at_hand: Settings) -> RunResult:
+    threads = _Threads()
+    asyncio.get_running_loop().set_default_executor(threads)
     judging = asyncio.ensure_future(running.judge(at_hand))
-    with _signals(judging):
+    with _signals(judging, threads):
         return await judging
 
 
 @contextlib.contextmanager
-def _signals(judging: asyncio.Future[RunResult]) -> Iterator[None]:
+def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[None]:
     """Let SIGINT and SIGTERM cancel the judging, and the second of them end the process."""
     loop = asyncio.get_running_loop()
     seen = 0
@@ -142,6 +181,7 @@ def _signals(judging: asyncio.Future[RunResult]) -> Iterator[None]:
         seen += 1
         if seen > 1:
             os._exit(130)
+        threads.interrupted = True
         judging.cancel()
         loop.call_later(_WAIT_FOR_CALLS, os._exit, 130)
 

@@ -30,6 +30,7 @@ class Panel:
     On entry every endpoint is asked which of the known services it has ready. One that
     cannot be reached does not stop the others: `problems` says what is missing and why. A
     service that several endpoints have is balanced between them, where it is the same model.
+    Before that nothing is known of any service, and asking for one raises RuntimeError.
 
     With a ledger all calls are kept there; without one, calls to generalists are kept in memory. A
     generalist's call that has a price is paid by its caller: see `Budget.pays`.
@@ -59,6 +60,7 @@ class Panel:
         # In memory a digest of every image would cost more than it saves.
         self._cached = None if ledger is None else CachedSpecialists(ledger)
         self._replaying = False
+        self._asked = False
         self.services = self._bound.services
         self.generalists = self._bound.generalists
         self.problems = self._bound.problems
@@ -82,7 +84,7 @@ class Panel:
         # No file and no variables are read: only what is given counts.
         settings = settings or Settings.model_construct()
         panel = cls(settings, ledger=ledger)
-        panel._replaying = True
+        panel._replaying = panel._asked = True
         for name, identity in identities.items():
             if name.is_generalist:
                 endpoint = settings.generalists.get(name.variant)
@@ -100,6 +102,7 @@ class Panel:
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
+        self._asked = True
         return self
 
     async def __aexit__(
@@ -155,10 +158,12 @@ class Panel:
     @property
     def served(self) -> frozenset[ServiceName]:
         """Every bound service, as `role.variant`."""
+        self._check_entered()
         return frozenset((*self.services, *self.generalists))
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service is not bound."""
+        self._check_entered()
         if self._replaying:
             return "it was not at hand when the calls in the ledger were made"
         if service.is_generalist:
@@ -180,6 +185,10 @@ class Panel:
             **{name: service.identity.signed for name, service in self.services.items()},
             **{name: generalist.identity for name, generalist in self.generalists.items()},
         }
+
+    def _check_entered(self) -> None:
+        if not self._asked:
+            raise RuntimeError("nobody was asked yet: enter it, `async with Panel(…) as panel`")
 
     async def said(self, calls: Iterable[str]) -> Mapping[str, Said]:
         """What came back from calls, by key, as far as they are kept."""

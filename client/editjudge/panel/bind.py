@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ..base.config import Endpoint, GeneralistEndpoint, Settings
+from ..base.config import Concurrency, Endpoint, GeneralistEndpoint, Settings
 from ..base.errors import ConfigError, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .calls import ReplyStore
@@ -169,11 +169,12 @@ class Bound:
     async def _replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
         """A server with its client, both closed with the panel: first the server's queue."""
         policy = policy_of(self.settings)
+        calls = Concurrency.parsed(self.settings.concurrency)
+        pool = self.policy
+        if calls.least is not None:
+            pool = replace(pool, start=calls.least, least=calls.least)
         replica = Replica(
-            url,
-            lambda observe: connect(replace(policy, observe=observe)),
-            self.settings.concurrency,
-            self.policy,
+            url, lambda observe: connect(replace(policy, observe=observe)), calls, pool
         )
         await self.stack.enter_async_context(replica.target)
         self.stack.callback(replica.close)

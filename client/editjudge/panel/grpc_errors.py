@@ -1,23 +1,29 @@
-"""What both gRPC transports share: how a channel is kept, and statuses as typed errors."""
+"""What both gRPC transports share: how a channel is made, and statuses as typed errors."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..base.errors import (
+    BadReply,
     DeadlineExceeded,
     NotAuthorised,
     NotServed,
     Overloaded,
     Refused,
     ServiceError,
+    Unconnected,
     Unreachable,
 )
+from ..base.proxy import proxy_of
+from .secrets import short
 
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+"""Of one message: more than the mask of the largest picture takes."""
 # Pinged seldom enough for servers that count pings (gRPC's default floor is 300 s).
-CHANNEL_OPTIONS = (
+_OPTIONS = (
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.lb_policy_name", "round_robin"),
     # So that a new channel is a new connection; see `Channel`.
@@ -42,6 +48,17 @@ _FULL = ("queue", "saturated")
 # What has the status INTERNAL, mostly, and may be over by the next attempt: a stream that was cut
 # in the middle, and a Python model that did not tell Triton within a second that it lives.
 _PASSING = ("RST_STREAM", "is not healthy")
+# How the library itself says that there was no connection to send a request on.
+_UNCONNECTED = ("failed to connect to", "Failed to connect to", "resolution failed", "resolve")
+# Either side's limit on the size of a message has the status of a full queue.
+_TOO_LARGE = "message larger than max"
+
+
+def channel_options(url: str) -> tuple[tuple[str, int | str], ...]:
+    """How a channel to an address is kept, and through which proxy it goes."""
+    proxy = proxy_of(url)
+    through = (("grpc.http_proxy", proxy),) if proxy else ()
+    return (*_OPTIONS, ("grpc.enable_http_proxy", int(proxy is not None)), *through)
 
 
 def words(error: Any) -> str:
@@ -50,11 +67,15 @@ def words(error: Any) -> str:
 
 
 def service_error(error: Any, *, service: str, endpoint: str, model: str = "") -> ServiceError:
-    """The typed error of a `grpc.RpcError`; the server's own words are kept."""
-    detail = words(error)
+    """The typed error of a `grpc.RpcError`; the server's own words are kept, in one line."""
+    detail = short(words(error))
     kind = _ERRORS.get(error.code().name, ServiceError)
-    if kind is Unreachable and any(word in detail for word in _FULL):
+    if _TOO_LARGE in detail:
+        kind = Refused if "SERVER:" in detail else BadReply
+    elif kind is Unreachable and any(word in detail for word in _FULL):
         kind = Overloaded
+    elif kind is Unreachable and any(word in detail for word in _UNCONNECTED):
+        kind = Unconnected
     elif kind is ServiceError and any(words in detail for words in _PASSING):
         kind = Unreachable
     return kind(detail, service=service, endpoint=endpoint, model=model)

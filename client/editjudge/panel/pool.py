@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeVar
 
-from ..base.errors import CostLimit, DeadlineExceeded, ServiceError, Unreachable, WrongModel
+from ..base.errors import (
+    CostLimit,
+    DeadlineExceeded,
+    Overloaded,
+    ServiceError,
+    Unconnected,
+    Unreachable,
+    WrongModel,
+)
 from .clock import LOOP_CLOCK, Clock
 from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, first_free
 
@@ -24,11 +32,15 @@ class _Losses(Generic[E]):
         tried: Servers that it did not reach.
         since: When that began to show; None before.
         late: Whether its time was up once.
+        full: When it first met a server without room; None before.
+        refusals: How often it did.
     """
 
     tried: set[Replica[E]] = field(default_factory=set)
     since: float | None = None
     late: bool = False
+    full: float | None = None
+    refusals: int = 0
 
 
 class EndpointPool(Generic[E]):
@@ -44,9 +56,12 @@ class EndpointPool(Generic[E]):
     - with patience, once more if its time was up: what it waited for may have been lost with
       its connection;
     - with patience, as often as it is not to blame: its replica answered no call that began
-      after the loss showed.
+      after the loss showed;
+    - with patience, for `patience` seconds where it reached nobody at all.
 
-    Otherwise it fails.
+    A call that its replica had no room for is, with patience, made again, at growing intervals,
+    until `patience` seconds after its first refusal, or after the replica's last answer. Otherwise
+    it fails.
 
     Args:
         replicas: Not empty; a replica may belong to several pools.
@@ -92,6 +107,9 @@ class EndpointPool(Generic[E]):
             except (Unreachable, DeadlineExceeded) as error:
                 if not self._is_made_again(place, error, losses):
                     raise
+            except Overloaded as error:
+                replica.answered(place, error)
+                await self._wait_for_room(replica, error, losses)
             except (asyncio.CancelledError, CostLimit, WrongModel):
                 # None of them needs to have asked the server.
                 replica.unasked(place)
@@ -109,10 +127,13 @@ class EndpointPool(Generic[E]):
         """Give the place back, note the loss and decide; the class says by which rules."""
         replica = place.replica
         out_of_time = isinstance(error, DeadlineExceeded)
+        shown = self._lost_since(error, place)
         if losses.since is None:
-            losses.since = self._lost_since(error, place)
-        blamed = replica.lost(place, error, losses.since)
-        hopeless = losses.late if out_of_time else not blamed
+            losses.since = shown
+        # That nobody is there is the server's doing, whatever became of the call before.
+        alone = isinstance(error, Unconnected)
+        blamed = replica.lost(place, error, shown if alone else losses.since)
+        hopeless = losses.late if out_of_time else not (blamed or self._may_wait(error, losses))
         losses.tried.add(replica)
         losses.late |= out_of_time
         if replica.state.is_lost:
@@ -122,6 +143,24 @@ class EndpointPool(Generic[E]):
         if self._has_another(losses.tried) and (place.probe or not out_of_time):
             return True
         return self._policy.patience > 0 and (replica.state.is_lost or not hopeless)
+
+    def _may_wait(self, error: ServiceError, losses: _Losses[E]) -> bool:
+        """Whether a call that others outlived may go on: no server was asked anything."""
+        since = self._clock.now() if losses.since is None else losses.since
+        return isinstance(error, Unconnected) and self._clock.now() < since + self._policy.patience
+
+    async def _wait_for_room(
+        self, replica: Replica[E], error: Overloaded, losses: _Losses[E]
+    ) -> None:
+        """Wait a while, or as long as the server asks; raise its error where that is too long."""
+        now = self._clock.now()
+        losses.full = now if losses.full is None else losses.full
+        losses.refusals += 1
+        doubled = self._policy.first_pause * 2.0 ** min(losses.refusals - 1, 64)
+        wait = max(error.retry_after or 0.0, min(doubled, self._policy.longest_pause))
+        if now + wait >= min(losses.full, replica.full_since) + self._policy.patience:
+            raise error
+        await self._clock.sleep(wait)
 
     def _has_another(self, tried: set[Replica[E]]) -> bool:
         serving = (replica for replica in self.replicas if not replica.state.is_lost)

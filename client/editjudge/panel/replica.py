@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from ..base.errors import DeadlineExceeded, Overloaded, ServiceError, Unreachable
+from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
 from .clock import LOOP_CLOCK, Clock, Timer
 from .limit import AdaptiveLimit
 
@@ -26,6 +26,7 @@ class PoolPolicy:
     Attributes:
         patience: Seconds that calls wait for servers that are all lost; 0 fails at once.
         start: Calls that a server gets at once at first.
+        least: Calls that it gets at once however overloaded it is.
         lost_after: Calls in a row that do not reach a server before it counts as lost.
         first_pause: Seconds before the first call to a lost server; doubled after each.
         longest_pause: Seconds.
@@ -34,6 +35,7 @@ class PoolPolicy:
 
     patience: float = 0.0
     start: int = 4
+    least: int = 1
     lost_after: int = 5
     first_pause: float = 1.0
     longest_pause: float = 15.0
@@ -41,6 +43,10 @@ class PoolPolicy:
 
 
 DEFAULT_POLICY = PoolPolicy()
+
+
+_TOLD = 5.0
+"""Seconds for which a failed attempt is said to be waited for."""
 
 
 class State(Enum):
@@ -90,6 +96,8 @@ class Gauge:
         waiting: Calls that wait for a place; one that several servers can take counts at each.
         busy_seconds: Of all calls together; by the time gone it is the mean number in flight.
         open: Whether its breaker is open: it could not be reached, and gets no calls.
+        waits_for: Why calls wait or are fewer than they could be, in the server's words; empty
+            where nothing is wrong.
     """
 
     limit: int
@@ -97,6 +105,7 @@ class Gauge:
     waiting: int
     busy_seconds: float
     open: bool = False
+    waits_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +140,7 @@ class Replica(Generic[E]):
         state: See `State`.
         lost_at: When it was lost the latest time.
         last_error: What the latest call that did not reach it ended with.
+        full_since: When it first had no room for a call since it served one; infinity before.
     """
 
     def __init__(
@@ -146,9 +156,11 @@ class Replica(Generic[E]):
         self.state = State.SERVING
         self.lost_at = 0.0
         self.last_error: ServiceError | None = None
+        self.full_since = float("inf")
         self._policy = policy
         self._clock = clock
-        self._limit = AdaptiveLimit(most, policy.start)
+        self._limit = AdaptiveLimit(most, policy.start, policy.least)
+        self._met: tuple[str, float] = ("", float("-inf"))
         self._queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
@@ -174,7 +186,14 @@ class Replica(Generic[E]):
         """The load now."""
         busy = self._limit.busy_seconds(self._clock.now())
         limit, in_flight = self._limit.size, self._limit.in_flight
-        return Gauge(limit, in_flight, self.waiting, busy, self.state.is_lost)
+        lost = self.state.is_lost
+        return Gauge(limit, in_flight, self.waiting, busy, lost, self._waits_for(lost))
+
+    def _waits_for(self, lost: bool) -> str:
+        if lost and self.last_error is not None:
+            return f"an answer: {self.last_error.detail}"
+        what, until = self._met
+        return what if self._clock.now() < until else ""
 
     def take(self) -> Place[E]:
         """Take a place where `free` says that there is one."""
@@ -195,7 +214,10 @@ class Replica(Generic[E]):
         self._lost_in_a_row = 0
         if self.state.is_lost:
             self._enter(State.SERVING)
+        if isinstance(error, Overloaded):
+            self.full_since = min(self.full_since, self._clock.now())
         if error is None:
+            self.full_since = float("inf")
             self._limit.answered(place.began)
         else:
             self.observe(error, place.began)
@@ -237,9 +259,13 @@ class Replica(Generic[E]):
         Args:
             began: When its call began.
         """
-        heavy = isinstance(error, Overloaded | DeadlineExceeded | Unreachable)
+        now = self._clock.now()
+        heavy = isinstance(error, Overloaded | DeadlineExceeded)
         if heavy and not self.state.is_lost:
-            self._limit.overloaded(began, self._clock.now())
+            self._limit.overloaded(began, now)
+        if heavy or error.retryable:
+            what = "room" if heavy else "another attempt"
+            self._met = (f"{what}: {error.detail}", now + max(_TOLD, error.retry_after or 0.0))
 
     def enqueue(self, future: asyncio.Future[Place[E] | None]) -> None:
         """Promise the next free place; None means: look elsewhere."""

@@ -6,11 +6,12 @@ gRPC's own retry is off for requests above 256 KiB, which images are, so it is d
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..base.errors import ServiceError
+from ..base.errors import ServiceError, Unconnected
 from .clock import LOOP_CLOCK, Clock
 
 T = TypeVar("T")
@@ -23,7 +24,8 @@ class RetryPolicy:
     """How often and how long to ask.
 
     Attributes:
-        attempts: Including the first.
+        attempts: Including the first. Those that reached nobody are counted apart, to the same
+            number: they use up none of the others.
         deadline: Seconds for all attempts together, waits included.
         first_wait: Seconds before the second attempt, about; doubled each time.
         longest_wait: Seconds.
@@ -69,17 +71,18 @@ async def with_retries(
     began = clock.now()
     end = began + policy.deadline
     since: float | None = None
-    attempt = 0
+    made: Counter[bool] = Counter()
     while True:
-        attempt += 1
         try:
             return await call(max(end - clock.now(), _LEAST))
         except ServiceError as error:
             policy.failed(error, began)
             now = clock.now()
             since = now if since is None else since
-            wait = policy.wait(attempt, error)
-            if not error.retryable or attempt >= policy.attempts or now + wait >= end:
-                error.gave_up(attempt, since)
+            reached = not isinstance(error, Unconnected)
+            made[reached] += 1
+            wait = policy.wait(made[reached], error)
+            if not error.retryable or made[reached] >= policy.attempts or now + wait >= end:
+                error.gave_up(made.total(), since)
                 raise
         await clock.sleep(wait)

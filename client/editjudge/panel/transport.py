@@ -14,6 +14,16 @@ from .prompt import Prompt
 Finish: TypeAlias = Literal["stop", "length", "other"]
 MAX_TOKENS = 1024
 """Of a reply, where neither a prompt nor the settings ask for another limit."""
+LONGEST_NAME = 256
+"""Characters of a model's name."""
+_MOST_TOKENS = 10**9
+"""Of one call; what says more does not count."""
+
+
+def _tokens(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= _MOST_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,12 @@ class Usage:
     cached_tokens: int = 0
     completion_tokens: int = 0
     attempts: int = 1
+
+    @classmethod
+    def counted(cls, prompt: object, cached: object, completion: object, attempts: int = 1) -> Self:
+        """What a server says that a call took; 0 for what is no count of tokens."""
+        tokens = _tokens(prompt)
+        return cls(tokens, min(_tokens(cached), tokens), _tokens(completion), attempts)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -20,14 +20,21 @@ from numpy.typing import NDArray
 from ..base.contracts import ABSTAINED, Contract, Tensor, Tensors
 from ..base.errors import Abstained, BadReply, DeadlineExceeded, NotServed, Refused, ServiceError
 from ..base.identity import ModelIdentity
+from ..base.proxy import proxy_of
+from ..base.verdict import UnscoredKind
 from .channel import Channel
-from .grpc_errors import CHANNEL_OPTIONS, service_error, words
+from .grpc_errors import channel_options, service_error, words
 from .retry import RetryPolicy, with_retries
+from .secrets import Secrets, short
 
 if TYPE_CHECKING:
     from ..base.config import Endpoint
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
+MAX_TEXT_BYTES = 1024 * 1024
+"""Of a text that a model returns: hundreds of pages."""
+MAX_ROWS = 65_536
+"""Along an axis of free length: boxes of text, numbers of an embedding."""
 _LENGTH = struct.Struct("<I")
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 
@@ -50,15 +57,19 @@ class TritonEndpoint:
         self.url = endpoint.url
         self._policy = policy or RetryPolicy()
         self._messages = service_pb2
-        self._metadata = tuple(endpoint.header_values().items())
+        values = endpoint.header_values()
+        self._metadata = tuple(values.items())
+        self._secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
+        self._versions: dict[str, str] = {}
         parts = urlsplit(endpoint.url)
+        options = channel_options(endpoint.url)
         secure = parts.scheme == "grpcs"
         credentials = grpc.ssl_channel_credentials(**endpoint.certificates()) if secure else None
 
         def opened() -> Any:
             if secure:
-                return grpc.aio.secure_channel(parts.netloc, credentials, options=CHANNEL_OPTIONS)
-            return grpc.aio.insecure_channel(parts.netloc, options=CHANNEL_OPTIONS)
+                return grpc.aio.secure_channel(parts.netloc, credentials, options=options)
+            return grpc.aio.insecure_channel(parts.netloc, options=options)
 
         def use(channel: Any) -> None:
             self._stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -102,12 +113,14 @@ class TritonEndpoint:
         return bool(reply.ready)
 
     async def identity(self, model: str, timeout: float) -> ModelIdentity:
-        """Which model this is.
+        """Which model this is. From here on `infer` asks for this version and no other.
 
         Raises:
             NotServed: the server has no such model.
             ServiceError: it cannot be reached or asked.
         """
+        about = await self._ask("ModelMetadata", model, model, timeout, name=model)
+        self._versions[model] = max(about.versions, key=_order, default="")
         reply = await self._ask("ModelConfig", model, model, timeout, name=model)
         parameters = {k: v.string_value for k, v in reply.config.parameters.items()}
         version = parameters.pop("version", "1")
@@ -133,7 +146,8 @@ class TritonEndpoint:
 
         Returns:
             Outputs by name without the batch axis: bytes for `BYTES` tensors, float32
-            arrays otherwise, checked for type, shape, finiteness and bounds.
+            arrays otherwise, checked for type, shape, finiteness and bounds; texts are UTF-8
+            of at most `MAX_TEXT_BYTES`.
 
         Raises:
             Abstained: the model has no value for this input.
@@ -157,9 +171,24 @@ class TritonEndpoint:
 
         reply = await with_retries(once, self._policy)
         try:
-            return _checked(contract, reply)
+            _check_model(request, reply)
+            outputs = _checked(contract, reply)
         except ValueError as error:
-            raise BadReply(str(error), service=service, endpoint=self.url, model=model) from error
+            raise self._error(BadReply, str(error), service, model) from error
+        return self._without_secrets(contract, outputs)
+
+    def _without_secrets(self, contract: Contract, outputs: Tensors) -> Tensors:
+        for tensor in contract.outputs:
+            text = outputs[tensor.name]
+            if tensor.holds == "text" and isinstance(text, bytes):
+                outputs[tensor.name] = self._secrets.hidden_in(text.decode()).encode()
+        return outputs
+
+    def _error(
+        self, kind: type[ServiceError], detail: str, service: str, model: str
+    ) -> ServiceError:
+        detail = self._secrets.hidden(detail)
+        return kind(detail, service=service, endpoint=self.url, model=model)
 
     @property
     def _rpc_error(self) -> type[Exception]:
@@ -170,7 +199,9 @@ class TritonEndpoint:
     def _request(
         self, contract: Contract, model: str, inputs: Mapping[str, bytes], service: str
     ) -> Any:
-        request = self._messages.ModelInferRequest(model_name=model)
+        request = self._messages.ModelInferRequest(
+            model_name=model, model_version=self._versions.get(model, "")
+        )
         for tensor in contract.inputs:
             payload = inputs.get(tensor.name)
             if payload is None and tensor.optional:
@@ -194,9 +225,10 @@ class TritonEndpoint:
         request = getattr(self._messages, f"{method}Request")(**fields)
         try:
             call = getattr(self._stub, method)
-            return await call(request, timeout=timeout, metadata=self._metadata)
+            reply = await call(request, timeout=timeout, metadata=self._metadata)
         except self._rpc_error as error:
             raise self._translated(error, service, model) from error
+        return self._secrets.hidden_in_message(reply)
 
     def _translated(self, error: Any, service: str, model: str) -> ServiceError | Abstained:
         """The typed error of a status; the server's own words are kept."""
@@ -204,8 +236,32 @@ class TritonEndpoint:
 
         marker, _, reason = words(error).partition(": ")
         if error.code() == grpc.StatusCode.INVALID_ARGUMENT and marker.startswith(f"{ABSTAINED}/"):
-            return Abstained(marker.removeprefix(f"{ABSTAINED}/"), reason)
-        return service_error(error, service=service, endpoint=self.url, model=model)
+            kind = marker.removeprefix(f"{ABSTAINED}/")
+            if kind in get_args(UnscoredKind):
+                return Abstained(kind, short(self._secrets.hidden_in(reason)))
+            unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(UnscoredKind))}"
+            return self._error(BadReply, unknown, service, model)
+        failure = service_error(error, service=service, endpoint=self.url, model=model)
+        return self._error(type(failure), failure.detail, service, model)
+
+
+def _order(version: str) -> tuple[int, str]:
+    """Versions are numbers; the newest is the largest."""
+    return (int(version) if version.isdecimal() else -1, version)
+
+
+def _check_model(request: Any, reply: Any) -> None:
+    """Refuse what another model says, or another version than the one that was identified.
+
+    Raises:
+        ValueError: naming both.
+    """
+    asked, version = request.model_name, request.model_version
+    if reply.model_name != asked or (version and reply.model_version != version):
+        raise ValueError(
+            f"{reply.model_name[:80]!r}, version {reply.model_version[:40]!r}, answers for"
+            f" {asked!r}, version {version or 'any'!r}"
+        )
 
 
 def _checked(contract: Contract, reply: Any) -> Tensors:
@@ -219,6 +275,8 @@ def _checked(contract: Contract, reply: Any) -> Tensors:
     tensors = {
         t.name: (t, raw) for t, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)
     }
+    if len(tensors) < len(reply.outputs):
+        raise ValueError("the reply holds two tensors of one name")
     outputs: Tensors = {}
     for tensor in contract.outputs:
         if tensor.name not in tensors:
@@ -230,9 +288,15 @@ def _checked(contract: Contract, reply: Any) -> Tensors:
                 f"{tensor.name} is {got.datatype}{list(shape)}, "
                 f"not {tensor.dtype}{[1, *tensor.shape]}"
             )
+        if max(shape) > MAX_ROWS:
+            raise ValueError(f"{tensor.name} is {max(shape):,} long; at most {MAX_ROWS:,} is taken")
         outputs[tensor.name] = (
-            _text(tensor, raw) if tensor.dtype == "BYTES" else _array(tensor, raw, shape[1:])
+            _bytes(tensor, raw) if tensor.dtype == "BYTES" else _array(tensor, raw, shape[1:])
         )
+    lengths = {name: len(outputs[name]) for name in contract.alike}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{length:,} of {name}" for name, length in lengths.items())
+        raise ValueError(f"as many are due of each: {told}")
     return outputs
 
 
@@ -243,10 +307,20 @@ def _fits(shape: Sequence[int], tensor: Tensor) -> bool:
     )
 
 
-def _text(tensor: Tensor, raw: bytes) -> bytes:
+def _bytes(tensor: Tensor, raw: bytes) -> bytes:
     if len(raw) < _LENGTH.size or _LENGTH.unpack_from(raw)[0] != len(raw) - _LENGTH.size:
         raise ValueError(f"{tensor.name} does not hold exactly one string")
-    return raw[_LENGTH.size :]
+    value = raw[_LENGTH.size :]
+    if tensor.holds == "text":
+        if len(value) > MAX_TEXT_BYTES:
+            raise ValueError(
+                f"{tensor.name} has {len(value):,} bytes; at most {MAX_TEXT_BYTES:,} are taken"
+            )
+        try:
+            value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{tensor.name} is no UTF-8: {error.reason}") from error
+    return value
 
 
 def _array(tensor: Tensor, raw: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -143,7 +143,10 @@ def _in_flight(event: Progressed) -> list[str]:
     for url, endpoint in event.endpoints.items():
         waiting = f"+{endpoint.waiting}" if endpoint.waiting else ""
         broken = ", unreachable" if endpoint.open else ""
-        parts.append(f"{url} {endpoint.in_flight}{waiting} of {endpoint.limit} in flight{broken}")
+        waits = f", waits for {endpoint.waits_for}" if endpoint.waits_for else ""
+        parts.append(
+            f"{url} {endpoint.in_flight}{waiting} of {endpoint.limit} in flight{broken}{waits}"
+        )
     if event.usage:
         parts.append(usage_text(event.usage))
     return parts

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from ..base.errors import Abstained
+from ..base.errors import Abstained, BadReply
 from ..base.item import Edit
 from ..base.signature import implementation
 from ..base.verdict import Scored, Verdict
@@ -64,7 +64,7 @@ class TextContent(ServiceScorer):
         if not comparable(target):
             raise Abstained("degenerate", "the target text is blank")
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
-        read = cast("bytes", reply["TEXT"]).decode("utf-8", "replace")
+        read = _text(self.service, cast("bytes", reply["TEXT"]))
         confidences = cast("NDArray[np.float32]", reply["CONFIDENCE"])
         accuracy = text_accuracy(read, target)
         evidence = {
@@ -73,6 +73,14 @@ class TextContent(ServiceScorer):
             "confidences": [round(float(c), 4) for c in confidences],
         }
         return {"accuracy": Scored.model_validate({"value": accuracy, "evidence": evidence})}
+
+
+def _text(service: str, read: bytes) -> str:
+    """What was read; a ledger of an earlier version may hold what is no text."""
+    try:
+        return read.decode()
+    except UnicodeDecodeError as error:
+        raise BadReply(f"TEXT is no UTF-8: {error.reason}", service=service) from error
 
 
 @implementation(1)

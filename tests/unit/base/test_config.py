@@ -19,6 +19,17 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.attempts, settings.deadline, settings.concurrency) == (2, 6, 8)
 
 
+@pytest.mark.parametrize(("text", "least"), [("16", None), ("8..16", 8), ("16..16", 16)])
+def test_calls_in_flight_have_a_range(
+    text: str, least: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITJUDGE_CONCURRENCY", text)
+    calls = load_settings().concurrency
+    assert (calls, calls.least, str(calls)) == (16, least, text)
+    again = Settings.model_validate(Settings(concurrency=calls).model_dump())
+    assert again.concurrency.least == least
+
+
 def test_the_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_settings().attempts == 4
@@ -51,6 +62,11 @@ BAD_FILES = {
         "the same protocol",
     ),
     "no patience": ("patience = -1", "setting patience"),
+    "no range": ('concurrency = "32..8"', "START..MAX"),
+    "no such range": ('concurrency = "-1..8"', "setting concurrency"),
+    "too many": ("concurrency = 1025", "from 1 to 1024"),
+    "none": ("concurrency = 0", "from 1 to 1024"),
+    "no number": ("concurrency = true", "START..MAX"),
     "unknown key": ('[endpoints.a]\nurl = "grpc://h:1"\ntoken = "x"', "endpoints.a.token"),
 }
 

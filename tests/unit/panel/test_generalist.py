@@ -403,6 +403,21 @@ def test_images_leave_the_network_only_with_consent(url: str, own: bool) -> None
         check_consent(GeneralistEndpoint(url=url))
 
 
+@pytest.mark.parametrize("url", ["http://10.2.3.4:8000/v1", "grpc://vllm:50051"])
+def test_a_proxy_counts_as_leaving_the_network(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://me:pa55@proxy.test:3128")
+    check_consent(GeneralistEndpoint(url="http://127.0.0.1:8000/v1"))
+    check_consent(GeneralistEndpoint(url="http://localhost:8000/v1"))
+    with pytest.raises(
+        ConfigError, match=r"by the proxy http://proxy\.test:3128.*no_proxy="
+    ) as told:
+        check_consent(GeneralistEndpoint(url=url))
+    assert "pa55" not in str(told.value)
+    check_consent(GeneralistEndpoint(url=url, send_images=True))
+    monkeypatch.setenv("no_proxy", "10.2.3.4,vllm")
+    check_consent(GeneralistEndpoint(url=url))
+
+
 async def test_answers_name_the_calls_they_rest_on() -> None:
     with Ledger() as ledger:
         judge = generalist(ScriptedTransport("I would say 4.", GOOD), ledger=ledger)

@@ -46,17 +46,45 @@ def test_it_does_not_grow_while_places_stay_empty() -> None:
     assert limit.size == 4
 
 
-def test_it_does_not_grow_by_calls_from_before_the_cut() -> None:
-    limit = AdaptiveLimit(most=100, start=4)
-    for _ in range(4):
+def test_as_many_places_are_taken_as_there_was_no_room_for() -> None:
+    limit = AdaptiveLimit(most=64, start=64)
+    for _ in range(64):
         limit.begin(0)
-    limit.overloaded(0, 1)
-    limit.end(1)
-    assert limit.size == 2
-    for _ in range(3):
-        limit.answered(0)
-        limit.end(2)
-    assert limit.size == 2
+    for _ in range(24):
+        limit.overloaded(0, 0.1)
+    assert limit.size == 40
+    for _ in range(40):
+        limit.overloaded(0, 0.2)
+    assert limit.size == 32, "at most half of them per episode"
+    limit.overloaded(0.3, 0.4)
+    assert limit.size == 31, "that one began later"
+
+
+def test_rare_overload_costs_little() -> None:
+    """Two in a hundred calls are refused, whatever the load."""
+    limit = AdaptiveLimit(most=32, start=4)
+    sizes = []
+    for number in range(2000):
+        now = float(number)
+        while limit.free:
+            limit.begin(now)
+        if number % 50 == 7:
+            limit.overloaded(now - limit.size, now)
+        else:
+            limit.answered(now - limit.size)
+        limit.end(now)
+        sizes.append(limit.size)
+    assert min(sizes[50:]) >= 29
+    assert sizes[35] >= 30, "it doubles all the same"
+
+
+def test_it_has_a_floor() -> None:
+    limit = AdaptiveLimit(most=64, start=2, least=8)
+    assert limit.size == 8
+    for now in range(0, 20, 2):
+        fill(limit, limit.size, now, full=True)
+    assert limit.size == 8
+    assert AdaptiveLimit(most=4, start=2, least=8).size == 4
 
 
 def test_it_adds_up_the_time_of_all_calls() -> None:

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.errors import DeadlineExceeded, Refused, Unreachable
+from editjudge.base.errors import (
+    DeadlineExceeded,
+    Overloaded,
+    Refused,
+    Unconnected,
+    Unreachable,
+)
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import PoolPolicy, Replica, State
 
@@ -102,6 +108,101 @@ def test_one_call_that_breaks_its_server_does_not_stop_the_others() -> None:
             await poison
         assert made < 3
         assert pool.replicas[0].state is State.SERVING
+
+    run(main)
+
+
+def test_a_call_that_reached_nobody_goes_on_though_others_are_answered() -> None:
+    """Between two outages others got through, as on a busy machine."""
+
+    async def main() -> None:
+        server = Server(64, seconds=0.1)
+        pool = pool_of(server, patience=300)
+        made = 0
+
+        async def unlucky(_: Server) -> str:
+            nonlocal made
+            made += 1
+            began = now()
+            await asyncio.sleep(0.25)
+            if made < 9:
+                error = Unconnected("connection refused", service="s")
+                error.gave_up(6, began)
+                raise error
+            return "done"
+
+        call = asyncio.create_task(pool.run(unlucky))
+        assert await many(pool, 200) == list(range(200))
+        assert await call == "done"
+
+    run(main)
+
+
+def test_a_server_that_has_no_room_for_a_while_loses_nothing() -> None:
+    async def main() -> None:
+        server = Server(0)
+        pool = pool_of(server, patience=60)
+
+        async def makes_room() -> None:
+            await asyncio.sleep(40)
+            server.resize(8)
+
+        room = asyncio.create_task(makes_room())
+        assert await many(pool, 30) == list(range(30))
+        assert 40 < now() < 60
+        assert server.refused <= 30 * 9, "it is not asked all the time"
+        await room
+
+    run(main)
+
+
+def test_patience_with_a_full_server_ends() -> None:
+    async def main() -> None:
+        pool = pool_of(Server(0), patience=60)
+        results = await many(pool, 30)
+        assert {type(one) for one in results} == {Overloaded}
+        assert 40 < now() < 70
+        results = await many(pool_of(Server(0)), 30)
+        assert {type(one) for one in results} == {Overloaded}
+
+    run(main)
+
+
+def test_a_call_that_there_is_never_room_for_does_not_wait_for_ever() -> None:
+    async def main() -> None:
+        pool = pool_of(Server(64), patience=60)
+        made: list[float] = []
+
+        async def too_large(_: Server) -> None:
+            made.append(now())
+            raise Overloaded("too large for the tokens of a minute", service="s")
+
+        poison = asyncio.create_task(pool.run(too_large))
+        assert await many(pool, 800) == list(range(800))
+        with pytest.raises(Overloaded):
+            await poison
+        assert made[-1] < 61
+        assert len(made) < 12
+
+    run(main)
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(20.0, True), (120.0, False)])
+def test_a_wait_that_is_asked_for_is_heeded_within_patience(asked: float, waits: bool) -> None:
+    async def main() -> None:
+        pool = pool_of(Server(8), patience=60)
+
+        async def later(_: Server) -> float:
+            if now() < asked:
+                raise Overloaded("later", service="s", retry_after=asked)
+            return now()
+
+        if waits:
+            assert await pool.run(later) == asked
+            return
+        with pytest.raises(Overloaded):
+            await pool.run(later)
+        assert now() == 0
 
     run(main)
 

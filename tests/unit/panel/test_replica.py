@@ -14,6 +14,7 @@ from editjudge.base.errors import (
     Overloaded,
     Refused,
     ServiceError,
+    Unconnected,
     Unreachable,
 )
 from editjudge.panel.pool import EndpointPool
@@ -56,11 +57,13 @@ def test_it_doubles_per_round_until_the_first_overload() -> None:
             await together(replica, seen[-1])
         assert seen == [4, 8, 16, 32, 64]
         await together(replica, 1, FULL)
+        assert replica.gauge().limit == 127, "one is no reason to grow more slowly"
+        await together(replica, 127, FULL)
         assert replica.gauge().limit == 64
         await together(replica, 64)
-        assert replica.gauge().limit == 65, "one more per round"
-        await together(replica, 65)
-        assert replica.gauge().limit == 66
+        assert replica.gauge().limit == 66, "one more for 32 answers"
+        await together(replica, 66)
+        assert replica.gauge().limit == 68
 
     run(main)
 
@@ -71,7 +74,7 @@ def test_one_cut_per_episode() -> None:
         await together(replica, 64, FULL)
         assert replica.gauge().limit == 32
         await together(replica, 10, FULL)
-        assert replica.gauge().limit == 16, "these began after the cut"
+        assert replica.gauge().limit == 22, "these began after the cut"
 
     run(main)
 
@@ -86,7 +89,7 @@ def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
     run(main)
 
 
-@pytest.mark.parametrize("kind", [Overloaded, DeadlineExceeded, Unreachable])
+@pytest.mark.parametrize("kind", [Overloaded, DeadlineExceeded, Unreachable, Unconnected])
 def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
     async def main() -> None:
         replica = replica_of(64, start=8)
@@ -104,7 +107,11 @@ def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
             assert said == "done"
         except DeadlineExceeded:
             assert kind is DeadlineExceeded
-        assert replica.gauge().limit == 4
+        heavy = kind in {Overloaded, DeadlineExceeded}
+        assert (replica.gauge().limit < 8) == heavy, "what is lost or broken is no overload"
+        assert replica.gauge().waits_for == ("room: x" if heavy else "another attempt: x")
+        await asyncio.sleep(10)
+        assert replica.gauge().waits_for == ""
 
     run(main)
 
@@ -406,11 +413,12 @@ def test_those_who_wait_look_elsewhere_when_it_is_lost_and_stay_while_it_is() ->
     async def main() -> None:
         replica = replica_of(8, start=8, first_pause=1.0, longest_pause=4.0)
         places = [replica.take() for _ in range(8)]
-        before = asyncio.create_task(first_free([replica]))
+        before = [asyncio.create_task(first_free([replica])) for _ in range(6)]
         await asyncio.sleep(0.5)
         for place in places[:5]:
             replica.lost(place, GONE, place.began)
-        assert await before is None
+        taken = await asyncio.gather(*before)
+        assert [place is None for place in taken] == [False] * 4 + [True] * 2
         waiting = [asyncio.create_task(first_free([replica])) for _ in range(3)]
         await asyncio.sleep(1.5)
         (probe,) = (task.result() for task in waiting if task.done())

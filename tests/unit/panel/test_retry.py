@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.base.errors import BadReply, Overloaded, ServiceError, Unreachable
+from editjudge.base.errors import (
+    BadReply,
+    Overloaded,
+    ServiceError,
+    Unconnected,
+    Unreachable,
+)
 from editjudge.panel.retry import RetryPolicy, with_retries
 
 from ...fakes.virtual_time import ManualClock
@@ -64,6 +70,18 @@ def test_the_last_error_tells_of_all_attempts() -> None:
         script.run(attempts=3)
     assert str(caught.value) == "s at grpc://x:1: third after 3 attempts"
     assert (caught.value.attempts, caught.value.since, caught.value.model) == (3, 1.0, "m")
+
+
+def nobody(detail: str = "refused") -> Unconnected:
+    return Unconnected(detail, service="s")
+
+
+def test_attempts_that_reached_nobody_use_up_none_of_the_others() -> None:
+    script = Script(*(nobody() for _ in range(3)), gone(), nobody(), gone(), gone(), "done")
+    assert script.run(attempts=5, first_wait=0.0) == "done"
+    script = Script(gone(), *(nobody() for _ in range(9)))
+    with pytest.raises(Unconnected, match="refused after 5 attempts"):
+        script.run(attempts=4)
 
 
 def test_what_no_retry_can_mend_ends_it() -> None:

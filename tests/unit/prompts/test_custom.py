@@ -159,6 +159,7 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
             "worth is not one number from 0 to 1",
         ),
         (
+            "core/instruction_following",
             f'user = "{{sources}}{{edited}}{{instruction}}"\n{LEVELS}max_tokens = 0',
             "max_tokens is 0",
         ),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from editjudge.app.client import make_edit
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstained, BadReply
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Scored, Unscored, Verdict
@@ -156,17 +156,20 @@ def test_letters_are(read: str, target: str, expected: float) -> None:
 
 
 class Reader:
-    """OCR that reads nothing."""
+    """OCR that reads nothing, or what it is told."""
+
+    def __init__(self, text: bytes = b"") -> None:
+        self.text = text
 
     async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
-        return {"TEXT": b"", "CONFIDENCE": np.zeros(0, np.float32)}
+        return {"TEXT": self.text, "CONFIDENCE": np.zeros(0, np.float32)}
 
 
-async def content(target: str) -> Verdict:
+async def content(target: str, text: bytes = b"") -> Verdict:
     image = load_image(np.zeros((8, 8, 3), np.uint8))
     edit = Edit(Item("1", "x", (image,), target_text=target), "m", image)
     wanted = frozenset({"accuracy"})
-    got = await TextContent("ocr.got").score(edit, Reader(), wanted)  # type: ignore[arg-type]
+    got = await TextContent("ocr.got").score(edit, Reader(text), wanted)  # type: ignore[arg-type]
     return got["accuracy"]
 
 
@@ -174,6 +177,11 @@ async def test_no_text_where_some_is_due_is_0() -> None:
     got = await content("SALE")
     assert isinstance(got, Scored)
     assert got.value == 0
+
+
+async def test_what_is_no_text_is_no_number() -> None:
+    with pytest.raises(BadReply, match="no UTF-8"):
+        await content("SALE", b"\xff\xfeS\x00A\x00")
 
 
 @pytest.mark.parametrize("target", [" ", "\u3000", "\n\t "])

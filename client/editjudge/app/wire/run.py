@@ -36,12 +36,14 @@ class Endpoint(Wire):
 
     Attributes:
         open: It cannot be reached.
+        waits_for: Why calls wait, or are fewer than they could be; empty where nothing is wrong.
     """
 
     limit: int
     in_flight: int
     waiting: int
     open: bool
+    waits_for: str
 
 
 class Unscored(Wire):

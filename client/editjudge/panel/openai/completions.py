@@ -104,10 +104,12 @@ def first_choice(data: Any) -> dict[str, Any]:
     """The reply's only choice, which has a message.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or several.
         Abstained: `refused`, the provider filtered it or the model declined.
     """
     choices = data.get("choices") if isinstance(data, dict) else None
+    if isinstance(choices, list) and len(choices) > 1:
+        raise ValueError(f"{len(choices)} choices came, one was asked for")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
@@ -174,11 +176,8 @@ def usage_of(data: Mapping[str, Any], attempts: int) -> Usage:
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage(
-        _count(usage.get("prompt_tokens")),
-        _count(cached),
-        _count(usage.get("completion_tokens")),
-        attempts,
+    return Usage.counted(
+        usage.get("prompt_tokens"), cached, usage.get("completion_tokens"), attempts
     )
 
 
@@ -190,12 +189,12 @@ def _token(entry: Any) -> tuple[str, float]:
     token, value = (
         (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
     )
-    if not isinstance(token, str) or not isinstance(value, int | float) or value is True:
-        raise ValueError("logprobs hold an entry that is no token with a number")
-    if math.isnan(value) or value > _ROUNDING:
-        raise ValueError(f"{value} is no log-probability")
-    return token, float(value)
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("logprobs hold an entry that is no token with a number")  # noqa: TRY004
+    try:
+        logprob = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        logprob = math.inf if value > 0 else -math.inf
+    if math.isnan(logprob) or logprob > _ROUNDING:
+        raise ValueError(f"{logprob:.6g} is no log-probability")
+    return token, logprob

@@ -1,12 +1,11 @@
 """JSON over HTTP with one server: pooled connections, retries, typed errors, bounded replies.
 
-Keys never leave through an error: what a server says is searched for them first. Redirects
+Keys never leave through a reply: what a server says is searched for them first. Redirects
 are not followed, for a key must not travel to another host.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 import ssl
@@ -15,9 +14,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-from ...base.config import Secret
 from ...base.errors import (
     Abstained,
     BadReply,
@@ -28,10 +25,13 @@ from ...base.errors import (
     Overloaded,
     Refused,
     ServiceError,
+    Unconnected,
     Unreachable,
 )
+from ...base.proxy import proxy_of
 from ..retry import RetryPolicy, with_retries
-from .replies import HttpReply, address, blocked, failure_of, retry_after, short
+from ..secrets import Secrets, short
+from .replies import HttpReply, address, blocked, failure_of, retry_after
 
 if TYPE_CHECKING:
     import aiohttp
@@ -50,6 +50,7 @@ _ERRORS: dict[int, type[ServiceError]] = {
     408: Unreachable,
     409: Overloaded,
     429: Overloaded,
+    503: Overloaded,
 }
 
 
@@ -80,9 +81,9 @@ class HttpServer:
         for name, value in self._headers.items():
             if re.search(r"[\x00-\x1f\x7f]", name + value):
                 raise ConfigError(f"{self.url}: header {name} holds a control character")
-        self._secrets = _secrets(endpoint, self._headers)
         self._tls = _tls(endpoint)
-        self._proxy = _proxy(endpoint.url)
+        self._proxy = proxy_of(endpoint.url)
+        self._secrets = Secrets(endpoint.headers, self._headers, self._proxy)
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -151,7 +152,7 @@ class HttpServer:
     ) -> ServiceError:
         """An error that names this server, without its secrets."""
         error = kind(
-            self.without_secrets(detail),
+            self._secrets.hidden(detail),
             service=self.service,
             endpoint=self.url,
             model=model,
@@ -161,12 +162,6 @@ class HttpServer:
         if again is not None:
             error.retryable = again  # type: ignore[misc]  # the server knows better than the class
         return error
-
-    def without_secrets(self, text: str) -> str:
-        """The text with every key and secret header value blotted out."""
-        for secret in self._secrets:
-            text = text.replace(secret, "[secret]")
-        return text
 
     async def _once(
         self, url: str, body: Sequence[bytes] | None, timeout: float, model: str
@@ -192,13 +187,15 @@ class HttpServer:
         except TimeoutError:
             problem = DeadlineExceeded, f"no reply within {timeout:.3g} s", None
         except aiohttp.ClientSSLError as error:
-            problem = Unreachable, f"TLS: {error}", False
+            problem = Unconnected, f"TLS: {error}", False
+        except aiohttp.ClientConnectorError as error:
+            problem = Unconnected, str(error), None
         except (aiohttp.ClientError, OSError) as error:
             problem = Unreachable, str(error) or type(error).__name__, None
         else:
             return self._reply(status, headers, payload, model)
         kind, detail, again = problem
-        raise self.error(kind, short(self.without_secrets(detail)), model, again=again)
+        raise self.error(kind, short(self._secrets.hidden(detail)), model, again=again)
 
     def _reply(
         self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
@@ -206,7 +203,7 @@ class HttpServer:
         if payload is None:
             raise self.error(BadReply, f"a reply of more than {MAX_REPLY_BYTES:,} bytes", model)
         try:
-            data = json.loads(payload)
+            data = self._secrets.hidden_in(json.loads(payload))
         except (ValueError, RecursionError):
             data = None
         body = data[0] if isinstance(data, list) and data else data
@@ -222,9 +219,9 @@ class HttpServer:
         words, codes, param = failure_of(body)
         if 300 <= status < 400:
             words = f"redirects to {address(headers.get('location', ''))}, which is not followed"
-        words = short(self.without_secrets(words or payload.decode("utf-8", "replace")))
+        words = short(self._secrets.hidden(words or payload.decode("utf-8", "replace")))
         if request := headers.get("x-request-id"):
-            words += f" (request {short(self.without_secrets(request))})"
+            words += f" (request {short(self._secrets.hidden(request))})"
         wish = headers.get("x-should-retry", "").lower()
         again = {"true": True, "false": False}.get(wish)
         return HttpReply(status, data, words, codes, param, again, retry_after(headers))
@@ -235,7 +232,7 @@ class HttpServer:
                 NotServed, "a web page instead of JSON: is the address right (…/v1)?", model
             )
         # Cut only after the search, which half a key would pass.
-        text = short(self.without_secrets(payload[:10_000].decode("utf-8", "replace")))
+        text = short(self._secrets.hidden(payload[:10_000].decode("utf-8", "replace")))
         return self.error(Unreachable, f"cut short, or no JSON: {text[:80]}", model)
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -293,14 +290,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes | None:
     return b"".join(pieces)
 
 
-def _secrets(endpoint: GeneralistEndpoint, values: Mapping[str, str]) -> tuple[str, ...]:
-    names = {n.lower() for n, value in endpoint.headers.items() if isinstance(value, Secret)}
-    secrets = {v for n, v in values.items() if n.lower() in names | {"authorization"}}
-    # A server echoes the key alone as often as the whole header.
-    secrets |= {value.split(" ", 1)[1] for value in secrets if " " in value}
-    return tuple(sorted((secret for secret in secrets if secret), key=len, reverse=True))
-
-
 def _tls(endpoint: GeneralistEndpoint) -> ssl.SSLContext | None:
     if endpoint.ca_file is None:
         return None
@@ -309,14 +298,3 @@ def _tls(endpoint: GeneralistEndpoint) -> ssl.SSLContext | None:
     except OSError as error:  # SSLError, where the file holds no certificate, is one
         reason = error.strerror or "no certificate in it"
         raise ConfigError(f"{endpoint.url}: {endpoint.ca_file}: {reason}") from error
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment names, as other HTTP clients use it; never to this host."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        here = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        here = host == "localhost"
-    return None if here or proxy_bypass(host) else getproxies().get(parts.scheme)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-_SHOWN = 300  # characters of what a server says
 _POLICY_CODES = re.compile(
     r"content_?filter|content_?policy|moderation|responsible_?ai|data_?inspection|safety",
     re.IGNORECASE,
@@ -83,16 +82,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if math.isfinite(seconds):
             return max(seconds, 0.0)
     try:
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+        at = parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
+    except (ValueError, OverflowError):  # no date, or one that no calendar here has
         return None
-    return max(date.timestamp() - time.time(), 0.0)
-
-
-def short(text: str) -> str:
-    """One line of at most 300 characters."""
-    text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return max(at - time.time(), 0.0)
 
 
 def address(location: str) -> str:

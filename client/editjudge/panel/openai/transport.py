@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from ..choices import ChoiceDistribution, distribution, labels
 from ..coalesce import Shared
 from ..prompt import Prompt
 from ..retry import RetryPolicy
-from ..transport import Choice, Completion, GeneralistModel, Sampling, Transport
+from ..transport import LONGEST_NAME, Choice, Completion, GeneralistModel, Sampling, Transport
 from . import completions as chat
 from .habits import Habits
 from .http import HttpServer
@@ -276,6 +277,8 @@ class OpenAiTransport(Transport):
 
     def _named(self, reply: HttpReply) -> str:
         name = reply.data.get("model")
+        if isinstance(name, str) and len(name) > LONGEST_NAME:
+            raise ValueError(f"the model's name has {len(name):,} characters")
         return name if isinstance(name, str) else ""
 
     @contextmanager
@@ -300,12 +303,19 @@ def _spread(
 
     Args:
         ids: The label set, where it is known as tokens.
+
+    Raises:
+        ValueError: a token that speaks for a choice is listed twice.
     """
     speaks = {f"token_id:{token}": choice for token, choice in ids.items()}
-    exact = bool(speaks) and speaks.keys() <= {token for token, _ in top}
-    if not exact:
-        # Their texts too, for servers that do not write tokens as ids.
-        speaks |= labels(choices)
+    listed = Counter(token for token, _ in top)
+    exact = bool(speaks) and speaks.keys() <= listed.keys()
+    if not exact and not speaks.keys() & listed.keys():
+        # By their texts, for servers that do not write tokens as ids.
+        speaks = labels(choices)
+    # Others may have the same text: pieces of characters are all written as one.
+    if twice := [token for token, count in listed.items() if count > 1 and token in speaks]:
+        raise ValueError(f"the token {twice[0]!r} is listed {listed[twice[0]]} times")
     logprobs = [(speaks[token], value) for token, value in top if token in speaks]
     if not logprobs:
         raise Abstained("abstained", f"no choice is among the {len(top)} likeliest first tokens")

@@ -13,7 +13,6 @@ import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...base.config import Secret
 from ...base.errors import (
     BadReply,
     DeadlineExceeded,
@@ -24,8 +23,10 @@ from ...base.errors import (
     ServiceError,
     Unreachable,
 )
+from ...base.proxy import proxy_of
 from ..channel import Channel
-from ..grpc_errors import CHANNEL_OPTIONS, service_error
+from ..grpc_errors import channel_options, service_error
+from ..secrets import Secrets
 from ..transport import Usage
 from .bundle import MAX_ARCHIVE
 
@@ -53,6 +54,7 @@ class Engine:
     Attributes:
         messages: The protocol's message classes.
         model: For errors, once it is known.
+        secrets: What no reply may hold.
     """
 
     def __init__(self, endpoint: GeneralistEndpoint, service: str) -> None:
@@ -65,7 +67,6 @@ class Engine:
         except ImportError as error:
             raise MissingExtra("vLLM's gRPC protocol", "vllm") from error
         values = {name.lower(): value for name, value in endpoint.header_values().items()}
-        secret = {n.lower() for n, v in endpoint.headers.items() if isinstance(v, Secret)}
         self.url = endpoint.url
         self.model = endpoint.model
         self.service = service
@@ -74,18 +75,16 @@ class Engine:
         self._tokenizer_request = common_pb2.GetTokenizerRequest
         self._health = health_pb2
         self._metadata = tuple(values.items())
-        self._secrets = [v for n, v in values.items() if v and n in secret | {"authorization"}]
+        self.secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
         self._rpc_error = grpc.RpcError
         self._usage_error = grpc.aio.UsageError
-        address = urlsplit(endpoint.url).netloc
+        address, options = urlsplit(endpoint.url).netloc, channel_options(endpoint.url)
 
         def use(channel: Any) -> None:
             self._stub: Any = vllm_engine_pb2_grpc.VllmEngineStub(channel)
             self._health_stub: Any = health_pb2_grpc.HealthStub(channel)
 
-        self._channel = Channel(
-            lambda: grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS), use
-        )
+        self._channel = Channel(lambda: grpc.aio.insecure_channel(address, options=options), use)
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""
@@ -114,12 +113,13 @@ class Engine:
         began = asyncio.get_running_loop().time()
         try:
             call = getattr(self._stub, method)
-            return await call(request, timeout=left(end), metadata=self._metadata)
+            reply = await call(request, timeout=left(end), metadata=self._metadata)
         except self._rpc_error as error:
             failure = self._protocol(error)
             if isinstance(failure, DeadlineExceeded):
                 self._channel.late(began)
             raise failure from error
+        return self.secrets.hidden_in_message(reply)
 
     async def tokenizer(self, end: float) -> bytes:
         """The zip of the tokenizer's files, compared with the digest that comes with it."""
@@ -199,13 +199,14 @@ class Engine:
         self._channel.heard()
         if complete.finish_reason in {"abort", "error"}:
             raise self.error(Unreachable, f"the engine gave up: {complete.finish_reason}")
-        bill[-1] = Usage(complete.prompt_tokens, complete.cached_tokens, complete.completion_tokens)
+        bill[-1] = Usage.counted(
+            complete.prompt_tokens, complete.cached_tokens, complete.completion_tokens
+        )
         return complete
 
     def error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         """An error that names this server, without its secrets."""
-        for secret in self._secrets:
-            detail = detail.replace(secret, "[secret]")
+        detail = self.secrets.hidden(detail)
         return kind(detail, service=self.service, endpoint=self.url, model=self.model)
 
     async def _whole(self, call: Any) -> Any:

@@ -29,7 +29,16 @@ from ...base.errors import (
 )
 from ..choices import distribution, label_set, labels
 from ..retry import RetryPolicy, with_retries
-from ..transport import Choice, Completion, Finish, GeneralistModel, Sampling, Transport, Usage
+from ..transport import (
+    LONGEST_NAME,
+    Choice,
+    Completion,
+    Finish,
+    GeneralistModel,
+    Sampling,
+    Transport,
+    Usage,
+)
 from .engine import MEDIA_OFF, Engine
 
 if TYPE_CHECKING:
@@ -45,6 +54,7 @@ LISTED = 128
 """Tokens to be listed with their probabilities, labels included, where the server allows it."""
 _ALLOWED = re.compile(r"greater than max allowed: (\d+)")
 _MODE = "start the server with --logprobs-mode processed_logprobs --max-logprobs 128"
+_ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
@@ -141,8 +151,9 @@ class VllmTransport(Transport):
             request.sampling_params.max_tokens = 1
             request.sampling_params.logit_bias.update(dict.fromkeys(ids, BIAS))
             reply = await self._listed(request, len(ids) + 1, served, end, bill)
+            listed = self._first_tokens(reply)
             try:
-                spread = _spread(choices, ids, _first_tokens(reply))
+                spread = _spread(choices, ids, listed)
             except ValueError as error:
                 raise self._engine.error(BadReply, str(error)) from error
             return Choice(spread, served.model.name)
@@ -184,6 +195,7 @@ class VllmTransport(Transport):
             except OverflowError as error:
                 raise self._engine.error(BadReply, "a token id is out of range") from error
             finish = _FINISHES.get(reply.finish_reason, "other")
+            text = self._engine.secrets.hidden_in(text)
             return Completion(text, finish, served.model.name)
 
         return replace(await self._retried(once), usage=_sum(bill))
@@ -308,7 +320,7 @@ class VllmTransport(Transport):
                         request.sampling_params.max_tokens = 1
                         request.sampling_params.logit_bias[token] = BIAS
                         reply = await self._listed(request, 1, served, end, bill)
-                        alone = _first_tokens(reply).get(token, -math.inf)
+                        alone = self._first_tokens(reply).get(token, -math.inf)
                         self._processed &= abs(alone) < 1e-2
                 except BaseException as error:  # also when cancelled: nothing was found out
                     self._processed = None
@@ -320,6 +332,12 @@ class VllmTransport(Transport):
             raise self._engine.error(
                 LogprobsUnavailable, f"its probabilities leave out the logit bias: {_MODE}"
             )
+
+    def _first_tokens(self, reply: Any) -> dict[int, float]:
+        try:
+            return _first_tokens(reply)
+        except ValueError as error:
+            raise self._engine.error(BadReply, str(error)) from error
 
     def _labels(self, served: _Served, choices: tuple[str, ...]) -> dict[int, str]:
         """The choice that each label token stands for."""
@@ -359,6 +377,8 @@ def _first_tokens(reply: Any) -> dict[int, float]:
     top = logprobs.top_logprobs[0]
     if len(top.token_ids) != len(top.values):
         raise ValueError(f"{len(top.token_ids)} tokens with {len(top.values)} log-probabilities")
+    if len(set(top.token_ids)) < len(top.token_ids):
+        raise ValueError("a token is listed twice")
     if any(math.isnan(value) for value in top.values):
         raise ValueError("a log-probability is NaN")
     # The sampled token is in its list, except where that is cut to its length.
@@ -374,10 +394,14 @@ def _spread(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[
     """
     if missing := ids.keys() - logprobs.keys():
         raise ValueError(f"{len(missing)} of {len(ids)} labels are not listed")
+    if (likeliest := max(logprobs.values())) > _ROUNDING:
+        raise ValueError(f"{likeliest} is no log-probability")
+    if (total := math.fsum(map(math.exp, logprobs.values()))) > 1.01:
+        raise ValueError(f"the probabilities of the first token sum to {total:.3f}")
     inside = math.fsum(math.exp(logprobs[token]) for token in ids)
     others = [value + BIAS for token, value in logprobs.items() if token not in ids]
     top = max(others, default=-math.inf)
-    if math.isnan(inside) or inside <= 0 or top == math.inf:
+    if inside <= 0:
         raise ValueError("no label has any probability")
     # Relative to the larger of both: exp(lp + 100) alone can be 1e43.
     scale = max(top, 0.0)
@@ -388,7 +412,7 @@ def _spread(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[
 
 
 def _name(info: Any) -> str:
-    return str(info.served_model_name or info.model_path)
+    return str(info.served_model_name or info.model_path)[:LONGEST_NAME]
 
 
 def _kind(info: Any) -> str:

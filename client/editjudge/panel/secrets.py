@@ -1,0 +1,83 @@
+"""Keys never leave through what a server says: all of it is searched for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..base.config import Secret
+
+_HIDDEN = "[secret]"
+_LEAST = 8
+"""Characters of a secret that is looked for in replies: a shorter one, `EMPTY` or `1`, may well be
+what a judge has to say."""
+_SHOWN = 300
+
+
+class Secrets:
+    """The secrets that one server is sent.
+
+    Args:
+        headers: As configured: those given as `env` or `file` are secret, and `authorization`.
+        values: What is sent, by lower-case name.
+        proxy: The proxy's address, which may hold a password.
+    """
+
+    def __init__(
+        self,
+        headers: Mapping[str, str | Secret],
+        values: Mapping[str, str],
+        proxy: str | None = None,
+    ) -> None:
+        names = {name.lower() for name, value in headers.items() if isinstance(value, Secret)}
+        secrets = {v for name, v in values.items() if name in names | {"authorization"}}
+        # A server echoes the key alone as often as the whole header.
+        secrets |= {value.split(" ", 1)[1] for value in secrets if " " in value}
+        secrets.add((urlsplit(proxy).password if proxy else None) or "")
+        self._all = _longest_first(secrets)
+        self._long = tuple(secret for secret in self._all if len(secret) >= _LEAST)
+
+    def hidden(self, text: str) -> str:
+        """An error's text with every secret blotted out."""
+        return _without(self._all, text)
+
+    def hidden_in(self, said: Any) -> Any:
+        """What a server said, JSON or text, with each secret of 8 characters or more blotted out.
+
+        Names of fields stay as they are.
+        """
+        if not self._long:
+            return said
+        match said:
+            case str():
+                return _without(self._long, said)
+            case list():
+                return [self.hidden_in(each) for each in said]
+            case dict():
+                return {name: self.hidden_in(value) for name, value in said.items()}
+        return said
+
+    def hidden_in_message(self, message: Any) -> Any:
+        """The same of a protobuf message."""
+        if not self._long:
+            return message
+        from google.protobuf.json_format import MessageToDict, ParseDict
+
+        return ParseDict(self.hidden_in(MessageToDict(message)), type(message)())
+
+
+def short(text: str) -> str:
+    """One line of at most 300 characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(filter(None, secrets), key=len, reverse=True))
+
+
+def _without(secrets: Iterable[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN)
+    return text
