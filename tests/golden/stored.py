@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from editjudge.app.view import RunView
 from editjudge.benchmarks.registry import benchmark
 from editjudge.storage.store import RunStore
 
@@ -66,10 +67,20 @@ def documents(archive: Path, folder: Path) -> dict[str, Any]:
     if f".{benchmark(case.benchmark).version}" not in protocol.partition("+")[0]:
         found = lasting(case, folder / "run")
     else:
+        same = _signed_as_today(folder / "run")
         _, changes = spoken("rescore", folder / "run", "--write", "--json")
-        assert not any(one["changed"] for one in changes), "rescore changes a stored run"
+        changed = {one["dimension"] for one in changes if one["changed"]}
+        assert not changed & same, "rescore changes what today's code signs as it was"
         found = told(case, folder / "run")
     return normalised({name: found[name] for name in TOLD if name in found}, folder)
+
+
+def _signed_as_today(run: Path) -> set[str]:
+    """The dimensions whose stored signatures are today's: what they compute is the same."""
+    with RunView(run) as view:
+        today = view.resolved.order.signatures(view.header.identities)
+        stored = {(one.dimension, one.signature) for one in view.verdicts(evidence=False)}
+    return {name for name, signature in today.items() if (name, signature) in stored}
 
 
 def _moved(file: Path, old: str, new: str) -> int:

@@ -15,7 +15,16 @@ from PIL import Image as Pil
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.verdict import Evidence, Scored, Unscored, Verdict
-from ..pixels import Aligned, Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
+from ..pixels import (
+    Aligned,
+    Degenerate,
+    align,
+    mse,
+    psnr_from_mse,
+    ssim,
+    ssim_blacked_out,
+    windows_within,
+)
 from .regions import Reference, fitted, selected, squashed
 from .scorer import Scorer
 from .turns import Turns
@@ -75,6 +84,7 @@ class PixelComparison(Scorer):
             *(() if self.aligned and self.as_is else (fitted,)),
             *(() if region == "whole" else (load_mask,)),
             *METRICS.get(metric, ()),
+            *((windows_within,) if metric == "ssim" and region != "whole" else ()),
         )
 
     async def score(

@@ -63,7 +63,7 @@ def edits(case: Case, folder: Path) -> list[Edit]:
     ]
 
 
-def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray]]:
+def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray | bytes]]:
     pixels = item.sources[0].rgb
     height, width = pixels.shape[:2]
     rng = np.random.default_rng(width)
@@ -80,6 +80,10 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray]]:
     side = max(width, height)
     canvas = Pil.new("RGB", (side, side), "white")
     canvas.paste(Pil.fromarray(pixels // 2 + 64), ((side - width) // 2, (side - height) // 2))
+    clear = np.dstack([pixels, rng.integers(0, 256, (height, width), dtype=np.uint8)])
+    buffer = io.BytesIO()
+    Pil.fromarray(clear).save(buffer, "PNG")
+    yield "see-through", buffer.getvalue()
     yield "on a canvas", np.asarray(canvas)
 
 
