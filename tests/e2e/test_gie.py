@@ -20,7 +20,7 @@ from editjudge.pixels import align, mse, psnr
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..fakes.triton import ScriptedTriton
 from ..fakes.triton import reply as tensors
-from ..unit.benchmarks.gie.made import mask, odd, picture, pixels, released, shifted
+from ..unit.benchmarks.gie.made import odd, picture, pixels, released, shifted
 from ..unit.benchmarks.gie.stand_ins import imported
 from .conftest import Ran
 from .test_kris import verb
@@ -129,18 +129,18 @@ def cell(ran: Ran, model: str, name: str) -> tuple[float | None, int, int]:
 
 
 def errors(gie: Gie, *, masked: bool) -> list[tuple[float, float]]:
-    """MSE and PSNR of what can be aligned, by the library alone."""
+    """MSE and PSNR by the library alone: 9 cannot be aligned, and counts where masks do."""
     found = []
     for index, one in enumerate(gie.records):
         (path,) = [*gie.folder.glob(f"results/ours/{index}.*")] or [None]
-        if path is None or index == 9:
+        if path is None or (index == 9 and not masked):
             continue
         source, edited = decode(gie.source(index).read_bytes())[0], decode(path.read_bytes())[0]
         large = Pil.fromarray(np.array(one["object_mask"], bool)).resize((240, 160))
         outside = ~np.asarray(large, bool)
         if masked and not outside.any():
             continue
-        aligned = align(edited, source).image
+        aligned = edited if index == 9 else align(edited, source).image
         region = outside if masked else None
         found.append((mse(source, aligned, region), psnr(source, aligned, region).value))
     return found
@@ -167,7 +167,7 @@ async def test_from_the_released_file_to_both_tables(
     imported(monkeypatch, tmp_path / "prompts")
     ran, paper, judge, clip = await run_and_summary(gie, "paper")
     assert "ours: 1 outputs are missing" in ran.err
-    assert paper.json["protocol"] == "gie.paper.2"
+    assert paper.json["protocol"] == "gie.paper.3"
     assert paper.json["items"] == 10
 
     # Right: 0, 1 (case), 3, 5 and 9; wrong: 2 (cannot be won) and 4; 6 and 7 cannot be read, 8 is
@@ -186,12 +186,28 @@ async def test_from_the_released_file_to_both_tables(
     assert set(judge.images["Add Object"]) == {1}
     assert "Textual Edit" not in judge.images
 
-    # 5 has nothing outside its mask, 9 cannot be aligned.
+    # 5 has nothing outside its mask; 9 cannot be aligned, and is measured all the same.
     masked = errors(gie, masked=True)
-    assert len(masked) == 7
+    assert len(masked) == 8
     expected = [float(np.mean(one)) for one in zip(*masked, strict=True)]
-    assert cell(paper, "ours", "mean.mse") == (pytest.approx(expected[0], rel=1e-6), 7, 10)
-    assert cell(paper, "ours", "mean.psnr") == (pytest.approx(expected[1], rel=1e-6), 7, 10)
+    assert cell(paper, "ours", "mean.mse") == (pytest.approx(expected[0], rel=1e-6), 8, 10)
+    assert cell(paper, "ours", "mean.psnr") == (pytest.approx(expected[1], rel=1e-6), 8, 10)
+    assert cell(paper, "ours", "unaligned") == (pytest.approx(100 / 9), 9, 10)
+    # The second mean: the missing output counts as the worst there is, and as nothing right.
+    second = verb("summary", gie.folder / "paper", "--json", "--count-missing")
+    assert second.json["count_missing"] is True
+    assert cell(second, "ours", "overall") == (pytest.approx(100 * 5 / 8), 8, 10)
+    worst = (8 * expected[0] + 65025) / 9
+    assert cell(second, "ours", "mean.mse") == (pytest.approx(worst, rel=1e-6), 9, 10)
+    assert cell(second, "ours", "reachable_maximum")[1:] == (9, 10)
+    assert (
+        second.json["models"]["copy"]["gie.overall"] == paper.json["models"]["copy"]["gie.overall"]
+    )
+    inverted = cell(paper, "ours", "preservation")[0]
+    assert inverted is not None
+    assert cell(second, "ours", "preservation")[0] == pytest.approx(inverted * 8 / 9), "0 for it"
+    shown = verb("summary", gie.folder / "paper", "--count-missing").out
+    assert "missing outputs count as the worst value of each metric" in shown
     assert cell(paper, "ours", "mean.ssim")[1:] == (8, 10)
     assert cell(paper, "ours", "mean.clip")[1:] == (8, 10)
     assert cell(paper, "ours", "mean.clip_whole")[1:] == (9, 10)
@@ -205,7 +221,7 @@ async def test_from_the_released_file_to_both_tables(
     assert cell(paper, "ours", "preservation")[0] == pytest.approx(mine, rel=1e-6)
 
     _, official, judge, clip = await run_and_summary(gie, "official")
-    assert official.json["protocol"] == "gie.official.2"
+    assert official.json["protocol"] == "gie.official.3"
     assert official.json["prompts"] == "original"
     assert all(text.startswith("Original image:Edited image:Asked: ") for text in judge.texts)
     # To the letter only 0, 5 and 9 are right; what is no option is wrong too, and it is asked.
@@ -223,7 +239,7 @@ async def test_from_the_released_file_to_both_tables(
     assert cell(official, "ours", "mean.clip")[1:] == (9, 10)
     assert official.json["models"]["ours"]["gie.mean.clip"]["imputed"] == 1
     assert set(clip.regions) == {("pool_any", (224, 224))}
-    assert "gie.preservation" not in official.json["models"]["ours"]
+    assert not {"gie.preservation", "gie.unaligned"} & official.json["models"]["ours"].keys()
     # What no note says that it differs does not.
     same = {"mean.clip_whole"}
     for name in same:
@@ -241,7 +257,7 @@ async def test_from_the_released_file_to_both_tables(
         )
     )
     shown = verb("summary", gie.folder / "paper")
-    assert "GIE-Bench, tables 2 and 3, gie.paper.2, 10 items, prompts: own" in shown.out
+    assert "GIE-Bench, tables 2 and 3, gie.paper.3, 10 items, prompts: own" in shown.out
 
 
 @pytest.mark.parametrize("verb_name", ["run", "validate"])
@@ -296,7 +312,7 @@ async def test_a_run_goes_on_with_the_converted_file(gie: Gie) -> None:
     assert again.code == 0, again.err
     (gie.file).unlink()
     table = verb("summary", out, "--json")
-    assert cell(table, "ours", "mean.mse")[1:] == (7, 10)
+    assert cell(table, "ours", "mean.mse")[1:] == (8, 10)
 
 
 def test_images_elsewhere(gie: Gie, tmp_path: Path) -> None:
@@ -311,16 +327,38 @@ def test_images_elsewhere(gie: Gie, tmp_path: Path) -> None:
     assert found.code == 0, found.out
 
 
-def test_bad_data_is_one_error(gie: Gie) -> None:
+def test_outputs_by_the_paths_in_the_file(gie: Gie) -> None:
     records = json.loads(gie.file.read_text())
-    records[3]["edit_type"] = "Sizes"
-    records[4]["object_mask"] = mask(0, 0, 3, 3)[:-1].astype(int).tolist()
-    gie.file.write_text(json.dumps(records))
-    done = command("run", *gie.arguments("copy"), "--out", gie.folder / "run")
-    assert done.code == 2
-    assert "2 items cannot be used" in done.err
-    assert "3: edit_type: 'Sizes' is none of Add Object" in done.err
-    assert "4: object_mask: is not 224 rows of 224 zeros and ones" in done.err
+    for index, one in enumerate(records):
+        if index != MISSING:
+            one["edited_image_path"] = str(gie.folder / "results" / "copy" / f"{index}.png")
+    mine = gie.folder / "mine.json"
+    mine.write_text(json.dumps(records))
+    given = ["gie", "--data", gie.file, "--outputs", f"copy={mine}"]
+    assert verb("validate", *given, "--json").json["outputs"] == {"copy": 9}
+    out = gie.folder / "run"
+    done = command("run", *given, "--dimension", "gie.mse", "--out", out)
+    assert done.code == 0, done.err
+    assert "record 8 of " in done.err
+    assert cell(verb("summary", out, "--json"), "copy", "mean.mse") == (0, 8, 10)
+
+
+async def test_questions_are_checked_on_unedited_pictures(gie: Gie) -> None:
+    judge, out = Judge(), gie.folder / "run"
+    async with judge.serving() as generalist:
+        done = await asyncio.to_thread(
+            verb,
+            *("run", "gie", "--data", gie.file, "--outputs", "unedited=:sources", "--out", out),
+            *("--dimension", "gie.functional_correctness", "--generalist", generalist),
+            *("--rounds", 2),
+        )
+    assert done.code == 0, done.err
+    overall = cell(verb("summary", out, "--json"), "unedited", "overall")
+    assert overall == (pytest.approx(100 * 6 / 8), 8, 10)
+    shown = verb("summary", out, "--each-round").out
+    assert "run 1" in shown
+    assert "run 2" in shown
+    assert "run 1" not in verb("summary", out).out
 
 
 def own(folder: Path) -> list[Any]:
@@ -379,3 +417,45 @@ def test_the_folder_is_converted(gie: Gie) -> None:
     assert "1 item: the question compares with the source" in done.out
     well = verb("validate", *gie.arguments("copy", data=gie.folder / "compact"))
     assert well.code == 0, well.out
+
+
+class Decider(ScriptedOpenAi):
+    """Says whether a question compares; of the questions about size nothing that can be read."""
+
+    def said(self) -> dict[str, Any]:
+        text = json.dumps(self.requests[-1]["messages"])
+        yes = 0.9 if "Add Object" in text else 0.2
+        self.probabilities = {"Yes": yes, "No": 1 - yes}
+        if "Size Change" in text:
+            self.probabilities = {"Maybe": 1.0}
+        return super().said()
+
+    @property
+    def about(self) -> int:
+        return sum("judge will be asked about an image" in json.dumps(r) for r in self.requests)
+
+
+async def test_the_judge_decides_once_which_questions_compare(gie: Gie) -> None:
+    server, out = Decider(), gie.folder / "compact"
+    given = ("prepare", "gie", "--data", gie.file, "--out", out)
+    async with server.serving() as url:
+        done = await asyncio.to_thread(command, *given, "--generalist", url)
+        assert done.code == 0, done.err
+        asked = server.about
+        assert asked >= 9
+        assert "1 questions compare with the source" in done.out
+        assert "of 2 their words say otherwise" in done.out
+        assert "of 1 questions no answer could be read" in done.err
+        decided = json.loads((out / "compares.json").read_text())
+        assert [one["position"] for one in decided[:2]] == [0, 1]
+        decided[1]["compares"] = True  # somebody looked it over
+        (out / "compares.json").write_text(json.dumps(decided))
+        again = await asyncio.to_thread(command, *given, "--generalist", url, "--json")
+        assert again.code == 0, again.err
+    assert json.loads((out / "compares.json").read_text())[0]["position"] == 0
+    kept = {one["position"]: one["compares"] for one in json.loads(
+        (out / "compares.json").read_text())}  # fmt: skip
+    assert (kept[0], kept[1], kept[2]) == (True, True, False), "what people wrote is kept"
+    without = command(*given)
+    assert without.code == 0, without.err
+    assert "no generalist is configured" in without.err

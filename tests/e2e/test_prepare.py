@@ -70,6 +70,8 @@ class Writer(ScriptedOpenAi):
         if '\\"wrong\\"' in text:
             options = {"question": "Which colour has the cup?", "answer": "Red"}
             return reply(json.dumps(options | {"wrong": ["Blue", "Green, or teal"]}))
+        if '\\"instruction\\"' in text:
+            return reply(json.dumps({"instruction": "Take the cup away."}))
         if '\\"pairs\\"' in text:
             return reply(json.dumps({"pairs": [{"question": "Is it red?", "answer": "Yes"}]}))
         return reply(json.dumps({"scope": "objects", "phrases": ["the cup", "its saucer"]}))
@@ -213,6 +215,21 @@ async def test_choice_questions_are_written_by_edit_type_and_once(data: Set) -> 
         assert (data.out / line["source"]).is_file()
     assert len({tuple(one["questions"][0]["options"]) for one in lines}) > 2, "in several orders"
     assert "Mine?" in data.file.read_text(), "what was given is left as it is"
+
+
+async def test_instructions_are_written_for_pictures_without(data: Set) -> None:
+    data.write(4, _0={"instruction": ""}, _2={"instruction": " \u3000", "task": "Remove Object"})
+    server = Writer()
+    async with server.serving() as url:
+        asked = data.asked("instructions", "--generalist", url, "--json")
+        first = await written(*asked)
+        again = await written(*asked)
+    assert first.code == again.code == 0, first.err
+    assert counts(first) == counts(again) == {"made": 2, "had": 2}
+    assert len(server.requests) == 2, "each is asked about once"
+    told = [one["instruction"] for one in data.items()]
+    assert told == ["Take the cup away.", "edit number 1.", "Take the cup away.", "edit number 3."]
+    assert "Take the cup away." in (data.out / "review.html").read_text()
 
 
 async def test_what_is_written_can_be_run(data: Set) -> None:

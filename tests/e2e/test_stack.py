@@ -147,8 +147,8 @@ def test_a_killed_client_leaves_no_server(tmp_path: Path, photo_file: Path) -> N
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as client:
-        wait_until(lambda: _children(client.pid))
-        (server,) = _children(client.pid)
+        wait_until(lambda: triton_pid(client.pid))
+        server = triton_pid(client.pid)
         wait_until(lambda: len(_stubs(tmp_path)) >= 2)
         client.kill()
     wait_until(lambda: not Path(f"/proc/{server}").exists())
@@ -166,9 +166,3 @@ def _stubs(folder: Path) -> list[int]:
         if str(folder).encode() in command and command.endswith(b"stub"):
             found.append(int(process.name))
     return found
-
-
-def _children(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    found = [int(c) for c in children.read_text().split()] if children.exists() else []
-    return [c for c in found if b"tritonserver" in Path(f"/proc/{c}/cmdline").read_bytes()]

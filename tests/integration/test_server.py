@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import stat
+import struct
 import sysconfig
+import urllib.error
+import urllib.request
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 import trustme
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from editjudge.base.config import Endpoint, Secret, Settings, StackSettings
 from editjudge.base.errors import (
     Abstained,
     NotServed,
     Overloaded,
+    Refused,
     ServiceError,
     StackError,
     Unreachable,
@@ -31,7 +39,7 @@ from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.quality.qinsight_service import PROMPTS, QInsight
 from editjudge_services.runtime import launcher
-from editjudge_services.runtime.launcher import TritonServer, libpython_folder
+from editjudge_services.runtime.launcher import TritonServer, libpython_folder, temporary_stack
 from editjudge_services.runtime.repository import config_text
 
 from ..fakes.vllm import ScriptedVllm, choice
@@ -191,17 +199,122 @@ def panel_with(endpoint: dict[str, Any]) -> Panel:
     return Panel(settings)
 
 
-def test_a_model_that_cannot_load_is_named(tmp_path: Path) -> None:
-    model = tmp_path / "repo" / "quality_piqe"
-    (model / "1").mkdir(parents=True)
-    (model / "config.pbtxt").write_text(config_text(Piqe))
-    (model / "1" / "model.py").write_text("raise RuntimeError('weights are absent')")
-    server = TritonServer(tmp_path / "triton.log", repository=tmp_path / "repo")
-    with pytest.raises(StackError, match="tritonserver ended"):
+def model(folder: Path, name: str, code: str) -> None:
+    """A model of a repository."""
+    (folder / "repo" / name / "1").mkdir(parents=True)
+    kind = type("Named", (Piqe,), {"name": name})
+    (folder / "repo" / name / "config.pbtxt").write_text(config_text(kind))
+    (folder / "repo" / name / "1" / "model.py").write_text(code)
+
+
+def server_of(folder: Path) -> TritonServer:
+    settings = StackSettings(startup_timeout=patience(120))
+    return TritonServer(folder / "triton.log", settings, repository=folder / "repo")
+
+
+ABSENT = "raise RuntimeError('weights are absent')"
+
+
+def test_without_any_model_there_is_no_server(tmp_path: Path) -> None:
+    model(tmp_path, "quality_piqe", ABSENT)
+    server = server_of(tmp_path)
+    with pytest.raises(StackError, match="quality_piqe: RuntimeError: weights are absent; see"):
         server.start()
     assert not server.alive()
-    log = tmp_path / "triton.log"
-    wait_until(lambda: "weights are absent" in log.read_text())
+
+
+async def test_a_model_that_cannot_load_costs_itself_and_is_named(tmp_path: Path) -> None:
+    model(tmp_path, "ocr_ppocr", ABSENT)
+    model(tmp_path, "quality_piqe", SLOW_MODEL.replace("SECONDS", "0"))
+    server = server_of(tmp_path)
+    server.start()
+    try:
+        assert server.unloaded == {"ocr_ppocr": "RuntimeError: weights are absent"}
+        async with panel_of(server) as panel:
+            assert "SCORE" in await ask(panel)
+        wait_until(server.alive, 5)  # what ended by itself is not waited for
+        os.kill(_python_models(server)[0], signal.SIGKILL)
+        wait_until(lambda: not server.alive())
+        assert set(server.unloaded) == {"ocr_ppocr", "quality_piqe"}
+    finally:
+        server.stop()
+
+
+def _python_models(server: TritonServer) -> list[int]:
+    children = Path(f"/proc/{server.pid}/task").glob("*/children")
+    return [int(pid) for one in children for pid in one.read_text().split()]
+
+
+def test_nobody_else_reads_along(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        regions = [one for one in launcher._SHARED_MEMORY.glob("editjudge-triton-*")
+                   if one.name.startswith(server.region)]  # fmt: skip
+        assert regions
+        assert {stat.S_IMODE(one.stat().st_mode) for one in regions} == {0o600}
+        for path in (
+            "systemsharedmemory/status", "cudasharedmemory/status", "trace/setting", "logging",
+            "models/stats", "models/quality_piqe/config",
+        ):  # fmt: skip
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(f"{server.http_url}/v2/{path}")  # noqa: S310 - our own server
+        stub_of = service_pb2_grpc.GRPCInferenceServiceStub
+        with grpc.insecure_channel(server.url.removeprefix("grpc://")) as channel:
+            for method in (
+                "SystemSharedMemoryStatus", "CudaSharedMemoryStatus", "TraceSetting",
+                "LogSettings", "ModelStatistics", "RepositoryIndex", "RepositoryModelLoad",
+            ):  # fmt: skip
+                request = getattr(service_pb2, f"{method}Request")()
+                with pytest.raises(grpc.RpcError, match="restricted"):
+                    getattr(stub_of(channel), method)(request)
+
+
+def test_what_is_started_for_a_while_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITJUDGE_STATE_DIR", str(tmp_path / "state"))
+    settings = StackSettings(models=("quality_piqe",), startup_timeout=patience(120))
+    with temporary_stack(settings) as server:
+        assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+        url, pid = server.url, server.pid
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: server.pid not in {0, pid} and server.alive(), 40)
+        wait_until(lambda: asyncio.run(answered(server)), 40)
+        pid = server.pid
+        os.kill(_python_models(server)[0], signal.SIGKILL)  # Triton says it is ready all the same
+        wait_until(lambda: server.pid not in {0, pid} and server.alive(), 40)
+        wait_until(lambda: asyncio.run(answered(server)), 40)
+        assert server.url == url
+        pid = server.pid
+    assert not Path(f"/proc/{pid}").exists()
+    assert not list((tmp_path / "state").glob("triton-*.log"))
+
+
+async def answered(server: TritonServer) -> bool:
+    async with panel_of(server) as panel:
+        try:
+            return "SCORE" in await ask(panel)
+        except ServiceError:
+            return False
+
+
+async def test_pictures_that_trip_the_decoder_cost_their_neighbours_nothing(
+    tmp_path: Path,
+) -> None:
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 3, 0, 0, 0)
+    without_palette = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        for name, body in ((b"IHDR", head), (b"IDAT", zlib.compress(b"\0\0")), (b"IEND", b""))
+    )
+    with serving(tmp_path, seconds=0.05) as server:
+        async with panel_of(server) as panel:
+            bad = [panel.call("quality.piqe", {"IMAGE": without_palette}) for _ in range(6)]
+            good = [ask(panel) for _ in range(30)]
+            first = [call for pair in zip(good, bad, strict=False) for call in pair]
+            answers = await asyncio.gather(*first, *good[6:], return_exceptions=True)
+    refused = [one for one in answers if isinstance(one, Refused)]
+    assert len(refused) == 6
+    assert "damaged or truncated" in str(refused[0])
+    assert sum(isinstance(one, dict) for one in answers) == 30
 
 
 def test_a_taken_port_is_named() -> None:

@@ -48,8 +48,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
 TO_GO: frozenset[tuple[str, str]] = frozenset()
 """Imports against the table that are still there. It only shrinks."""
 
-ONE_BENCHMARK = frozenset({("cli.prepare", "gie")})
-"""The modules above `benchmarks` that name one of them: `prepare gie` converts its data."""
+ONE_BENCHMARK = frozenset({("cli.prepare", "gie"), ("prepare.comparing", "gie")})
+"""The modules above `benchmarks` that name one of them: `prepare gie` converts its data, and has
+it decided which of its questions compare."""
 
 
 def modules(folder: str, package: str) -> Iterator[tuple[str, Path]]:

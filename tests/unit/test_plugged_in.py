@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -97,11 +97,12 @@ def test_a_verb_is_there_once(plug: Plug, package: ModuleType) -> None:
 @dataclass(frozen=True)
 class Started:
     url: str
+    unloaded: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
 def started_here(_: object) -> Iterator[Started]:
-    yield Started("grpc://127.0.0.1:9")
+    yield Started("grpc://127.0.0.1:9", {"ocr_ppocr": "weights are absent"})
 
 
 def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleType) -> None:
@@ -112,9 +113,10 @@ def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleT
     with options.services_at_hand(Settings(), start=True, say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == ["grpc://127.0.0.1:9"]
     assert "starting the local services" in said[0]
+    assert said[1:] == ["ocr_ppocr is not served: weights are absent"]
     with options.services_at_hand(Settings(), start=False, say=said.append) as settings:
         assert not settings.endpoints
-    assert len(said) == 1
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize("values", [(), ("somebodys:cannot",)])

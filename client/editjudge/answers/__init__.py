@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .contract import OutputContract, Unparsable
 from .multiple_choice import ChoiceQuestion, MultipleChoiceQuestion
+from .one_text import OneText
 from .options import Option
 from .questions import QuestionAnswer, QuestionAnswers, Questions
 from .scores import ScoreField, Scores, ScoresAnswer
@@ -21,6 +22,7 @@ __all__ = [
     "Command",
     "Commands",
     "MultipleChoiceQuestion",
+    "OneText",
     "Option",
     "OutputContract",
     "QuestionAnswer",

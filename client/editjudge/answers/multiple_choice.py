@@ -22,11 +22,13 @@ class ChoiceQuestion(NamedTuple):
     Attributes:
         options: The right answer, the wrong ones, and last that it cannot be told.
         answer: The right one.
+        compares: Whether the source must be shown with it, where that was decided.
     """
 
     question: str
     options: tuple[str, ...]
     answer: str
+    compares: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """A run's verdicts as a table in one file, written row by row.
 
-One row for a verdict, one for each missing output (no dimension, status `missing_output`), and
-one for each dimension that waits for a service (no edit, status `not_served`), so that coverage
+One row for a verdict, one for each missing output (no dimension, status `missing_output`), one for
+each dimension of an edit that the data spoilt (status `unscored`, no signature), and one for each
+dimension that waits for a service (no edit, status `not_served`), so that coverage
 can be told from the file alone.
 """
 
@@ -66,7 +67,11 @@ def export(view: RunView, file: Path, form: Format) -> int:
 
 
 def rows_of(view: RunView) -> Iterator[Row]:
-    """The rows, one by one: dimensions not served, missing outputs, verdicts edit by edit."""
+    """The rows, one by one.
+
+    Dimensions not served, missing outputs, verdicts edit by edit; then what the data spoilt, of
+    which there is no verdict.
+    """
     for name, reason in view.waiting().items():
         yield Row(dimension=name, status="not_served", reason=reason)
     for edit in view.edits():
@@ -77,7 +82,24 @@ def rows_of(view: RunView) -> Iterator[Row]:
                 status="missing_output",
                 reason=str(edit.missing),
             )
-    yield from map(Row.of, view.verdicts())
+    spoilt = view.spoilt()
+    judged: set[tuple[str, str, str]] = set()
+    for stored in view.verdicts():
+        if stored.item in spoilt:
+            judged.add((stored.item, stored.model, stored.dimension))
+        yield Row.of(stored)
+    for item, outcomes in spoilt.items():
+        for model in view.header.outputs:
+            for name, outcome in outcomes.items():
+                if (item, model, name) not in judged:
+                    yield Row(
+                        item=item,
+                        model=model,
+                        dimension=name,
+                        status="unscored",
+                        kind=outcome.kind,
+                        reason=outcome.reason,
+                    )
 
 
 def _write_jsonl(file: Path, rows: Iterable[Row], _: str) -> int:

@@ -32,6 +32,7 @@ class Results:
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
         identities: Of the services that the columns can rest on.
         beside: What each judge and each round says, where there are several.
+        count_missing: Missing outputs count as the worst value, marked as imputed.
     """
 
     benchmark: Benchmark
@@ -42,9 +43,16 @@ class Results:
     columns: tuple[Column, ...]
     cells: Mapping[str, Mapping[str, Cell]]
     beside: JudgeSpread
+    count_missing: bool = False
 
 
-def results(store: RunStore, resolved: Resolved, single_image: Collection[str] = ()) -> Results:
+def results(
+    store: RunStore,
+    resolved: Resolved,
+    single_image: Collection[str] = (),
+    *,
+    count_missing: bool = False,
+) -> Results:
     """Aggregate a run; nothing is called, and outputs are not looked at.
 
     Verdicts count that were made by the services of the last session, with today's prompts and
@@ -53,6 +61,8 @@ def results(store: RunStore, resolved: Resolved, single_image: Collection[str] =
     Args:
         single_image: Models under test that take one image only: what they gave no output for
             counts as the benchmark says, marked as imputed.
+        count_missing: Other missing outputs count as the worst value of each dimension
+            (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
         resolved: What the run was asked for, or that by other rules: what is derived from other
             dimensions is derived anew, and what would have to be read anew counts as `pending`.
 
@@ -71,7 +81,8 @@ def results(store: RunStore, resolved: Resolved, single_image: Collection[str] =
             "leave --single-image out",
         )
     table = _columns(rules, order)
-    rows = list(_rows(store, order, table, rules.single_image, frozenset(single_image)))
+    alone = frozenset(single_image)
+    rows = list(_rows(store, order, table, rules.single_image, alone, count_missing=count_missing))
     cells = tabulate(table, rows)
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
@@ -86,6 +97,7 @@ def results(store: RunStore, resolved: Resolved, single_image: Collection[str] =
         table,
         cells,
         judge_spread(table, cells, rows, order.judge_rounds, order.known, asked),
+        count_missing,
     )
 
 
@@ -112,6 +124,8 @@ def _rows(
     table: tuple[Column, ...],
     imputed: float | None,
     single_image: frozenset[str],
+    *,
+    count_missing: bool = False,
 ) -> Iterator[Row]:
     """Every edit that was asked for."""
     header = store.header
@@ -145,5 +159,6 @@ def _rows(
                 unserved=unserved,
                 verdicts=verdicts,
                 rule=imputed if alone and not (why and why.given) else None,
+                count_missing=count_missing,
             )
             yield Row(item, model, outcomes, {name: signatures[name] for name in verdicts})

@@ -25,7 +25,7 @@ from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
 from ..engine.order import Order
 from ..engine.progress import Progress
-from ..engine.runplan import RunPlan, observe, plan_run
+from ..engine.runplan import RunPlan, observe, plan_run, told_of_data
 from ..engine.session import Finished, HowEnded, Session, planned_as_before
 from ..panel import Panel
 from ..storage.store import RunStore
@@ -254,6 +254,8 @@ class Running:
                 self.say(f"{dropped:,} {self._retry} verdicts are asked for again")
             self._session = Session(self._observed, self._store, self._settings, self._teller)
             self.left = self._session.left(self._before)
+            for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):
+                self.say(f"data: {line}")
             self._tell_outputs()
             self._open = opened.pop_all()
         return self

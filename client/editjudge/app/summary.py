@@ -51,9 +51,9 @@ def cells(store: RunStore, plan: RunPlan) -> Cells:
 
 def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signature: str) -> Cell:
     made_of = Signature.parsed(signature).digest if tally.counts else ""
-    for status in ("missing_output", "not_served"):
+    for status in ("missing_output", "not_served", "unscored"):
         if planned.get(status):
-            tally.counts[status] = planned[status]
+            tally.counts[status] += planned[status]
     asked = sum(planned.values()) - tally.inapplicable
     if (pending := asked - tally.counts.total()) > 0:
         tally.counts["pending"] = pending

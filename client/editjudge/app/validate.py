@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from ..base.errors import ImageError, InputError
 from ..base.images import Mask, load_image, show_path
 from ..base.verdict import Evidence, Unscored
-from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
 from ..engine.order import Order
-from ..engine.runplan import observe, plan_run
+from ..engine.runplan import Flawed, observe, plan_run
 from ..storage.store import RunStore
 from .estimate import Estimate, estimate
 from .shift import MEND, places, shift
@@ -104,7 +104,9 @@ def validated(
     validation = Validation()
     dataset = order.dataset
     refs = list(_checked(dataset, validation))
+    unusable = bool(validation.problems)
     validation.items = len(refs)
+    validation.problems += _of_flaws(dataset, refs)
     validation.problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in dataset.pictures(ref))
@@ -117,7 +119,7 @@ def validated(
             [] if as_named or validation.of("data") else places(dataset, len(refs[: order.limit]))
         )
         for model, folder in order.outputs.items():
-            if not folder.is_dir():
+            if not dataset.has_outputs(folder):
                 what = f"no such folder: {show_path(folder)}"
                 validation.problems.append(Problem("folder", model, what))
                 continue
@@ -132,14 +134,10 @@ def validated(
                 validation.problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
             validation.problems += _of_sizes(model, seen, sizes)
             others = outputs.others(frozenset(ref.id for ref in refs))
-            validation.problems += _extra(model, others, all_known=not validation.of("data"))
+            validation.problems += _extra(model, others, all_known=not unusable)
     if run is not None:
         validation.problems += _of_segmenter(run, frozenset(ref.id for ref in refs))
-    if (
-        not validation.of("data")
-        and not validation.of("folder")
-        and all(validation.outputs.values())
-    ):
+    if refs and not unusable and not validation.of("folder") and all(validation.outputs.values()):
         validation.estimate = estimate(plan_run(observe(order), None, {}), settings)
     return validation
 
@@ -150,6 +148,20 @@ def _checked(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
     except InputError as error:
         mend = f"\n  {error.mend}" if error.mend else ""
         validation.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{mend}"))
+
+
+def _of_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
+    """What costs the dimensions that read it: the caller's to mend, or as it was released."""
+    flawed = [Flawed(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
+    lost = [one for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
+    mend = dataset.mend([one.ref for one in lost]) if lost else ""
+    for item in flawed:
+        note = dataset.released and item not in lost
+        yield Problem("data", "data", item.told, note=note)
+    if mend:
+        yield Problem("data", "data", mend, note=True)
+    for where, what in dataset.left_out():
+        yield Problem("data", "data", f"{where}: no item: {what}")
 
 
 def _there(
@@ -249,12 +261,12 @@ def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecuto
 
 def _share(dataset: Dataset, ref: ItemRef) -> float | str:
     """The share of an item's image that its mask selects, or why it cannot be used."""
-    try:
-        mask = dataset.load(ref).mask
-    except ImageError as error:
+    item = dataset.load(ref)
+    if "mask" in item.flaws:
         unreadable = any(_of_data(path).size is None for path in dataset.pictures(ref))
-        return "" if unreadable else f"{error.name}: {error.reason}"  # told already
+        return "" if unreadable else item.flaws["mask"].reason  # told already
     # Where masks are no files, their reader notes what is odd about them.
+    mask = item.mask
     return float(mask.selected.mean()) if type(mask) is Mask else ""
 
 

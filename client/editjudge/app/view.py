@@ -8,13 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
+from ..base.verdict import Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
 from ..benchmarks.dataset import ItemRef
+from ..engine.fold import fold
 from ..engine.header import RunHeader
 from ..engine.judge import roles_of
+from ..engine.plan import in_order
 from ..storage.store import FILE, RunStore, StoredEdit, StoredVerdict
 from . import results as tables
 from .spec import Resolved, RunSpec
@@ -39,8 +42,8 @@ class RunView:
     """A run as it is stored; use as a context manager.
 
     It takes no lock and changes nothing, so it works beside the process that judges; each method
-    sees what is there when it is called. Only `resolved`, `item`, `pictures`, `rows` and `results`
-    need the data, and nothing needs a service.
+    sees what is there when it is called. Only `resolved`, `item`, `pictures`, `spoilt`, `rows` and
+    `results` need the data, and nothing needs a service.
 
     Args:
         folder: Of the run.
@@ -159,6 +162,31 @@ class RunView:
         outputs = {model: Path(path) if path else None for model, path in paths.items()}
         return Pictures(dataset.pictures(ref), outputs)
 
+    def spoilt(self, only: str | None = None) -> dict[str, dict[str, Unscored]]:
+        """By item and dimension, what the data spoilt, and so no verdict is stored of.
+
+        Nothing where the data is not there any more, or changed.
+
+        Args:
+            only: Of this item alone.
+        """
+        try:
+            order = self.resolved.order
+        except EditjudgeError:
+            return {}
+        dimensions = in_order(order.dimensions, order.known)
+        asked = {d.id for d in order.dimensions}
+        lost: dict[str, dict[str, Unscored]] = {}
+        for ref in order.dataset.items():
+            if (only in {None, ref.id}) and order.dataset.flaws(ref):
+                outcomes = fold(dimensions, order.dataset.outline(ref))
+                lost[ref.id] = {
+                    name: outcome
+                    for name, outcome in outcomes.items()
+                    if name in asked and isinstance(outcome, Unscored)
+                }
+        return lost
+
     def rows(self) -> Iterator[Row]:
         """Every edit that was asked for, with an outcome for each of its dimensions.
 
@@ -171,7 +199,11 @@ class RunView:
         return tables.rows(self._store, self.by(None))
 
     def results(
-        self, single_image: Collection[str] = (), rules: Rules | None = None
+        self,
+        single_image: Collection[str] = (),
+        rules: Rules | None = None,
+        *,
+        count_missing: bool = False,
     ) -> tables.Results:
         """The table of the benchmark's paper, with spread and agreement of several judges.
 
@@ -180,13 +212,17 @@ class RunView:
                 counts as the benchmark says, marked as imputed.
             rules: Others than the run's own: what is derived from other dimensions is derived
                 anew, and what would have to be read anew counts as `pending`.
+            count_missing: Other missing outputs count as the worst value of each dimension, marked
+                as imputed; otherwise they are left out of means.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
                 the data changed.
             InputError: the data is not there any more.
         """
-        return tables.results(self._store, self.by(rules), single_image)
+        return tables.results(
+            self._store, self.by(rules), single_image, count_missing=count_missing
+        )
 
     def waiting(self) -> dict[str, str]:
         """The dimensions that wait for a service no session had, each with the reason.

@@ -23,6 +23,7 @@ from .depth import DepthError, Levels, as_picture, black_or_not, is_deep, scaled
 from .digest import content_digest
 from .errors import ImageError
 from .signature import implementation
+from .structure import check_structure
 
 RGB: TypeAlias = NDArray[np.uint8]
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
@@ -67,6 +68,11 @@ class _Reading:
 _PICTURE = _Reading()
 _MASK = _Reading(black_or_not, from_32=True)
 _OPAQUE = _Reading(over_white=False)
+MAX_PATH = 4096
+"""Characters; no longer one names a file (Linux)."""
+_BAND_PIXELS = 1024 * 1024
+_LONGEST = 1024
+"""Characters of a path that errors show."""
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
@@ -236,9 +242,11 @@ def _decoded(data: bytes, reading: _Reading) -> tuple[RGB, Notes]:
         raise ValueError("0 bytes")
     if len(data) > MAX_BYTES:
         raise ValueError(f"{len(data):,} bytes, the limit is {MAX_BYTES:,}")
+    check_structure(data)
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
+            _check_samples(picture, reading)
             deep = is_deep(picture)
             picture.load()
             turned = picture.getexif().get(_TURNED, 1)
@@ -248,9 +256,12 @@ def _decoded(data: bytes, reading: _Reading) -> tuple[RGB, Notes]:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
     except _BOMBS:
         raise ValueError(f"more pixels than the limit of {MAX_PIXELS:,}") from None
-    except (OSError, SyntaxError, EOFError, IndexError, TypeError, MemoryError) as error:
-        # Pillow's plugins raise any of these on damaged data.
-        raise ValueError(f"damaged or truncated: {error}") from None
+    except DepthError:
+        raise
+    except ValueError as error:
+        raise ValueError(_line(error)) from None
+    except Exception as error:  # noqa: BLE001 - Pillow's plugins raise anything on damaged data
+        raise ValueError(f"damaged or truncated: {_line(error)}") from None
     rgb.setflags(write=False)
     return rgb, notes
 
@@ -286,8 +297,16 @@ def size_by_header(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def show_path(path: os.PathLike[str] | str) -> str:
-    """A path as printable UTF-8, whatever bytes it holds."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """A path as printable UTF-8, whatever bytes it holds; of a very long one its two ends."""
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    if len(shown) <= _LONGEST:
+        return shown
+    return f"{shown[: _LONGEST // 2]} … ({len(shown):,} characters) … {shown[-_LONGEST // 4 :]}"
+
+
+def _line(error: BaseException) -> str:
+    """What an error says in one line, or what it is."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _read(path: Path, shown: str) -> bytes:
@@ -313,6 +332,8 @@ def _loaded(image: _Unread, name: str, reading: _Reading) -> Image:
         return _from_array(image, name or "image array", reading)
     path = Path(image)
     shown = name or show_path(path)
+    if len(str(path)) > MAX_PATH:
+        raise ImageError(shown, f"a path of {len(str(path)):,} characters", "check the path")
     return _from_bytes(_read(path, shown), shown, reading, suffix=path.suffix.lower())
 
 
@@ -320,8 +341,7 @@ def _from_bytes(data: bytes, name: str, reading: _Reading, suffix: str = "") -> 
     try:
         rgb, notes = _decoded(data, reading)
     except ValueError as error:
-        mend = "" if isinstance(error, DepthError) else "give one still image"
-        raise ImageError(name, str(error), mend) from error
+        raise _refused(name, error) from error
     expected = _SUFFIXES.get(suffix)
     actual = _format(data)
     if expected and actual != expected:
@@ -330,17 +350,31 @@ def _from_bytes(data: bytes, name: str, reading: _Reading, suffix: str = "") -> 
 
 
 def _from_pillow(picture: Pil.Image, name: str, reading: _Reading) -> Image:
-    if getattr(picture, "n_frames", 1) > 1:
-        raise ImageError(name, f"{picture.n_frames} frames", "give one still image")  # type: ignore[attr-defined]
-    deep = picture.mode.startswith("I;16")
-    if not deep and is_deep(picture):
-        raise ImageError(name, "16 bits per channel, of which Pillow reads 8", "give the file")
-    levels = np.asarray(picture)[..., None] if deep else None
     try:
+        _check_header(picture)
+        _check_samples(picture, reading)
+        levels = _levels(picture)
         rgb, notes = _to_rgb(picture, reading, levels, picture.getexif().get(_TURNED, 1))
-    except (OSError, ValueError) as error:
-        raise ImageError(name, str(error)) from error
+    except Exception as error:
+        # One that was opened and not read yet is decoded here; see `decode`.
+        raise _refused(name, error) from error
     return _encoded(rgb, name, notes)
+
+
+def _levels(picture: Pil.Image) -> Levels | None:
+    """The 16-bit values of an opened picture; None where it has 8."""
+    if picture.mode.startswith("I;16"):
+        return np.asarray(picture)[..., None]
+    if is_deep(picture):
+        raise DepthError("16 bits per channel, of which Pillow reads 8; give the file")
+    return None
+
+
+def _refused(name: str, error: Exception) -> ImageError:
+    """What cannot be read, with its mend, which a `DepthError` tells itself."""
+    if isinstance(error, DepthError):
+        return ImageError(name, str(error))
+    return ImageError(name, _line(error), "give one still image")
 
 
 def _from_array(array: NDArray[Any], name: str, reading: _Reading) -> Image:
@@ -368,9 +402,19 @@ def _check_header(picture: Pil.Image) -> None:
     if width * height > MAX_PIXELS:
         raise ValueError(f"{width}x{height} pixels, the limit is {MAX_PIXELS:,} in all")
     # An MPO is a JPEG whose further frames are the phone's previews of the first.
-    frames = 1 if picture.format == "MPO" else getattr(picture, "n_frames", 1)
-    if frames > 1:
-        raise ValueError(f"{frames} frames")
+    # Whether there is another frame is known at once; to count them all takes as long as they like.
+    if picture.format != "MPO" and getattr(picture, "is_animated", False):
+        raise ValueError("more than one frame")
+
+
+def _check_samples(picture: Pil.Image, reading: _Reading) -> None:
+    """Refuse samples whose black and white Pillow gets wrong; to be asked before it is loaded."""
+    tags = getattr(picture, "tag_v2", {})
+    bits, signs = tags.get(0x0102, (1,)), tags.get(0x0153, (1,))
+    if 2 in signs and 8 in bits and not reading.from_32:
+        raise ValueError("signed pixels have no defined black")
+    if 12 in bits:
+        raise ValueError("12 bits per channel; 8 or 16 are read")
 
 
 def _to_rgb(
@@ -393,17 +437,33 @@ def _to_rgb(
     if turned not in {0, 1}:
         picture = ImageOps.exif_transpose(picture)
         notes = (Note("turned", "turned upright by its EXIF orientation"), *notes)
-    if picture.has_transparency_data and reading.over_white:
-        rgba = picture.convert("RGBA")
-        if rgba.getchannel("A").getextrema() != (255, 255):
-            white = Pil.new("RGBA", rgba.size, "white")
-            picture, mode = Pil.alpha_composite(white, rgba), "RGB"
-            notes = (*notes, Note("alpha", "alpha laid over white"))
-        else:
-            picture, mode = rgba, "RGB"
-    if mode not in {"RGB", "L", "1"}:
+    over_white = picture.has_transparency_data and reading.over_white
+    rgb, clear = _in_bands(picture, over_white=over_white)
+    if clear:
+        notes = (*notes, Note("alpha", "alpha laid over white"))
+    elif mode not in {"RGB", "L", "1"} and not over_white:
         notes = (*notes, Note("mode", f"converted from {mode} to RGB"))
-    return np.array(picture.convert("RGB"), dtype=np.uint8), notes
+    return rgb, notes
+
+
+def _in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
+    """8-bit RGB, laid over white where it is clear; and whether any of it is.
+
+    Every step is a copy of four bytes a pixel, so that it is taken for some rows at a time.
+    """
+    width, height = picture.size
+    rgb = np.empty((height, width, 3), np.uint8)
+    rows = max(1, _BAND_PIXELS // width)
+    clear = False
+    for top in range(0, height, rows):
+        band = picture.crop((0, top, width, min(top + rows, height)))
+        if over_white:
+            band = band.convert("RGBA")
+            if band.getchannel("A").getextrema() != (255, 255):
+                clear = True
+                band = Pil.alpha_composite(Pil.new("RGBA", band.size, "white"), band)
+        rgb[top : top + rows] = np.asarray(band.convert("RGB"))
+    return rgb, clear
 
 
 def _wide(picture: Pil.Image, reading: _Reading) -> Levels:

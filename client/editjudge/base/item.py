@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from .errors import TextError
 from .images import Image, Mask
+from .verdict import Failed, Unscored
 
 MAX_TEXT_CHARACTERS = 16_384
 # Control characters (but newline, return and tab), and the lone surrogates of broken UTF-8.
@@ -16,6 +17,9 @@ _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Need: TypeAlias = Literal["source", "mask", "target", "target_text", "hint", "questions"]
 """What a dimension may ask of an item, each the name of a field (`source`: exactly one)."""
+Flaws: TypeAlias = Mapping[str, Unscored | Failed]
+"""By field of an item (`source`, `instruction`, `mask`, …) of which the data holds nothing that can
+be used: what every dimension that reads it becomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,11 @@ class Item:
         questions: Questions that came with the item.
         task: The benchmark's own task type; chooses prompts and dimensions.
         extra: What only this benchmark needs.
+        flaws: What the data holds and cannot be used; those fields are empty here.
 
     Raises:
         TextError: `instruction` or `target_text` is too long, or holds control characters.
-        ValueError: no source, or an empty id.
+        ValueError: no source that is no flaw of the data, or an empty id.
     """
 
     id: str
@@ -49,9 +54,10 @@ class Item:
     questions: tuple[Mapping[str, Any], ...] = ()
     task: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    flaws: Flaws = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.id or not self.sources:
+        if not self.id or not (self.sources or "source" in self.flaws):
             raise ValueError("an item needs an id and at least one source image")
         check_text("instruction", self.instruction)
         if self.target_text is not None:

@@ -43,6 +43,7 @@ class StackState(BaseModel):
         log: Triton's log file, or the supervisor's own.
         started: Seconds since the epoch.
         generalist: Of `editjudge up --generalist`; None without it.
+        unloaded: Models that could not be loaded, or were lost again and again, and why.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -53,6 +54,7 @@ class StackState(BaseModel):
     log: Path
     started: float
     generalist: LocalGeneralist | None = None
+    unloaded: dict[str, str] = {}
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -65,6 +67,20 @@ def state_dir() -> Path:
     """Where the local stack keeps its state: `EDITJUDGE_STATE_DIR`, or the user's."""
     folder = os.environ.get("EDITJUDGE_STATE_DIR")
     return Path(folder) if folder else user_state_path("editjudge")
+
+
+def private_state_dir() -> Path:
+    """`state_dir()`, there and nobody else's to read; a folder named by the user keeps its mode."""
+    folder = state_dir()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if "EDITJUDGE_STATE_DIR" not in os.environ:
+        folder.chmod(0o700)  # what an earlier version made is open to all
+    return folder
+
+
+def private(path: str, flags: int) -> int:
+    """The `opener` of a log: what it makes is nobody else's to read, wherever it lies."""
+    return os.open(path, flags, 0o600)
 
 
 def state_file() -> Path:

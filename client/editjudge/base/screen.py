@@ -1,4 +1,4 @@
-"""What people read on a terminal: the one module that prints.
+"""What people read on a terminal: with `console`, for tables, the one place that prints.
 
 Names of models, replies of judges and reasons of servers come from elsewhere. They may hold escape
 codes, halves of characters, marks that turn the direction of writing, or what looks like markup,
@@ -13,11 +13,6 @@ import sys
 from typing import IO, Any
 
 import click
-from rich.console import Console
-from rich.text import Text
-
-WIDTH = 200
-"""Wide enough to keep a table's rows whole, where there is no terminal."""
 
 # Control characters but for the end of a line and the tab, marks of direction, lone surrogates.
 _UNPRINTABLE = re.compile(
@@ -53,7 +48,7 @@ def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> 
         nl: End the line.
         style: As `click.style` takes it: `fg`, `bold`, `dim`.
     """
-    shown = _encodable(printable(text), sys.stderr if err else sys.stdout)
+    shown = encodable(printable(text), sys.stderr if err else sys.stdout)
     click.secho(shown, err=err, nl=nl, **style)
 
 
@@ -70,30 +65,12 @@ def say_json(text: str) -> None:
     click.echo(shown)
 
 
-class _Screen(Console):
-    """Takes strings as they are: no markup, no emoji by name, no escape codes."""
-
-    def render_str(self, text: str, **how: Any) -> Text:
-        return super().render_str(_encodable(printable(text), self.file), **how)
-
-
-def console(*, err: bool = False, width: int | None = None) -> Console:
-    """For tables; strings in them are shown as they are.
-
-    Args:
-        err: Of standard error.
-        width: In characters; by default the terminal's, or `WIDTH` where there is none.
-    """
-    stream = sys.stderr if err else sys.stdout
-    screen = _Screen(stderr=err, width=width, markup=False, emoji=False, highlight=False)
-    if width is None and not stream.isatty():
-        screen.width = WIDTH
-    return screen
-
-
-def styled(text: str, style: str = "") -> Text:
-    """A line with a style, for a console."""
-    return Text(printable(text), style)
+def encodable(text: str, stream: IO[str]) -> str:
+    """What a stream's encoding can write: our own marks in ASCII, the rest as code points."""
+    if _fits(text, stream):
+        return text
+    plain, encoding = text.translate(_PLAIN), _encoding(stream)
+    return plain.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -104,14 +81,6 @@ def _escaped(match: re.Match[str]) -> str:
 def _as_json(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\u{code:04x}" if code < 0x10000 else json.dumps(match[0])[1:-1]
-
-
-def _encodable(text: str, stream: IO[str]) -> str:
-    """What a stream's encoding can write: our own marks in ASCII, the rest as code points."""
-    if _fits(text, stream):
-        return text
-    plain, encoding = text.translate(_PLAIN), _encoding(stream)
-    return plain.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _fits(text: str, stream: IO[str]) -> bool:

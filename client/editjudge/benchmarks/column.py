@@ -225,9 +225,11 @@ class _Pool:
         return self._chosen[key]
 
     def values(self, dimension: str) -> Sequence[float]:
-        """What all models scored on a dimension."""
+        """What all models scored on a dimension, without what a rule put in."""
         if dimension not in self._values:
-            self._values[dimension] = _values(self.rows, dimension)
+            self._values[dimension] = [
+                one.value for one in _scored(self.rows, dimension) if not one.imputed
+            ]
         return self._values[dimension]
 
 
@@ -405,14 +407,14 @@ def _pooled(column: Column, how: Pooled, mine: Sequence[Row], pool: _Pool) -> Ce
     except ValueError as error:
         waits = awaited(plain.counts)
         return Cell(None, plain.counts, plain.imputed, str(error), signature, waits)
-    values = [transform(value) for value in _values(mine, how.of)]
+    values = [transform(one.value) for one in _scored(mine, how.of)]
     value = math.fsum(values) / len(values) if values else None
     return Cell(value, plain.counts, plain.imputed, plain.reason, signature, plain.awaits)
 
 
-def _values(rows: Iterable[Row], dimension: str) -> list[float]:
+def _scored(rows: Iterable[Row], dimension: str) -> Iterator[Scored]:
     outcomes = (row.outcomes[dimension] for row in rows)
-    return [outcome.value for outcome in outcomes if isinstance(outcome, Scored)]
+    return (outcome for outcome in outcomes if isinstance(outcome, Scored))
 
 
 def _weighted_mean(values: Values, weights: Mapping[str, int]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base.errors import InputError
-from ..base.images import Image, Mask, show_path
-from ..base.item import Item, Missing
+from ..base.errors import ImageError, InputError
+from ..base.images import Image, Mask, load_image, show_path
+from ..base.item import Flaws, Item, Missing
+from ..base.verdict import Unscored, failed
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
 """What an output's name may end with, in lower or upper case."""
@@ -61,16 +62,91 @@ def unusable(
     return InputError(show_path(path), said, mend)
 
 
+def flaw(reason: str) -> Unscored:
+    """What dimensions become that read a field of which the data holds nothing usable."""
+    return Unscored(kind="degenerate", reason=reason)
+
+
+def lost(
+    files: Mapping[str, Iterable[str | Path]], exists: Callable[[str | Path], bool]
+) -> dict[str, Unscored]:
+    """The flaws of an item whose pictures are not there.
+
+    Args:
+        files: By field of the item.
+        exists: Whether there is a file.
+    """
+    flaws: dict[str, Unscored] = {}
+    for name, paths in files.items():
+        absent = [show_path(Path(path)) for path in paths if not exists(path)]
+        if absent:
+            flaws[name] = flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
+    return flaws
+
+
+NO_FILE = "no such file"
+
+
+class Loading:
+    """Loads the pictures of one item; what cannot be read is a flaw of its field.
+
+    A picture that is there and cannot be read may be whole the next time, so it is `Failed`.
+
+    Args:
+        flaws: What is known beforehand; of these fields no file is opened.
+    """
+
+    def __init__(self, flaws: Flaws) -> None:
+        self.flaws = dict(flaws)
+
+    def images(self, name: str, paths: Iterable[str | Path]) -> tuple[Image, ...]:
+        """The pictures of a field, all of them or none."""
+        if name in self.flaws:
+            return ()
+        try:
+            return tuple(map(load_image, paths))
+        except ImageError as error:
+            self.flaws[name] = failed(error)
+            return ()
+
+    def image(self, name: str, path: str | Path | None) -> Image | None:
+        """The picture of a field, if it has one."""
+        return next(iter(self.images(name, () if path is None else (path,))), None)
+
+    def mask(
+        self, read: Callable[[], Mask] | None, *over: Image | None, frame: bool = False
+    ) -> Mask | None:
+        """The mask, if there is one and it fits all the pictures over which it lies.
+
+        Args:
+            read: Reads it.
+            frame: It is laid over whole frames, so it fits any.
+        """
+        if read is None or "mask" in self.flaws:
+            return None
+        try:
+            mask = read()
+            for image in () if frame else over:
+                if image is not None:
+                    mask.fitted(image.size)
+        except ImageError as error:
+            self.flaws["mask"] = failed(error)
+            return None
+        return mask
+
+
 class Dataset(Protocol):
     """The items of a benchmark.
 
     Attributes:
         name: Of the benchmark.
         path: The file or folder that holds it.
+        released: Whether it is data as its authors released it, not the caller's to mend.
     """
 
     name: str
     path: Path
+    released: bool
 
     @property
     def digest(self) -> str:
@@ -80,7 +156,8 @@ class Dataset(Protocol):
         """The items in their order, while everything is checked that costs little.
 
         Raises:
-            InputError: after the last item, with everything that is wrong.
+            InputError: after the last item, where no item can be used, or an entry of one's own
+                data is none.
         """
 
     def notes(self) -> tuple[str, ...]:
@@ -99,18 +176,29 @@ class Dataset(Protocol):
     def likeness(self, ref: ItemRef) -> Hashable:
         """What items that are alike have in common: the same fields, filled or not."""
 
+    def flaws(self, ref: ItemRef) -> Flaws:
+        """What the data holds of an item and cannot be used, files that are not there among it."""
+
+    def left_out(self) -> Sequence[tuple[str, str]]:
+        """What the data holds that is no item: where it stands, and why."""
+
+    def mend(self, refs: Sequence[ItemRef]) -> str:
+        """How to say where the files of these items lie, which were not found; "" for no way."""
+
     def outline(self, ref: ItemRef) -> Item:
         """An item with `placeholder()` for every image: enough to tell what applies to it."""
 
     def load(self, ref: ItemRef) -> Item:
         """An item with its images, decoded.
 
-        Raises:
-            InputError: an image cannot be read, or the mask does not fit.
+        One that cannot be read, or a mask that does not fit, is a flaw.
         """
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
-        """The files that `load` reads."""
+        """The files that `load` reads: those that are there, sources first."""
+
+    def has_outputs(self, folder: Path) -> bool:
+        """Whether there is what `outputs` reads."""
 
     def outputs(self, folder: Path) -> Outputs:
         """A model's outputs to these items."""
@@ -204,6 +292,51 @@ class IndexedFolder:
         single = [stem + suffix for stem, suffix in self.known.items() if stem not in items]
         more = [s + suffix for s, all_ in self.several.items() if s not in items for suffix in all_]
         return sorted(single + more)
+
+
+UNEDITED = ":sources"
+"""In the place of a folder of outputs: the sources themselves, as of an editor that did nothing."""
+
+
+class _Pictured(Protocol):
+    """As much of a data set as tells where its sources are."""
+
+    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]: ...
+    def outline(self, ref: ItemRef) -> Item: ...
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutputs:
+    """The sources as outputs, of items that have exactly one.
+
+    GIE-Bench checks its questions so (section 3.2: 17 % are right of unedited images).
+    """
+
+    sources: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, dataset: _Pictured) -> SourceOutputs:
+        """Of the items of a data set."""
+        single = (ref for ref in dataset.items() if len(dataset.outline(ref).sources) == 1)
+        return cls({ref.id: dataset.pictures(ref)[0] for ref in single})
+
+    def path(self, item: str) -> str | None:
+        """The item's source."""
+        path = self.sources.get(item)
+        return None if path is None else str(path)
+
+    def why_not(self, item: str) -> Missing:
+        """It has none, or several."""
+        return Missing("absent", f"{item} has not one source that is there")
+
+    def index(self) -> SourceOutputs:
+        """Itself."""
+        return self
+
+    def others(self, items: Container[str]) -> list[str]:
+        """None."""
+        return []
 
 
 @cache

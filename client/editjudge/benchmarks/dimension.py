@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ..base.identity import Identities, ServiceName
 from ..base.item import Item, Need
 from ..base.signature import Signature, flat, numbered, told
+from ..base.verdict import Failed, Unscored
 from ..scorers.scorer import Scorer
 
 When: TypeAlias = Callable[[Item], str | None]
@@ -81,6 +82,9 @@ class Dimension:
             reading it is in the signature.
         unit: Of the value; empty for a pure number.
         tolerance: Largest difference between two runs of the same signature.
+        of_data: It says something of the item alone, so a missing output is no matter.
+        worst_of: What a missing output counts as where missing outputs count, if not as the worse
+            end of the range: of a distance that has no largest value.
         round_of: Of the judgement by one judge in one round the id of the dimension that is
             judged; see `rounds`.
     """
@@ -97,6 +101,8 @@ class Dimension:
     variant: str = ""
     unit: str = ""
     tolerance: float = 0.0
+    of_data: bool = False
+    worst_of: float | None = None
     round_of: str = ""
 
     @property
@@ -119,6 +125,16 @@ class Dimension:
         return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
 
     @property
+    def worst(self) -> float | None:
+        """What a missing output counts as where missing outputs count; None for nothing."""
+        if self.of_data:
+            return None
+        low, high = self.range
+        return (
+            self.worst_of if self.worst_of is not None else low if self.higher_is_better else high
+        )
+
+    @property
     def words(self) -> str | None:
         """Whose words its prompts are in: `own`, `original`, `custom`, joined by `+`, or None."""
         words = set().union(*(reading.scorer.words for reading in self.readings))
@@ -129,14 +145,22 @@ class Dimension:
         return replace(self, how=changed(self.how, change))
 
     def not_applicable(self, item: Item) -> str | None:
-        """Why it does not apply to an item, or None."""
-        for need in sorted(self.needs):
+        """Why it does not apply to an item, or None; what the data spoilt is no reason."""
+        for need in sorted(self.needs - item.flaws.keys()):
             if not getattr(item, need):
                 if need == "source" and item.sources:
                     return "needs exactly one source image"
                 words = need.replace("_", " ")
                 return f"needs {words}" if need == "questions" else f"needs a {words}"
         return self.when(item)
+
+    def spoilt(self, item: Item) -> Unscored | Failed | None:
+        """What it becomes where its own readings need what the data spoilt, or None."""
+        if not item.flaws:
+            return None
+        told = [reading.scorer.reads(item) for reading in self.readings]
+        reads = {name for each in told for name in (self.needs if each is None else each)}
+        return next((item.flaws[name] for name in item.flaws if name in reads), None)
 
     def signature(
         self, services: Identities, parts: Mapping[str, Signature] | None = None

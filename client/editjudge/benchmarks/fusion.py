@@ -115,7 +115,7 @@ def min_max(values: Sequence[float], *, invert: bool = False) -> Callable[[float
         invert: The lowest value becomes 1.
 
     Returns:
-        A function into [0, 1] for values of the pool.
+        A function into [0, 1]; what lies beyond the pool is as its nearer end.
 
     Raises:
         ValueError: the pool is empty or has one value only, so no scale is defined.
@@ -125,7 +125,7 @@ def min_max(values: Sequence[float], *, invert: bool = False) -> Callable[[float
     low, high = min(values), max(values)
 
     def scale(value: float) -> float:
-        share = (value - low) / (high - low)
+        share = min(1.0, max(0.0, (value - low) / (high - low)))
         return 1 - share if invert else share
 
     return scale

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ..answers import Option
 from ..base.digest import file_digest
 from ..base.errors import InputError, TextError
-from ..base.images import Mask, load_image, load_mask, show_path
-from ..base.item import MAX_TEXT_CHARACTERS, Item, check_text
+from ..base.images import MAX_PATH, Mask, load_mask, show_path
+from ..base.item import MAX_TEXT_CHARACTERS, Flaws, Item, check_text
+from ..base.verdict import Unscored
 from .dataset import (
     MAX_PROBLEMS,
+    UNEDITED,
     ItemRef,
+    Loading,
     OutputFolder,
     Outputs,
+    SourceOutputs,
+    flaw,
+    lost,
     placeholder,
     placeholder_mask,
     unusable,
@@ -49,13 +57,39 @@ def _worded(text: str) -> str:
     return text
 
 
-def _worded_or_left_out(text: str) -> str:
-    """Of a field that need not be there."""
+def why_unusable(text: str) -> str:
+    """Why no judge could read a text as meant; "" where it can be used."""
+    if blank(text):
+        return "is blank"
     try:
-        return _worded(text).strip()
+        check_text("", text)
+    except TextError as error:
+        return error.reason
+    return ""
+
+
+def question_flaw(question: Mapping[str, Any]) -> str:
+    """Why a question that came with an item cannot be asked; "" where it can, or has no answer.
+
+    Args:
+        question: As it stands: `question` and `answer`, and `options` where it has any.
+    """
+    for name in ("question", "answer"):
+        text = question.get(name, "-")
+        if not isinstance(text, str):
+            return f"`{name}` of a question is a text, not {text!r}"
+        if why := why_unusable(text):
+            return f"`{name}` of a question {why}" if why == "is blank" else f"`{name}`: {why}"
+    options = question.get("options", ["-", "--"])
+    if not isinstance(options, list) or not all(isinstance(one, str) for one in options):
+        return f"`options` of a question is a list of texts, not {options!r}"
+    if any(map(blank, options)):
+        return "one of the `options` of a question is blank"
+    try:
+        Option(tuple(options))
     except ValueError as error:
-        mend = "write it, or leave the field out where there is none"
-        raise ValueError(f"{error}: {mend}") from None
+        return f"`options` of a question: {error}"
+    return ""
 
 
 def _a_name(text: str) -> str:
@@ -69,17 +103,25 @@ def _a_name(text: str) -> str:
 _Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_printable)]
 Text = Annotated[_Text, AfterValidator(_worded)]
 """As it stands, and not blank: what was released is judged to the letter."""
-OwnText = Annotated[Text, AfterValidator(str.strip)]
-OptionalText = Annotated[_Text, AfterValidator(_worded_or_left_out)]
+OwnText = Annotated[str, AfterValidator(str.strip)]
+"""As people write it; what cannot be used is a flaw of the item."""
 Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
-File = Annotated[str, Field(min_length=1)]
+File = Annotated[str, Field(min_length=1, max_length=MAX_PATH)]
+
+
+_EMPTY: Mapping[str, Any] = {
+    "instruction": "",
+    "target_text": None,
+    "hint": None,
+    "questions": (),
+}
 
 
 class Line(BaseModel):
     """One line of `items.jsonl`.
 
-    Texts are read without the space around them, and a blank one is refused: what it should
-    have said would be judged by nothing.
+    Texts are read without the space around them. One that is blank, or that no judge could read,
+    is a flaw: what it should have said is judged by nothing.
 
     Attributes:
         id: Unique in the file; outputs are `<folder>/<id>.png` and the like.
@@ -104,8 +146,8 @@ class Line(BaseModel):
     mask: File | None = None
     mask_shows: Literal["edited", "kept"] = "edited"
     target: File | None = None
-    target_text: OptionalText | None = None
-    hint: OptionalText | None = None
+    target_text: OwnText | None = None
+    hint: OwnText | None = None
     task: Annotated[str, AfterValidator(str.strip)] = ""
     questions: tuple[dict[str, Any], ...] = ()
     extra: dict[str, Any] | None = None
@@ -125,10 +167,30 @@ class Line(BaseModel):
         """
         return ""
 
+    @cached_property
+    def flaws(self) -> dict[str, Unscored]:
+        """What is given and cannot be used, by field."""
+        wrong = {
+            name: f"{name}: {why}"
+            for name in ("instruction", "target_text", "hint")
+            if (text := getattr(self, name)) is not None and (why := why_unusable(text))
+        }
+        if why := next(filter(None, map(self.why_not_asked, self.questions)), ""):
+            wrong["questions"] = f"questions: {why}"
+        return {name: flaw(why) for name, why in wrong.items()}
+
+    @staticmethod
+    def why_not_asked(question: Mapping[str, Any]) -> str:
+        """Why a question of the line cannot be asked; "" where it can."""
+        return question_flaw(question)
+
     @property
     def texts(self) -> dict[str, Any]:
-        """The item's fields but for its images; a benchmark's own go to `extra`."""
-        return {
+        """The item's fields but for its images; a benchmark's own go to `extra`.
+
+        Those that have a flaw are empty.
+        """
+        texts: dict[str, Any] = {
             "instruction": self.instruction,
             "target_text": self.target_text,
             "hint": self.hint,
@@ -136,6 +198,7 @@ class Line(BaseModel):
             "questions": self.questions,
             "extra": self.extra or {},
         }
+        return texts | {name: _EMPTY[name] for name in self.flaws}
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -159,11 +222,13 @@ class ItemsFile:
     """
 
     name: str
+    released = False
     line: type[Line] = Line
 
     def __init__(self, path: Path) -> None:
         self.path = _file(path.absolute())
         self._folder = str(self.path.parent)
+        self._exists = lru_cache(4096)(os.path.isfile)
 
     @cached_property
     def digest(self) -> str:
@@ -183,33 +248,49 @@ class ItemsFile:
     def checked(self) -> Iterator[ItemRef]:
         """The items, while every line is looked at: its fields, its id, its files.
 
+        What costs no more than the dimensions that read it is a flaw of the item (`flaws`).
+
         Raises:
-            InputError: after the last item, with all lines that cannot be used, up to
-                `MAX_PROBLEMS`.
+            InputError: after the last item, with all lines that are no items, up to
+                `MAX_PROBLEMS`; likewise where no item has its sources.
         """
-        problems: list[str] = []
-        count = 0
+        wrong, without = _Problems(), _Problems()
         seen: dict[str, int] = {}
-        exists = lru_cache(4096)(os.path.isfile)
         for index, number, line in self._lines():
             try:
                 ref = self._ref(index, line)
-                problem = self._missing(ref.data, exists)
-                if not problem and ref.id in seen:
-                    problem = f"the id {ref.id!r} is that of line {seen[ref.id]} already"
-                seen.setdefault(ref.id, number)
             except ValidationError as error:
-                problem = said(error, self.line)
-            if not problem:
-                yield ref
+                wrong.add(number, said(error, self.line))
                 continue
-            count += 1
-            if count <= MAX_PROBLEMS:
-                problems.append(f"line {number}: {problem}")
-        if count:
-            raise unusable(self.path, problems, ("line", "lines"), count=count)
+            if ref.id in seen:
+                wrong.add(number, f"the id {ref.id!r} is that of line {seen[ref.id]} already")
+                continue
+            seen[ref.id] = number
+            if "source" in (flaws := self.flaws(ref)):
+                without.add(number, flaws["source"].reason)
+            yield ref
+        if not wrong.count and without.count == len(seen):
+            wrong = without
+        if wrong.count:
+            raise unusable(self.path, wrong.lines, ("line", "lines"), count=wrong.count)
         if not seen:
             raise InputError(show_path(self.path), "no items", "write one JSON object per line")
+
+    def flaws(self, ref: ItemRef) -> Flaws:
+        """Those of the line, and the files that are not there."""
+        line: Line = ref.data
+        files = {
+            name: [self._at(path) for path in paths] for name, paths in _files_of(line).items()
+        }
+        return {**line.flaws, **lost(files, self._exists)}
+
+    def mend(self, refs: Sequence[ItemRef]) -> str:
+        """Nothing: paths are written in the file."""
+        return ""
+
+    def left_out(self) -> tuple[()]:
+        """Nothing: a line that is no item is refused."""
+        return ()
 
     def likeness(self, ref: ItemRef) -> tuple[bool | int, ...]:
         """How many sources, and which of the others."""
@@ -226,37 +307,48 @@ class ItemsFile:
     def outline(self, ref: ItemRef) -> Item:
         """Texts as they are, images as placeholders."""
         line: Line = ref.data
-        image = placeholder()
+        image, flaws = placeholder(), self.flaws(ref)
         return Item(
             id=line.id,
-            sources=(image,) * len(line.images),
-            mask=placeholder_mask() if line.mask else None,
-            target=image if line.target else None,
+            sources=() if "source" in flaws else (image,) * len(line.images),
+            mask=placeholder_mask() if line.mask and "mask" not in flaws else None,
+            target=image if line.target and "target" not in flaws else None,
+            flaws=flaws,
             **line.texts,
         )
 
     def load(self, ref: ItemRef) -> Item:
-        """The item with its images."""
+        """The item with its images; a mask that fits neither source nor target is unusable."""
         line: Line = ref.data
-        item = Item(
+        loading = Loading(self.flaws(ref))
+        sources = loading.images("source", map(self._at, line.images))
+        target = loading.image("target", line.target and self._at(line.target))
+        source = sources[0] if len(sources) == 1 else None
+        read = partial(self._mask, line) if line.mask else None
+        mask = loading.mask(read, source, target)
+        return Item(
             id=line.id,
-            sources=tuple(load_image(self._at(path)) for path in line.images),
-            mask=self._mask(line),
-            target=load_image(self._at(line.target)) if line.target else None,
+            sources=sources,
+            mask=mask,
+            target=target,
+            flaws=loading.flaws,
             **line.texts,
         )
-        for reference in (item.source, item.target):
-            if item.mask is not None and reference is not None:
-                item.mask.fitted(reference.size)
-        return item
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
-        """Sources, mask and target."""
-        return tuple(Path(self._at(path)) for path in _paths(ref.data))
+        """Sources, mask and target, as far as they are there."""
+        flaws = self.flaws(ref)
+        files = _files_of(ref.data).items()
+        there = (path for name, paths in files if name not in flaws for path in paths)
+        return tuple(Path(self._at(path)) for path in there)
+
+    def has_outputs(self, folder: Path) -> bool:
+        """Whether there is such a folder, or none is needed."""
+        return folder.name == UNEDITED or folder.is_dir()
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<id>.png` and the like."""
-        return OutputFolder(folder)
+        return SourceOutputs.of(self) if folder.name == UNEDITED else OutputFolder(folder)
 
     def _usable(self) -> Iterator[ItemRef]:
         """The items whose lines can be read; `checked` tells what is wrong with the others."""
@@ -264,15 +356,9 @@ class ItemsFile:
             with suppress(ValidationError):
                 yield self._ref(index, line)
 
-    def _mask(self, line: Line) -> Mask | None:
-        if line.mask is None:
-            return None
-        mask = load_mask(self._at(line.mask))
+    def _mask(self, line: Line) -> Mask:
+        mask = load_mask(self._at(line.mask or ""))
         return mask.inverted() if line.mask_shows == "kept" else mask
-
-    def _missing(self, line: Line, exists: Any) -> str:
-        absent = [path for path in _paths(line) if not exists(self._at(path))]
-        return f"no such file: {', '.join(absent)}" if absent else ""
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
         index = 0
@@ -303,8 +389,32 @@ def _file(path: Path) -> Path:
     return path
 
 
-def _paths(line: Line) -> tuple[str, ...]:
-    return (*line.images, *filter(None, (line.mask, line.target)))
+def _files_of(line: Line) -> dict[str, tuple[str, ...]]:
+    """The picture files by field."""
+    files: dict[str, tuple[str, ...]] = {"source": line.images}
+    for name, path in (("mask", line.mask), ("target", line.target)):
+        if path:
+            files[name] = (path,)
+    return files
+
+
+@dataclass
+class _Problems:
+    """Lines that cannot be used: how many, and the first of them."""
+
+    count: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, number: int, what: str) -> None:
+        """Note what is wrong with a line."""
+        self.count += 1
+        if self.count <= MAX_PROBLEMS:
+            self.lines.append(f"line {number}: {what}")
+
+
+def plainly(message: str) -> str:
+    """What a validation said, as people say it."""
+    return message.removeprefix("Value error, ")
 
 
 def said(error: ValidationError, model: type[BaseModel]) -> str:
@@ -316,7 +426,7 @@ def said(error: ValidationError, model: type[BaseModel]) -> str:
     parts = []
     for problem in error.errors(include_url=False)[:3]:
         where = ".".join(str(part) for part in problem["loc"])
-        what = problem["msg"].removeprefix("Value error, ")
+        what = plainly(problem["msg"])
         if problem["type"] == "extra_forbidden":
             what = f"no such field (there are {', '.join(model.model_fields)})"
         parts.append(f"{where}: {what}" if where else what)

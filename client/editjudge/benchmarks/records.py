@@ -1,24 +1,87 @@
-"""Official data: records that are all in memory, and what its readers have in common."""
+"""Official data: records that are all in memory, and what its readers have in common.
+
+Released data is read as it stands. What a record lacks, or holds in a form that cannot be used,
+is a flaw of one field (`Item.flaws`): it costs the dimensions that read this field, on this item.
+"""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..base.errors import InputError
 from ..base.images import show_path
-from ..base.item import Item
-from .dataset import ItemRef, OutputFolder, Outputs, placeholder, placeholder_mask, unusable
+from ..base.item import Flaws, Item
+from .dataset import (
+    UNEDITED,
+    ItemRef,
+    OutputFolder,
+    Outputs,
+    SourceOutputs,
+    flaw,
+    lost,
+    placeholder,
+    placeholder_mask,
+    unusable,
+)
+from .items import plainly
 
 
 class Problem(NamedTuple):
-    """What cannot be used, and where it stands."""
+    """What is no item, and where it stands."""
 
     where: str
     what: str
+
+
+class ReleasedRecord(BaseModel):
+    """A record as it was released: a field that cannot be used does not spoil the others.
+
+    Fields that are not declared are left aside. Each field that a record must have is declared
+    with an empty default, and named in `due`.
+
+    Attributes:
+        due: The fields that every record has.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    due: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def read(cls, fields: Any) -> tuple[Self, dict[str, str]]:
+        """A record, and by field why what stands there cannot be used.
+
+        Raises:
+            ValidationError: without these fields, too, it is no record.
+        """
+        fields = fields if isinstance(fields, dict) else {}
+        wrong = {name: "is missing" for name in cls.due if fields.get(name) is None}
+        usable = {name: value for name, value in fields.items() if name not in wrong}
+        try:
+            return cls.model_validate(usable), wrong
+        except ValidationError as error:
+            for problem in error.errors(include_url=False):
+                if problem["loc"]:
+                    wrong.setdefault(str(problem["loc"][0]), plainly(problem["msg"]))
+        usable = {name: value for name, value in usable.items() if name not in wrong}
+        return cls.model_validate(usable), wrong
+
+
+def flaws_by(wrong: Mapping[str, str], fields: Mapping[str, str]) -> Flaws:
+    """The flaws of an item.
+
+    Args:
+        wrong: By field of its record, why it cannot be used.
+        fields: The item's field by that of the record; others count under their own names.
+    """
+    return {fields.get(name, name): flaw(f"{name}: {what}") for name, what in wrong.items()}
 
 
 class Placed(Protocol):
@@ -28,6 +91,7 @@ class Placed(Protocol):
         id: Unique within the data.
         sources: The names of its source images.
         texts: The item's fields but for its id and its images.
+        flaws: What the record holds and cannot be used.
     """
 
     id: str
@@ -35,11 +99,12 @@ class Placed(Protocol):
     has_mask: bool
     has_target: bool
     texts: dict[str, Any]
+    flaws: Flaws
 
 
 @dataclass
 class Usable:
-    """The records that can be used, in their order, and what is wrong with the others."""
+    """The items, in their order, and what is none."""
 
     items: list[Any] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -52,13 +117,17 @@ class RecordsFile(ABC):
         name: Of the benchmark.
         path: The file or folder that holds it.
         entries: What the data calls one of its items, and several.
-        absent: What is said of an item's files that are not there.
     """
 
     name: str
     path: Path
+    released = True
     entries: ClassVar[tuple[str, str]] = ("item", "items")
-    absent: ClassVar[str] = "no such file"
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """See `Dataset`."""
 
     @property
     @abstractmethod
@@ -66,56 +135,80 @@ class RecordsFile(ABC):
         """Everything that was read, once; items are `Placed`."""
 
     @abstractmethod
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
-        """The files that `load` reads."""
+    def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
+        """The picture files of an item, by its field: `source`, `target`, `mask`."""
+
+    @abstractmethod
+    def likeness(self, ref: ItemRef) -> Hashable:
+        """See `Dataset`."""
+
+    @cached_property
+    def _exists(self) -> Callable[[str | Path], bool]:
+        """Whether a file is there; looked for once, since several ask."""
+        return lru_cache(65_536)(os.path.isfile)
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
-        """The items that can be read, in the order of the data."""
+        """The items, in the order of the data."""
         for index, record in enumerate(self._usable.items):
             if only is None or index in only:
                 yield ItemRef(record.id, index, record)
 
     def checked(self) -> Iterator[ItemRef]:
-        """The items, while their fields, ids and files are checked.
+        """The items, while their files are looked for.
 
         Raises:
-            InputError: after the last item, with all that is wrong, up to `MAX_PROBLEMS`.
+            InputError: after the last item, where none has its sources, or there is none.
         """
-        problems = list(self._usable.problems)
-        lost: list[ItemRef] = []
+        without: list[ItemRef] = []
         for ref in self.items():
-            files = [show_path(path) for path in self.pictures(ref) if not path.is_file()]
-            if files:
-                lost.append(ref)
-                problems.append(Problem(ref.id, f"{self.absent}: {', '.join(files)}"))
-            else:
-                yield ref
-        if problems:
-            lines = [f"{where}: {what}" for where, what in self._ordered(problems)]
-            raise unusable(self.path, lines, self.entries, mend=self._mend_lost(lost))
-        if not self._usable.items:
+            if "source" in self.flaws(ref):
+                without.append(ref)
+            yield ref
+        problems = list(self._usable.problems)
+        if not self._usable.items and not problems:
             raise InputError(show_path(self.path), f"no {self.entries[1]}")
+        if len(without) == len(self._usable.items):
+            problems += [Problem(ref.id, self.flaws(ref)["source"].reason) for ref in without]
+            lines = [f"{where}: {what}" for where, what in problems]
+            raise unusable(self.path, lines, self.entries, mend=self.mend(without))
+
+    def flaws(self, ref: ItemRef) -> Flaws:
+        """Those of the record, and the files that are not there."""
+        record: Placed = ref.data
+        files = {n: paths for n, paths in self._files_of(ref).items() if n not in record.flaws}
+        return {**record.flaws, **lost(files, self._exists)}
+
+    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+        """The files that `load` reads."""
+        flaws = self.flaws(ref)
+        files = self._files_of(ref).items()
+        return tuple(path for name, paths in files if name not in flaws for path in paths)
 
     def outline(self, ref: ItemRef) -> Item:
         """Texts as they are, images as placeholders."""
         record: Placed = ref.data
-        image = placeholder()
+        image, flaws = placeholder(), self.flaws(ref)
         return Item(
             id=ref.id,
-            sources=(image,) * len(record.sources),
-            target=image if record.has_target else None,
-            mask=placeholder_mask() if record.has_mask else None,
+            sources=() if "source" in flaws else (image,) * len(record.sources),
+            target=image if record.has_target and "target" not in flaws else None,
+            mask=placeholder_mask() if record.has_mask and "mask" not in flaws else None,
+            flaws=flaws,
             **record.texts,
         )
 
+    def has_outputs(self, folder: Path) -> bool:
+        """Whether there is such a folder, or none is needed."""
+        return folder.name == UNEDITED or folder.is_dir()
+
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<item id>.png` and the like."""
-        return OutputFolder(folder)
+        return SourceOutputs.of(self) if folder.name == UNEDITED else OutputFolder(folder)
 
-    def _ordered(self, problems: list[Problem]) -> list[Problem]:
-        """In the order in which they are told: first what is wrong with records, then files."""
-        return problems
-
-    def _mend_lost(self, lost: Sequence[ItemRef]) -> str:
-        """How to say where files lie that were not found; "" where none is lost."""
+    def mend(self, refs: Sequence[ItemRef]) -> str:
+        """How to say where files lie that were not found; "" where there is no way."""
         return ""
+
+    def left_out(self) -> tuple[Problem, ...]:
+        """What the data holds that is no item."""
+        return tuple(self._usable.problems)

@@ -11,7 +11,8 @@ import click
 from rich.progress import track
 
 from ..app.wire.base import text_of
-from ..base.screen import console, say, tell
+from ..base.console import console
+from ..base.screen import say, tell
 from ..base.verdict import Failed
 from ..benchmarks.column import tabulate
 from ..demo import judging

@@ -22,6 +22,7 @@ from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
+from ..panel.retry import RetryPolicy
 from ..panel.triton import TritonEndpoint
 from .options import (
     ServiceOptions,
@@ -33,6 +34,9 @@ from .options import (
 _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
+_NOT_KNOWN = "it answers, and no right answer is known"
+_OPEN = "a call without them is answered too: whether they are right was not checked"
+_NEEDED = "a call without them is refused"
 _ANSWERS = {
     "logprobs": "choices by probabilities",
     "top_logprobs": "choices by the probabilities it lists",
@@ -46,13 +50,21 @@ _ANSWERS = {
 def command(services: ServiceOptions, as_json: bool) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
 
-    Exit code 1 when something is wrong, with the mend.
+    It says what it checked: a service may have no known answer, a server may let anybody in. Exit
+    code 1 when something is wrong, with the mend.
     """
     settings = with_local_stack(services.settings())
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
-    with services_at_hand(settings, start=start, say=tell) as at_hand:
-        findings = asyncio.run(_examine(at_hand))
+    findings: list[Finding] = []
+
+    def without(model: str, why: str) -> None:
+        mend = "see the log of the local stack; editjudge models verify checks its weights"
+        service = model.replace("_", ".", 1)
+        findings.append(Finding(service=service, problem=f"could not be loaded: {why}", mend=mend))
+
+    with services_at_hand(settings, start=start, say=tell, without=without) as at_hand:
+        findings += asyncio.run(_examine(at_hand))
     if as_json:
         say_json(text_of(findings))
     else:
@@ -71,7 +83,9 @@ async def _examine(settings: Settings) -> list[Finding]:
             )
         ]
     # A reply of yesterday says nothing of today: none is taken from the ledger, or kept there.
-    async with Panel(settings.model_copy(update={"ledger": None})) as panel:
+    settings = settings.model_copy(update={"ledger": None})
+    stranger = _Stranger(settings)
+    async with Panel(settings) as panel:
         findings = [
             Finding(
                 service="all",
@@ -87,23 +101,75 @@ async def _examine(settings: Settings) -> list[Finding]:
         if settings.endpoints and not due and not findings:
             due = list(SERVICES)
         for name in due:
-            findings += await _check(panel, name, settings.probe_timeout)
+            findings += await _check(panel, name, stranger)
         with Budget(settings.max_cost).pays():
-            return findings + [await _ask(generalist) for generalist in panel.generalists.values()]
+            for generalist in panel.generalists.values():
+                findings.append(await _ask(generalist, stranger))
+        return findings
 
 
-async def _check(panel: Panel, name: ServiceName, timeout: float) -> list[Finding]:
+class _Stranger:
+    """Somebody without the keys and headers of the settings: is he let in?
+
+    He asks what was answered with them a moment ago, so that whatever he meets is about them.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._triton = {e.url: e for e in settings.endpoints.values() if e.headers}
+        self._generalists = {
+            name: endpoint.model_copy(update={"api_key": None, "headers": {}})
+            for name, endpoint in settings.generalists.items()
+            if endpoint.api_key is not None or endpoint.headers
+        }
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for what computes nothing."""
+        return self._settings.probe_timeout
+
+    async def asks(self, bound: Service, url: str) -> str:
+        """What a specialist says to him; "" where nothing is needed to be let in."""
+        if url not in self._triton:
+            return ""
+        bare = self._triton[url].model_copy(update={"headers": {}})
+        async with TritonEndpoint(bare, RetryPolicy(attempts=1)) as endpoint:
+            return await _answered(bound.at(endpoint, probe_inputs(bound.name.role)))
+
+    async def asks_generalist(self, generalist: Generalist) -> str:
+        """The same of a generalist; it costs a call where it is answered."""
+        name = generalist.name.variant
+        if name not in self._generalists:
+            return ""
+        only = {"endpoints": {}, "generalists": {name: self._generalists[name]}, "attempts": 1}
+        async with Panel(self._settings.model_copy(update=only)) as panel:
+            known = panel.generalists.get(generalist.name)
+            return await _answered(known.answer(_QUESTION, Option(_CHOICES))) if known else _NEEDED
+
+
+async def _answered(call: Awaitable[object]) -> str:
+    """Whether a call without credentials is answered."""
+    try:
+        await call
+    except Abstained:
+        return _OPEN
+    except ServiceError:
+        return _NEEDED
+    return _OPEN
+
+
+async def _check(panel: Panel, name: ServiceName, stranger: _Stranger) -> list[Finding]:
     """Check a service at every endpoint that serves it."""
     bound = panel.services.get(name)
     if bound is None:
         model = model_name(name)
         mend = f"load the model {model} there, or list other `services` for the endpoint"
         return [Finding(service=name, problem=f"{name}: {panel.why_not(name)}", mend=mend)]
-    return [await _check_at(endpoint, bound, timeout) for endpoint in bound.endpoints]
+    return [await _check_at(endpoint, bound, stranger) for endpoint in bound.endpoints]
 
 
-async def _check_at(endpoint: TritonEndpoint, bound: Service, timeout: float) -> Finding:
-    name = bound.name
+async def _check_at(endpoint: TritonEndpoint, bound: Service, stranger: _Stranger) -> Finding:
+    name, timeout = bound.name, stranger.timeout
     about = Finding(service=name, endpoint=endpoint.url, identity=str(bound.identity))
     try:
         server = " ".join(await endpoint.server(timeout))
@@ -111,19 +177,21 @@ async def _check_at(endpoint: TritonEndpoint, bound: Service, timeout: float) ->
         reply = await bound.at(endpoint, probe_inputs(name.role))
         wrong = wrong_answer(name, reply, bound.identity.facts)
         known = has_known_answer(name, bound.identity.facts)
+        access = await stranger.asks(bound, endpoint.url)
     except (ServiceError, Abstained) as error:
         return _with(about, problem=str(error), mend="see the server's log")
     return _with(
         about,
         server=server,
         round_trip_ms=milliseconds,
-        answer=f"known answer {'wrong' if wrong else 'right'}" if known else "no known answer",
+        answer=f"known answer {'wrong' if wrong else 'right'}" if known else _NOT_KNOWN,
+        access=access,
         problem=f"the known answer is wrong: {wrong}" if wrong else "",
         mend="serve the model and weights of this version of editjudge" if wrong else "",
     )
 
 
-async def _ask(generalist: Generalist) -> Finding:
+async def _ask(generalist: Generalist, stranger: _Stranger) -> Finding:
     """Ask a generalist something that anybody knows; random weights need not know it."""
     about = Finding(
         service=generalist.name,
@@ -146,11 +214,13 @@ async def _ask(generalist: Generalist) -> Finding:
                 mend="see that it is a chat model, and that max_tokens leaves room for it",
             )
     problem, mend = _trouble(generalist, method)
+    took = round(1e3 * (time.perf_counter() - start), 3)
     return _with(
         about,
         identity=str(generalist.identity),
-        round_trip_ms=round(1e3 * (time.perf_counter() - start), 3),
+        round_trip_ms=took,
         answer=_ANSWERS[method],
+        access=await stranger.asks_generalist(generalist),
         problem=problem,
         mend=mend,
     )
@@ -192,8 +262,15 @@ def _show(finding: Finding) -> None:
         say(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
         say(f"  mend: {finding.mend}")
         return
-    say(f"✓ {finding.service:<14}", fg="green", nl=False)
+    # Green is what was found right; of what was not checked it says so.
+    unchecked = finding.answer == _NOT_KNOWN
+    mark, colour = ("?", "yellow") if unchecked else ("✓", "green")
+    say(f"{mark} {finding.service:<14}", fg=colour, nl=False)
     say(
         f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
         f"{finding.answer}\n  {finding.identity}"
     )
+    if finding.access:
+        say(
+            f"  key and headers: {finding.access}", fg="yellow" if finding.access == _OPEN else None
+        )

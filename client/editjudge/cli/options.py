@@ -17,6 +17,7 @@ from ..app.client import with_local_stack
 from ..app.spec import RunSpec
 from ..base.config import Settings, load_settings, parsed_generalist
 from ..base.errors import ConfigError, InputError
+from ..base.local import running_stack
 from ..base.screen import tell
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
@@ -256,7 +257,8 @@ class SpecOptions(RulesOptions):
             "outputs",
             multiple=True,
             metavar="MODEL=DIR",
-            help="A model under test and its DIR/<item id>.png; may be given several times.",
+            help="A model under test and its DIR/<item id>.png; may be given several times. "
+            ":sources in the place of DIR judges the sources themselves, unedited.",
         ),
     ]
     patterns: Annotated[tuple[str, ...], dimension_option]
@@ -421,6 +423,10 @@ class _Started(Protocol):
     def url(self) -> str:
         """Its address for clients."""
 
+    @property
+    def unloaded(self) -> Mapping[str, str]:
+        """Models that it could not load, and why."""
+
 
 def _local_stack(settings: Settings) -> AbstractContextManager[_Started] | None:
     """Start a local stack for the duration of a block; None where no package here can.
@@ -443,22 +449,34 @@ def _local_stack(settings: Settings) -> AbstractContextManager[_Started] | None:
 
 @contextmanager
 def services_at_hand(
-    settings: Settings, *, start: bool, say: Callable[[str], None]
+    settings: Settings,
+    *,
+    start: bool,
+    say: Callable[[str], None],
+    without: Callable[[str, str], None] | None = None,
 ) -> Iterator[Settings]:
     """Add services to the settings: a running local stack, or one that starts here.
 
     Args:
         start: Whether to start a stack where no endpoint is configured and no stack runs.
         say: Where progress goes.
+        without: Told of each model that the stack could not load, and why; `say` by default.
 
     Raises:
         StackError: a stack is needed and does not start.
     """
     settings = with_local_stack(settings)
+    tell = without or (lambda model, why: say(f"{model} is not served: {why}"))
     stack = _local_stack(settings) if start and not settings.endpoints else None
     if stack is None:
+        running = running_stack()
+        urls = {endpoint.url for endpoint in settings.endpoints.values()}
+        for model, why in running.unloaded.items() if running and running.grpc in urls else ():
+            tell(model, why)
         yield settings
         return
     say("starting the local services for this call (editjudge up keeps them running) …")
     with stack as server:
+        for model, why in server.unloaded.items():
+            tell(model, why)
         yield settings.at(server.url)

@@ -1,4 +1,4 @@
-"""`editjudge prepare`: questions and masks for data, and their review."""
+"""`editjudge prepare`: instructions, questions and masks for data, and their review."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from ..app.wire.base import text_of
 from ..app.wire.prepared import Converted, Prepared
 from ..base.errors import ConfigError
 from ..base.screen import say, say_json, tell
-from ..benchmarks.gie.compact import convert
+from ..benchmarks.gie.compact import COMPARES, convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
-from ..prepare.entry import STATUSES, Maker
+from ..prepare.comparing import decide
+from ..prepare.entry import JUDGE, STATUSES, Maker
 from ..prepare.folder import Folder
+from ..prepare.instructions import InstructionWriter
 from ..prepare.masks import MaskFinder, Select
 from ..prepare.preparation import Preparation, preparing
 from ..prepare.questions import FACTS, TASKS, QuestionWriter
@@ -84,11 +86,23 @@ class _DataOptions:
 
 @click.group("prepare")
 def command() -> None:
-    """Write questions and masks for data of your own, and review them.
+    """Write instructions, questions and masks for data of your own, and review them.
 
-    The same command resumes questions and masks. Both write a page, review.html, on which people
+    The same command resumes each of them. All write a page, review.html, on which people
     accept and reject; review applies what they decided.
     """
+
+
+@command.command("instructions")
+@options(_DataOptions, "of")
+@options(JudgeOptions, "services")
+def instructions(of: _DataOptions, services: JudgeOptions) -> int:
+    """Let the generalist write what editors are to be told, for items with a blank instruction.
+
+    By the task of an item, one of the nine edit types of GIE-Bench, from its one picture. Have
+    questions written next, from what you accepted. Exit code 3 when an item failed.
+    """
+    return _prepared(InstructionWriter(), of, services)
 
 
 @command.command("questions")
@@ -147,26 +161,51 @@ def masks(segmenter: str, select: Select | None, of: _DataOptions, services: Ser
     "--data", required=True, type=_PATH, help="The official gie_bench.json (600 MB), or its folder."
 )
 @_OUT
+@options(JudgeOptions, "services")
+@cost_option
 @json_option
-def gie(data: Path, out: Path, as_json: bool) -> None:
+def gie(
+    data: Path, out: Path, services: JudgeOptions, max_cost: float | None, as_json: bool
+) -> None:
     """Convert GIE-Bench's official file once, so that it loads in under a second.
 
-    The licence of its masks forbids passing them on; that holds for the converted file too.
+    Where there is a generalist, it is asked of each question whether the source must be shown with
+    it, and compares.json keeps what it says for people to look over: what the words of a question
+    say otherwise stands first. Without one the words decide. The licence of the masks forbids
+    passing them on; that holds for the converted file too.
     """
+    settings = services.settings(max_cost=max_cost)
     converted = convert(data, out)
-    notes = GieData(converted.folder).notes()
+    decided = None
+    if JUDGE.variant in settings.generalists:
+        decided = decide(GieData(converted.folder), settings)
+    after = GieData(converted.folder)
+    notes = after.notes()
     if as_json:
         result = Converted(
             data=converted.folder,
             items=converted.items,
             bytes=converted.size,
-            data_digest=converted.digest,
+            data_digest=after.digest,
             notes=notes,
+            usage=dict(decided.usage) if decided else {},
         )
         say_json(text_of(result))
         return
     for note in notes:
         say(f"note: {note}")
+    if decided is None:
+        tell("no generalist is configured: words decide which questions are shown the source")
+    else:
+        say(
+            f"{converted.folder / COMPARES}: {decided.compares:,} questions compare with the"
+            f" source; of {decided.otherwise:,} their words say otherwise, which stand first:"
+            " look them over"
+        )
+        if decided.unread:
+            tell(f"of {decided.unread:,} questions no answer could be read: their words decide")
+        if decided.usage:
+            say(f"generalists took {usage_text(dict(decided.usage))}")
     say(
         f"{converted.folder}: {converted.items:,} items, {converted.size / 1e6:.1f} MB;"
         " give it as --data"

@@ -11,7 +11,8 @@ from rich.table import Table
 from ..app.rescore import Changes, rescored_run
 from ..app.wire.base import text_of
 from ..app.wire.checks import Change as ChangeJson
-from ..base.screen import console, say, say_json, tell
+from ..base.console import console
+from ..base.screen import say, say_json, tell
 from ..benchmarks.cell import Tally
 from .options import json_option
 

@@ -19,8 +19,9 @@ from ..app.wire.base import text_of
 from ..app.wire.checks import Estimate
 from ..app.wire.run import Finished
 from ..base.config import Settings
+from ..base.console import console
 from ..base.errors import InputError
-from ..base.screen import console, say, say_json, tell
+from ..base.screen import say, say_json, tell
 from ..report.columns import results_table
 from ..report.live import display, summary
 from ..report.table import untrained_line, usage_text

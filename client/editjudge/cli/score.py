@@ -11,8 +11,9 @@ from ..app.client import Client, Judgement, make_edit
 from ..app.wire.base import text_of
 from ..app.wire.verdict import Score
 from ..base.config import Settings
+from ..base.console import console
 from ..base.item import Edit
-from ..base.screen import console, say, say_json, tell
+from ..base.screen import say, say_json, tell
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select
 from ..report.table import judged_by, skipped, verdict_table

@@ -42,6 +42,8 @@ def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
         _show(shown_edit)
     for name, why in shown.not_served.items():
         say(f"\n  {name}: not served\n    {why}")
+    for name, why in shown.spoilt.items():
+        say(f"\n  {name}: spoilt by the data\n    {why}")
     return 0
 
 
@@ -61,6 +63,7 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
         files=files,
         edits=edits,
         not_served=view.waiting(),
+        spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
     )
 
 

@@ -41,6 +41,8 @@ def command(as_json: bool) -> int:
     say(f"  log      {state.log}")
     for name, identity in services.items():
         say(f"  {name:<14} {identity}")
+    for model, why in state.unloaded.items():
+        say(f"  {model} is not served: {why}", fg="red", err=True)
     if problem:
         say(f"  {problem}", fg="red", err=True)
     return 1 if problem else 0

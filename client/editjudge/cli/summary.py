@@ -9,7 +9,8 @@ import click
 from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.results import Summary
-from ..base.screen import console, say, say_json
+from ..base.console import console
+from ..base.screen import say, say_json
 from ..benchmarks.rounds import JudgeRounds
 from ..report.columns import agreement_tables, reasons, results_table
 from ..report.table import untrained_line
@@ -19,9 +20,24 @@ from .options import RulesOptions, json_option, options, single_image_option
 @click.command("summary")
 @click.argument("run", type=click.Path(path_type=Path))
 @single_image_option
+@click.option(
+    "--count-missing",
+    is_flag=True,
+    help="The second mean: a missing output counts as the worst value there is, and is marked.",
+)
+@click.option(
+    "--each-round", is_flag=True, help="Show the number of every round beside their mean."
+)
 @options(RulesOptions, "asked")
 @json_option
-def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_json: bool) -> int:
+def command(
+    run: Path,
+    single_image: tuple[str, ...],
+    count_missing: bool,
+    each_round: bool,
+    asked: RulesOptions,
+    as_json: bool,
+) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
 
     Every number has its coverage: how many of the verdicts asked for have a number. Works while
@@ -29,7 +45,7 @@ def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_js
     make composites anew from the verdicts there are.
     """
     with RunView(run) as view:
-        results = view.results(single_image, asked.rules(view.spec))
+        results = view.results(single_image, asked.rules(view.spec), count_missing=count_missing)
     if as_json:
         say_json(text_of(Summary.of(results)))
         return 0
@@ -51,11 +67,18 @@ def command(run: Path, single_image: tuple[str, ...], asked: RulesOptions, as_js
     screen = console()
     screen.print(
         results_table(
-            results.columns, results.cells, results.beside, screen.width, results.benchmark.decimals
+            results.columns,
+            results.cells,
+            results.beside,
+            screen.width,
+            results.benchmark.decimals,
+            each_round=each_round,
         )
     )
     for line in reasons(results.columns, results.cells):
         say(line)
+    if count_missing:
+        say("missing outputs count as the worst value of each metric")
     if any(cell.imputed for row in results.cells.values() for cell in row.values()):
         say("* imputed: a rule of the benchmark put these numbers in, no judge did")
     if results.beside.agreement:

@@ -34,6 +34,7 @@ def fold(
     unserved: Mapping[str, str] | None = None,
     verdicts: Mapping[str, Outcome] | None = None,
     rule: float | None = None,
+    count_missing: bool = False,
     readings: Readings | None = None,
 ) -> dict[str, Outcome]:
     """The outcome of each dimension on one edit; `Pending` is to be judged.
@@ -42,10 +43,11 @@ def fold(
 
     1. a verdict stands;
     2. the item shows that the dimension does not apply, or its parts do (see `derive`);
-    3. the output is missing, and no verdict on the parts says otherwise: `MissingOutput`, or
+    3. its own readings need what the data of the item spoilt: what `Item.flaws` says;
+    4. the output is missing, and no verdict on the parts says otherwise: `MissingOutput`, or
        what `rule` says;
-    4. no service at hand makes its own readings;
-    5. it is what its readings say, or what its parts make of it.
+    5. no service at hand makes its own readings;
+    6. it is what its readings say, or what its parts make of it.
 
     Args:
         dimensions: Parts before what derives from them.
@@ -54,10 +56,11 @@ def fold(
         unserved: By dimension id, why its own readings cannot be made now.
         verdicts: By dimension id, those that stand.
         rule: What a reading of a missing output counts as, marked as imputed.
+        count_missing: Where there is no rule, it counts as `Dimension.worst`, marked likewise.
         readings: What scorers said just now; None before any is asked. A value made of them
             that is outside its dimension's range is `Failed`.
     """
-    edit = _Edit(item, missing, unserved or {}, rule, readings)
+    edit = _Edit(item, missing, unserved or {}, rule, readings, count_missing)
     outcomes: dict[str, Outcome] = {}
     for dimension in dimensions:
         standing = verdicts.get(dimension.id) if verdicts else None
@@ -93,6 +96,7 @@ class _Edit:
     unserved: Mapping[str, str]
     rule: float | None
     readings: Readings | None
+    count_missing: bool
 
     def outcome(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
         """Of a dimension, given those of its parts."""
@@ -103,8 +107,10 @@ class _Edit:
         whole = self._whole(dimension, outcomes)
         if self._asks_for_nothing(dimension, whole):
             return whole
+        if (spoilt := dimension.spoilt(self.item)) is not None:
+            return spoilt
         if self.missing is not None and (reads or isinstance(whole, MissingOutput)):
-            return self._without_output(self.missing)
+            return self._without_output(dimension, self.missing)
         if reads and dimension.id in self.unserved:
             return NotServed(reason=self.unserved[dimension.id])
         if self.readings is not None:
@@ -131,9 +137,11 @@ class _Edit:
             return _PENDING
         return self.readings.get(reading.scorer, {}).get(reading.field, _PENDING)
 
-    def _without_output(self, why: Missing) -> Outcome:
-        if self.rule is not None:
-            return Scored(value=self.rule, imputed=True)
+    def _without_output(self, dimension: Dimension, why: Missing) -> Outcome:
+        worst = dimension.worst if self.count_missing else None
+        counts = worst if self.rule is None else self.rule
+        if counts is not None:
+            return Scored(value=counts, imputed=True)
         return MissingOutput(reason=str(why) or "the model gave no image")
 
 

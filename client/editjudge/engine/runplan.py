@@ -19,8 +19,8 @@ from ..base.digest import file_digest
 from ..base.errors import InputError
 from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
-from ..base.item import Item, Missing
-from ..benchmarks.dataset import ItemRef
+from ..base.item import Flaws, Item, Missing
+from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from .fold import fold
 from .order import Order
@@ -61,6 +61,33 @@ class Known(Protocol):
         """Every edit of a model, with its verdicts that are scored or unscored and of today."""
 
 
+class Flawed(NamedTuple):
+    """An item of which the data holds something that cannot be used."""
+
+    ref: ItemRef
+    flaws: Flaws
+
+    @property
+    def told(self) -> str:
+        """In one line."""
+        return f"{self.ref.id}: {'; '.join(flaw.reason for flaw in self.flaws.values())}"
+
+
+def told_of_data(dataset: Dataset, flawed: Sequence[Flawed]) -> tuple[str, ...]:
+    """What people should know of data that is not all usable, in lines of a few words."""
+    lines = []
+    left_out = dataset.left_out()
+    if left_out:
+        where, what = left_out[0]
+        lines.append(f"{len(left_out):,} entries are no items (first: {where}: {what})")
+    if flawed:
+        count = f"{len(flawed):,} item{'s are' if len(flawed) > 1 else ' is'}"
+        lost = [one.ref for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
+        mend = f"; {dataset.mend(lost)}" if lost and dataset.mend(lost) else ""
+        lines.append(f"{count} judged in part only (first: {flawed[0].told}){mend}")
+    return tuple(lines)
+
+
 @dataclass(frozen=True)
 class Observed:
     """The items of an order, looked at once.
@@ -72,6 +99,7 @@ class Observed:
         outlines: One of each kind: the same dimensions apply to all items of a kind.
         dimensions: Those asked for and what they derive from, parts first.
         beyond: Ids of the items that the order's limit leaves out.
+        flawed: The items asked for of which the data holds something that cannot be used.
     """
 
     order: Order
@@ -85,6 +113,8 @@ class Observed:
     def all_ids(self) -> frozenset[str]:
         """Of all items of the data."""
         return frozenset((*self.ids, *self.beyond))
+
+    flawed: tuple[Flawed, ...] = ()
 
     @property
     def asked(self) -> frozenset[int]:
@@ -101,8 +131,9 @@ class RunPlan:
         asked: The positions of those that are asked for.
         signatures: Of today's verdicts, by dimension.
         todo: By model, for each item the dimensions to judge.
-        counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`
-            and `missing_output`; where a dimension does not apply, nothing is counted.
+        counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`,
+            `missing_output` and, for what the data spoilt, `unscored`; where a dimension does
+            not apply, nothing is counted.
         missing: By model, how many outputs are missing, and the first reason.
         others: By model, how many files in its folder are outputs of no item, and the first.
         gone: By model, how many of these were judged before they went, and stay judged.
@@ -165,18 +196,23 @@ def observe(order: Order) -> Observed:
     ids: list[str] = []
     of: list[int] = []
     beyond: list[str] = []
+    flawed: list[Flawed] = []
     for ref in order.dataset.checked():
         if order.limit is not None and ref.index >= order.limit:
             beyond.append(ref.id)
             continue
         ids.append(ref.id)
-        of.append(kinds.of(ref) if _is_asked(order, ref) else _NOT_ASKED)
+        flaws = order.dataset.flaws(ref)
+        asked = _is_asked(order, ref)
+        of.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
+        if flaws and asked:
+            flawed.append(Flawed(ref, flaws))
     if ids and not kinds.outlines and order.shard == (0, 1):
         raise _no_such_task(order)
     for model, folder in order.outputs.items():
-        if not folder.is_dir():
+        if not order.dataset.has_outputs(folder):
             raise InputError(show_path(folder), f"no such folder (outputs of {model})")
-    return Observed(order, ids, of, kinds.outlines, dimensions, beyond)
+    return Observed(order, ids, of, kinds.outlines, dimensions, beyond, tuple(flawed))
 
 
 def plan_run(
@@ -219,9 +255,11 @@ class _Kinds:
         self._particular = [d for d in dimensions if d.when is not usual]
         self._by_likeness: dict[Hashable, int] = {}
 
-    def of(self, ref: ItemRef) -> int:
+    def of(self, ref: ItemRef, flaws: Flaws) -> int:
         """The position in `outlines` of the item that stands for this one."""
         likeness: Hashable = self._dataset.likeness(ref)
+        if flaws:  # whether a flaw matters may depend on all that the item asks
+            likeness = likeness, ref.id
         if self._particular:
             outline = self._dataset.outline(ref)
             applies = (d.not_applicable(outline) is None for d in self._particular)

@@ -17,6 +17,7 @@ from ..base.errors import (
     CostLimit,
     EditjudgeError,
     ImageError,
+    InputError,
     NotAuthorised,
     ServiceError,
     StoreError,
@@ -75,10 +76,12 @@ class _Source:
     def _load(self) -> Item | EditjudgeError:
         try:
             item = self._dataset.load(self.ref)
+            for picture in item.sources:
+                _ = picture.digest
         except EditjudgeError as error:
             return error
-        for picture in item.sources:
-            _ = picture.digest
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this item's edits
+            return InputError(self.ref.id, f"{type(error).__name__}: {error}")
         return item
 
 
@@ -178,8 +181,10 @@ class Scheduler:
         item = job.source.ref.id
         try:
             edit = await self._loaded(job)
-        except EditjudgeError as error:  # a source that cannot be read
-            await self._keep_failed(job, JudgedEdit(item, job.model, None), failed(error))
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
+            await self._keep_failed(job, JudgedEdit(item, job.model, None), _failed(error))
             return
         digest = edit.image.digest if edit.image else None
         judged = JudgedEdit(item, job.model, digest, edit.missing)
@@ -189,7 +194,7 @@ class Scheduler:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what a scorer trips over costs one edit, not the run
-            await self._keep_failed(job, judged, Failed(error=f"{type(error).__name__}: {error}"))
+            await self._keep_failed(job, judged, _failed(error))
             return
         signatures = {name: str(signature) for name, signature in judgement.signatures.items()}
         await self._keep(job, judged, self._without_unpaid(judgement), signatures)
@@ -272,3 +277,10 @@ class Scheduler:
             return
         if self.progress.share_failed > self.fail_on_error:
             raise _StopError("failures")
+
+
+def _failed(error: Exception) -> Failed:
+    """The verdict that an error is; one that is not ours is named by its type."""
+    if isinstance(error, EditjudgeError):
+        return failed(error)
+    return Failed(error=f"{type(error).__name__}: {error}")

@@ -14,7 +14,7 @@ from ..benchmarks.items import Line
 from ..panel import Panel
 
 JUDGE = ServiceName.generalist("judge")
-What: TypeAlias = Literal["choice", "facts", "masks"]
+What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
 Status: TypeAlias = Literal["made", "not_found", "had", "unsuited", "failed", "left"]
 STATUSES: Mapping[Status, str] = {
     "made": "made",
@@ -28,6 +28,7 @@ STATUSES: Mapping[Status, str] = {
 TO_REVIEW = frozenset[Status]({"made", "not_found"})
 """What somebody must accept or reject."""
 FIELDS: Mapping[What, tuple[str, ...]] = {
+    "instructions": ("instruction",),
     "choice": ("questions",),
     "facts": ("questions",),
     "masks": ("mask", "mask_shows"),
@@ -45,6 +46,7 @@ class Entry:
             needed for an edit of the whole image); `failed` (asked again by the next call);
             `left` (beyond `--limit`).
         reason: Why nothing was made, in one line.
+        instruction: That was written.
         questions: That were written.
         mask: A PNG at the source's size, white on what the generalist named.
         mask_shows: Whether that is what is `edited`, or what is `kept`.
@@ -54,6 +56,7 @@ class Entry:
 
     status: Status
     reason: str = ""
+    instruction: str = ""
     questions: tuple[ChoiceQuestion | QuestionAnswer, ...] = ()
     mask: bytes | None = None
     mask_shows: Literal["edited", "kept"] = "edited"

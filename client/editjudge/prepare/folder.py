@@ -12,6 +12,7 @@ from typing import Literal
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import show_path
@@ -147,8 +148,10 @@ class Folder:
         for ref in data.items():
             entry = entries[ref.id]
             made: dict[str, object] = {}
+            if entry.instruction:
+                made["instruction"] = entry.instruction
             if entry.questions:
-                made["questions"] = tuple(question._asdict() for question in entry.questions)
+                made["questions"] = tuple(map(_written, entry.questions))
             if entry.mask is not None:
                 made["mask"] = f"{_MASKS}/{ref.id}.png"
                 made["mask_shows"] = entry.mask_shows
@@ -167,6 +170,11 @@ class Folder:
             "mask_shows": line.mask_shows,
         }
         return content_digest(json.dumps(shown, sort_keys=True).encode())
+
+
+def _written(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
+    """A question as a line has it: without what was not decided."""
+    return {name: value for name, value in question._asdict().items() if value is not None}
 
 
 class _Move:
@@ -199,7 +207,9 @@ class _Move:
 def without(line: Line, what: What) -> Line:
     """Remove what was made for a line; where nothing was made, all of it is its own."""
     made = set(FIELDS[what]) if getattr(line, FIELDS[what][0]) else set()
-    return type(line).model_validate(line.model_dump(exclude_unset=True, exclude=made))
+    kept = line.model_dump(exclude_unset=True, exclude=made)
+    # A line has an instruction, if only a blank one.
+    return type(line).model_validate({"instruction": "", **kept})
 
 
 def write_lines(file: Path, lines: Iterable[Line]) -> None:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from rich.status import Status
 
-from ..base.screen import console, tell
+from ..base.console import console
+from ..base.screen import tell
 from ..engine.progress import Progress, took
 from ..panel import Panel
 from ..report.live import clock

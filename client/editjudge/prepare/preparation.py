@@ -35,7 +35,7 @@ from ..engine.session import asking
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from .draft import DraftData
-from .entry import JUDGE, STATUSES, Entry, Maker
+from .entry import FIELDS, JUDGE, STATUSES, Entry, Maker
 from .folder import CALLS, REVIEW, Folder, Record
 from .live import Live
 from .sheet import write_sheet
@@ -223,6 +223,9 @@ class Preparation:
         """
         try:
             item = await asyncio.to_thread(self.data.load, ref)
+            for name in {"source", "instruction"} - {*FIELDS[self.maker.what]}:
+                if name in item.flaws:
+                    return Entry("failed", item.flaws[name].reason)
             entry = await self.maker.make(item, panel)
         except Abstained as abstained:
             await self.ledger.drop(abstained.calls)

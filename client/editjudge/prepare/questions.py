@@ -12,6 +12,7 @@ from ..answers.json_object import plain
 from ..base.digest import content_digest
 from ..base.identity import ServiceName
 from ..base.item import Edit, Item
+from ..benchmarks.comparing import compares
 from ..benchmarks.items import Line
 from ..panel import Panel
 from ..panel.generalist import Answer, Generalist
@@ -54,8 +55,9 @@ class QuestionWriter:
     """Writes the questions of items that have none.
 
     `choice`: one multiple-choice question, from the sources and the instruction, by a template
-    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. `facts`: 1 to 3
-    questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
+    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. It carries whether it
+    compares with the source (`compares`), by its words, for reviewers to look over. `facts`: 1 to
+    3 questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
     `FactCheck` reads.
 
     Attributes:
@@ -75,15 +77,20 @@ class QuestionWriter:
         judge = panel.generalist(JUDGE)
         name = TASKS.get(plain(item.task), "prepare/choice") if self.what == "choice" else FACTS
         value = (await answered(item, judge, template(name, self.custom))).value
-        questions = (
-            (_shuffled(item.id, value),) if isinstance(value, ChoiceQuestion) else tuple(value)
-        )
         pictures = [(text, await asyncio.to_thread(thumbnail, s)) for text, s in sources_of(item)]
-        return Entry("made", questions=questions, pictures=tuple(pictures))
+        if not isinstance(value, ChoiceQuestion):
+            return Entry("made", questions=tuple(value), pictures=tuple(pictures))
+        by_words = compares(value.question, value.options)
+        question = _shuffled(item.id, value)._replace(compares=by_words)
+        notes = (("the edited image is shown", "with its source" if by_words else "alone"),)
+        return Entry("made", questions=(question,), notes=notes, pictures=tuple(pictures))
 
 
-async def answered(item: Item, judge: Generalist, prompt: Template) -> Answer[Any]:
+async def answered(item: Item, judge: Generalist, prompt: Template, **texts: str) -> Answer[Any]:
     """Ask the generalist about an item that nobody has edited.
+
+    Args:
+        texts: Fields of the template that the item does not have itself.
 
     Raises:
         Abstained: the reply cannot be read, or the generalist refused.
@@ -94,7 +101,7 @@ async def answered(item: Item, judge: Generalist, prompt: Template) -> Answer[An
         shown.append(item.target)
     # Here, because resizing would hold up all other calls.
     await asyncio.to_thread(lambda: [judge.picture(image).digest for image in shown])
-    return await Question(prompt, prompt.form).ask(Edit(item, "", None), judge)
+    return await Question(prompt, prompt.form).ask(Edit(item, "", None), judge, repeat=0, **texts)
 
 
 def _shuffled(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:

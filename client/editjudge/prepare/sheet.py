@@ -16,6 +16,7 @@ from .folder import REVIEW, Folder, Record, write
 DECISIONS = "editjudge.prepare.1"
 """The format of a file of decisions, as the file names it."""
 _TITLES = {
+    "instructions": "Instructions",
     "choice": "Multiple-choice questions",
     "facts": "Questions and answers",
     "masks": "Masks",

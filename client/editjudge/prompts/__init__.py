@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..answers import (
     Commands,
     MultipleChoiceQuestion,
+    OneText,
     OutputContract,
     QuestionAnswers,
     Questions,
@@ -72,6 +73,7 @@ _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
     "question_answers": QuestionAnswers,
     "scores": _scores,
     "multiple_choice": MultipleChoiceQuestion,
+    "one_text": OneText,
     "targets": Targets,
     "verbatim": Verbatim,
 }

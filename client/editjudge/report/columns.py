@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ..app.agreement import Figure
 from ..app.spread import Agreement, JudgeSpread, Spread
-from ..base.screen import WIDTH, console
+from ..base.console import WIDTH, console
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .table import arrow, cell_text
@@ -38,6 +38,8 @@ def results_table(
     beside: JudgeSpread | None = None,
     width: int = WIDTH,
     decimals: int = 2,
+    *,
+    each_round: bool = False,
 ) -> RenderableType:
     """A benchmark's table, each number with its spread and its coverage.
 
@@ -48,12 +50,13 @@ def results_table(
     Args:
         width: In characters.
         decimals: Of grouped columns that have none of their own.
+        each_round: Show the number of every round too, as GIE-Bench's table 6 does.
     """
     columns, beside = tuple(columns), beside or JudgeSpread()
     grouped = any(column.group for column in columns)
     if grouped:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
-    grid = _grid(columns, cells, beside, decimals if grouped else None)
+    grid = _grid(columns, cells, beside, decimals if grouped else None, each_round=each_round)
     if not grouped:
         table = _by_model(columns, grid)
         wide = console(width=10_000)
@@ -67,6 +70,8 @@ def _grid(
     cells: Mapping[str, Mapping[str, Cell]],
     beside: JudgeSpread,
     decimals: int | None,
+    *,
+    each_round: bool,
 ) -> _Grid:
     grid: dict[tuple[str, str], list[str]] = {}
     ways = [_way(column, decimals) for column in columns]
@@ -80,7 +85,28 @@ def _grid(
             grid[model, judge] = [
                 w(a.cell, a.deviation) if a else "" for w, a in zip(ways, alone, strict=True)
             ]
+        for judge, of in beside.judges.items() if each_round else ():
+            many = len(beside.judges) > 1
+            for number in range(beside.judge_rounds.rounds):
+                values = (_of_round(of[model].get(c.id), number) for c in columns)
+                label = f"{judge}, run {number + 1}" if many else f"run {number + 1}"
+                grid[model, label] = [
+                    _number(value, column, decimals)
+                    for value, column in zip(values, columns, strict=True)
+                ]
     return grid
+
+
+def _of_round(spread: Spread | None, number: int) -> float | None:
+    return spread.rounds[number] if spread and number < len(spread.rounds) else None
+
+
+def _number(value: float | None, column: Column, decimals: int | None) -> str:
+    """A value as its column's cells have it, without coverage; "" for none."""
+    if value is None:
+        return ""
+    own = decimals if column.decimals is None else column.decimals
+    return f"{value:.4g}" if own is None or decimals is None else f"{value + 0.0:.{own}f}"
 
 
 def _way(column: Column, decimals: int | None) -> Callable[[Cell, float | None], str]:

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from ..app.wire.base import text_of
 from ..app.wire.run import Counted, Noted, Progressed, RunEvent
-from ..base.screen import console, say_json, styled, tell
+from ..base.console import console, styled
+from ..base.screen import say_json, tell
 from .table import usage_text
 
 

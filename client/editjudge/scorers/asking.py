@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 JUDGE = ServiceName.generalist("judge")
 C = TypeVar("C", bound=OutputContract[Any])
+_ITEM_FIELDS = {"sources": "source", "frames": "source"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,12 @@ class Asking(ServiceScorer):
         """The template for an item: that of its task."""
         return self.template_of(dict(self.by_task).get(item.task, self.prompt))
 
+    def reads(self, item: Item) -> frozenset[str]:
+        """What its templates show of the item."""
+        names = (getattr(self, parameter) for parameter in self.prompts if parameter != "prompt")
+        shown = (self.template_for(item), *(self.template_of(name) for name in names if name))
+        return shown_fields(shown)
+
     def asked(self, service: str, repeat: int) -> Asking:
         """The same way of judging by another generalist, in the place of the judge."""
         return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
@@ -199,6 +206,12 @@ class Asking(ServiceScorer):
         """A template as `spec` tells it."""
         template = self.template_of(name)
         return f"{template.name}({template.origin},{template.digest[:15]})"
+
+
+def shown_fields(templates: Iterable[Template]) -> frozenset[str]:
+    """The item's fields that templates show, under the names that flaws of data have."""
+    fields_ = {name for template in templates for name in template.fields}
+    return frozenset(_ITEM_FIELDS.get(name, name) for name in fields_)
 
 
 def contract_of(template: Template, kind: type[C]) -> C:

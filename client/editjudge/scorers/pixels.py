@@ -44,6 +44,7 @@ METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "ssim": (ssim,),
 }
 """By metric what computes it."""
+UNALIGNED = "unaligned"
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,22 @@ class PixelComparison(Scorer):
     """The edited image against a reference, pixel by pixel, whole or within a region.
 
     Fields are `<metric>.<region>`: metric one of `mse`, `psnr`, `ssim`; region `whole`,
-    `inside` (where the mask is white) or `outside`. An edited image of another size is
-    first brought to the reference's: resized (Lanczos), or, where `aligned`, warped by
+    `inside` (where the mask is white) or `outside`; and `unaligned`. An edited image of another
+    size is first brought to the reference's: resized (Lanczos), or, where `aligned`, warped by
     the similarity transform that maps its keypoints onto the reference's. One of another aspect
     ratio was cropped, padded or squeezed: it is aligned as it is and resized, which alone undoes a
     squeeze, and what leaves matches closer together (their median distance) is taken.
 
-    A region without pixels or too thin for SSIM's window, an image below that window and a failed
-    alignment are `Unscored("degenerate")`.
+    An edit of which no alignment is plausible is measured unaligned, resized: the editor moved or
+    replaced what was to stay, and must not gain by it. The evidence says why (`unaligned`), and
+    the field `unaligned` is 1, otherwise 0. By `plausible` off, where any alignment is taken, one
+    without any is `Unscored("degenerate")`, as are a region without pixels or
+    too thin for SSIM's window, and an image below that window.
 
     Attributes:
         reference: What to compare with.
         aligned: Align first (GIE-Bench, section 3.5).
-        plausible: Refuse an alignment that cannot be right; the released code takes any.
+        plausible: Take no alignment that cannot be right; the released code takes any.
         as_is: Align an edited image of another aspect ratio as it is only, as the released code
             does.
     """
@@ -82,7 +86,7 @@ class PixelComparison(Scorer):
             decode,
             *((align,) if self.aligned else ()),
             *(() if self.aligned and self.as_is else (fitted,)),
-            *(() if region == "whole" else (load_mask,)),
+            *((load_mask,) if region in {"inside", "outside"} else ()),
             *METRICS.get(metric, ()),
             *((windows_within,) if metric == "ssim" and region != "whole" else ()),
         )
@@ -109,16 +113,26 @@ class PixelComparison(Scorer):
         except Degenerate as degenerate:
             verdict = Unscored(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(fields, verdict)
-        regions = {f: selected(edit, f.rpartition(".")[2], reference.size) for f in fields}
-        return {
+        measured = fields - {UNALIGNED}
+        regions = {f: selected(edit, f.rpartition(".")[2], reference.size) for f in measured}
+        verdicts = {
             field: _verdict(field, reference.rgb, edited, region, evidence)
             for field, region in regions.items()
         }
+        if UNALIGNED in fields:
+            verdicts[UNALIGNED] = Scored(value=float(UNALIGNED in evidence), evidence=evidence)
+        return verdicts
 
     def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
         if not self.aligned:
             return fitted(output, reference)
-        aligned, resized = self._aligned(output, reference)
+        try:
+            aligned, resized = self._aligned(output, reference)
+        except Degenerate as problem:
+            if not self.plausible:
+                raise
+            pixels, note = fitted(output, reference)
+            return pixels, {**note, UNALIGNED: str(problem)}
         return aligned.image, {
             **resized,
             "matches": aligned.matches,

@@ -68,6 +68,10 @@ class Scorer(ABC):
         """
         return ()
 
+    def reads(self, item: Item) -> frozenset[str] | None:
+        """The item's fields that it looks at; None for those that its dimensions need."""
+        return None
+
     def asked(self, service: str, repeat: int) -> Scorer:
         """The same way of judging by another generalist, or once more; itself without one.
 

@@ -13,7 +13,7 @@ from ..base.verdict import Scored, Verdict
 from ..panel.choices import ChoiceDistribution
 from ..panel.generalist import Answer, merged
 from ..prompts import Template
-from .asking import Asking, Question, contract_of
+from .asking import Asking, Question, contract_of, shown_fields
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -148,6 +148,11 @@ class MultipleChoice(Asking):
             if self._is_asked(question)
         )
 
+    def reads(self, item: Item) -> frozenset[str]:
+        """What the templates of its questions show: the source with those that compare alone."""
+        templates = (self._template(item, question) for question in item.questions)
+        return shown_fields(templates) | {"questions"}
+
     def spec(self) -> Mapping[str, object]:
         """The parameters, and how a reply is read."""
         contract = Verbatim if self.exact else Option
@@ -195,7 +200,10 @@ class MultipleChoice(Asking):
         return self.template_of(self.comparing) if compares else self.template_for(item)
 
     def _texts(self, question: Mapping[str, Any]) -> dict[str, str]:
-        options = (", " if self.in_line else "\n").join(question["options"])
+        if self.in_line:  # as released, a blank one among them
+            options = ", ".join(question.get("in_line", question["options"]))
+        else:
+            options = "\n".join(question["options"])
         return {"question": question["question"], "options": options}
 
     def _answered(self, question: Mapping[str, Any], said: Answer[str] | None) -> dict[str, Any]:
@@ -238,6 +246,11 @@ class FactCheck(Asking):
         writing = self.template_of(self.pairs_prompt)
         contract = contract_of(writing, QuestionAnswers)
         return Question(writing, contract), Question(checking, choices, contract.count_high)
+
+    def reads(self, item: Item) -> frozenset[str]:
+        """The questions; what the template that writes them shows, where there are none."""
+        used = (self.prompt,) if item.questions else (self.prompt, self.pairs_prompt)
+        return shown_fields(map(self.template_of, used)) | {"questions"}
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]

@@ -12,8 +12,9 @@ import click
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
+from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.screen import console, say
+from editjudge.base.screen import say
 
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision

@@ -49,7 +49,10 @@ def command(
     as_json: bool,
     **generalist: object,
 ) -> int:
-    """Start the local stack in the background and wait until it is ready."""
+    """Start the local stack in the background and wait until it is ready.
+
+    A model that cannot be loaded is named; the others are served.
+    """
     settings = load_settings(config)
     flags: dict[str, object] = {name: value for name, value in generalist.items() if value}
     if models:
@@ -57,6 +60,8 @@ def command(
     if only_generalist:
         flags["triton"] = False
     state = up(settings.stack.model_copy(update=flags), settings.vllm_python)
+    for model, why in state.unloaded.items():
+        say(f"{model} is not served: {why}", fg="red", err=True)
     if as_json:
         print_json(state)
         return 0

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import json
+import logging
 import os
 import re
 import shutil
@@ -17,25 +19,38 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from editjudge.base.config import StackSettings
-from editjudge.base.errors import MissingExtra, StackError
-from editjudge.base.local import state_dir
+from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
+from editjudge.base.local import private, private_state_dir
 
+from .keeping import keep_alive
 from .repository import materialise
+
+logger = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 10.0
 _LOOPBACK = "127.0.0.1"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps it
+_CLOSED = ("shared-memory", "trace", "logging", "statistics")
+"""What nobody here asks of Triton, and what would let others read along."""
+_CLOSED_GRPC = (*_CLOSED, "model-repository")
+_CLOSED_HTTP = (*_CLOSED, "inference", "model-config")
+_LOCK = "closed=\n"
+"""A header that opens it, and its value. Arguments of a process are no secret, so it is one that
+cannot be sent: no header holds the end of a line."""
+_libc = ctypes.CDLL(None)
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -52,10 +67,14 @@ class TritonServer:
     """One tritonserver process that lives no longer than the thread that started it.
 
     Args:
-        repository: The model repository; by default every model that is installed.
+        repository: A model repository, all of which is served; by default the models of the
+            settings, of those that are installed.
         log: Where its output goes.
         settings: Ports, models and patience.
         extra: Further command-line arguments.
+
+    Attributes:
+        unloaded: Models that it could not load, and why.
     """
 
     def __init__(
@@ -72,7 +91,8 @@ class TritonServer:
         self._extra = extra
         self._process: subprocess.Popen[bytes] | None = None
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
-        self._stubs: tuple[int, ...] = ()
+        self._stubs: Mapping[str, int] = {}
+        self._unloaded: dict[str, str] = {}
         self.ports = Ports(0, 0, 0)
 
     @property
@@ -95,19 +115,36 @@ class TritonServer:
         """Of the tritonserver process; 0 when there is none."""
         return self._process.pid if self._process else 0
 
-    def start(self) -> None:
-        """Start it and wait until every model is ready.
+    @property
+    def region(self) -> str:
+        """What the names of its files in shared memory begin with; "" when there is none."""
+        return Path(self._runtime.name).name if self._runtime else ""
+
+    @property
+    def unloaded(self) -> Mapping[str, str]:
+        """Models that it could not load, or has lost, and why."""
+        if self._runtime is None:
+            return self._unloaded
+        runtime = self._runtime.name
+        ended = [model for model, pid in self._stubs.items() if not _is_stub(pid, runtime)]
+        return {**self._unloaded, **dict.fromkeys(ended, f"it ended, see {self.log}")}
+
+    def start(self, stopping: threading.Event | None = None) -> None:
+        """Start it and wait until every model is ready or failed, or until `stopping` is set.
 
         Raises:
             MissingExtra: nvidia-pytriton is not installed.
-            StackError: it cannot start here, ended by itself, or is not ready in time.
+            ConfigError: there is no model of a name that is asked for.
+            StackError: it cannot start here, ended by itself, is not ready in time, has no model
+                that it could load, or was stopped.
         """
         self.ports = self.ports if self.ports.grpc else _ports(self._settings)
         self._runtime = tempfile.TemporaryDirectory(prefix="editjudge-triton-")
         try:
             self._spawn(Path(self._runtime.name))
-            self._wait_until_ready()
-            self._stubs = tuple(_stubs(self._runtime.name))
+            self._wait_until_ready(stopping or threading.Event())
+            self._look_at_models()
+            self._hide_pictures()
         except BaseException:  # also on Ctrl-C: no server may outlive the attempt
             self.stop()
             raise
@@ -120,7 +157,7 @@ class TritonServer:
         """
         if self._runtime is None or not self.running():
             return False
-        return all(_is_stub(pid, self._runtime.name) for pid in self._stubs)
+        return all(_is_stub(pid, self._runtime.name) for pid in self._stubs.values())
 
     def running(self) -> bool:
         """Whether its process runs, be it without one of its models."""
@@ -136,10 +173,10 @@ class TritonServer:
                 self._process.kill()
                 self._process.wait()
         self._process = None
-        self._stubs = ()
+        self._stubs = {}
         if self._runtime is not None:
             _end_stubs(self._runtime.name)
-            for region in _SHARED_MEMORY.glob(f"{Path(self._runtime.name).name}*"):
+            for region in _SHARED_MEMORY.glob(f"{self.region}*"):
                 region.unlink(missing_ok=True)
             self._runtime.cleanup()
             self._runtime = None
@@ -147,13 +184,16 @@ class TritonServer:
     def _spawn(self, runtime: Path) -> None:
         command, environment = self._command(runtime)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as output:
+        with open(self.log, "ab", opener=private) as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 command,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 env=environment,
+                # Ctrl-C is for whoever started it: what is in flight still needs it.
+                start_new_session=True,
+                umask=0o077,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
             )
 
@@ -161,9 +201,10 @@ class TritonServer:
         pytriton = _pytriton()
         backends = _link_backends(pytriton, runtime)
         repository = self._repository or runtime / "models"
+        self._unloaded = {}
         if self._repository is None:
-            materialise(repository, self._settings.precision)
-        models = [f"--load-model={model}" for model in self._settings.models]
+            settings = self._settings
+            self._unloaded = materialise(repository, settings.precision, settings.models)
         command = [
             str(pytriton / "tritonserver" / "bin" / "tritonserver"),
             f"--model-repository={repository}",
@@ -180,8 +221,11 @@ class TritonServer:
             "--allow-gpu-metrics=false",
             # Named, so that what a killed server leaves in shared memory can be removed.
             f"--backend-config=python,shm-region-prefix-name={runtime.name}",
-            *(["--model-control-mode=explicit"] if models else []),
-            *models,
+            # A model that cannot be loaded costs itself; see `_look_at_models`.
+            "--exit-on-error=false",
+            "--strict-readiness=false",
+            f"--grpc-restricted-protocol={','.join(_CLOSED_GRPC)}:{_LOCK}",
+            f"--http-restricted-api={','.join(_CLOSED_HTTP)}:{_LOCK}",
             *self._extra,
         ]
         libraries = [pytriton.parent / "nvidia_pytriton.libs", libpython_folder()]
@@ -194,36 +238,87 @@ class TritonServer:
         }
         return command, environment
 
-    def _wait_until_ready(self) -> None:
+    def _wait_until_ready(self, stopping: threading.Event) -> None:
         end = time.monotonic() + self._settings.startup_timeout
         while time.monotonic() < end:
-            if not self.alive():
+            if not self.running():
                 raise StackError(f"tritonserver ended: {_last_error(self.log)}", f"see {self.log}")
-            if _answers(f"{self.http_url}/v2/health/ready"):
+            self._hide_pictures()
+            if _asked(f"{self.http_url}/v2/health/ready") is not None:
                 return
-            time.sleep(0.05)
+            if stopping.wait(0.05):
+                raise StackError("tritonserver was stopped before it was ready")
         waited = f"{self._settings.startup_timeout:g} s"
         raise StackError(
             f"tritonserver is not ready after {waited}: {_last_error(self.log)}", f"see {self.log}"
         )
 
+    def _look_at_models(self) -> None:
+        """Find out which models are ready, and why the others are not."""
+        states = json.loads(_asked(f"{self.http_url}/v2/repository/index", b"") or b"[]")
+        ready = {each["name"] for each in states if each.get("state") == "READY"}
+        for each in states:
+            if each["name"] not in ready:
+                self._unloaded[each["name"]] = _first_line(each.get("reason", ""))
+        if not ready:
+            told = "; ".join(f"{name}: {why}" for name, why in sorted(self._unloaded.items()))
+            raise StackError(
+                f"no model could be loaded: {told or 'none is here'}", f"see {self.log}"
+            )
+        runtime = self._runtime.name if self._runtime else ""
+        # The process of a model that could not be loaded may still be about to end; one that was
+        # ready may have ended already, and is then no process.
+        of = {_model_of(pid, ready): pid for pid in _stubs(runtime)}
+        self._stubs = {model: of.get(model, 0) for model in ready}
+
+    def _hide_pictures(self) -> None:
+        """Close what is in shared memory: Triton lets others read it, whatever the umask."""
+        for region in _SHARED_MEMORY.glob(f"{self.region}*") if self.region else ():
+            with suppress(OSError):  # it is gone meanwhile
+                if not region.is_symlink():
+                    region.chmod(0o600)
+
 
 @contextmanager
 def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonServer]:
-    """A Triton server for the duration of a block.
+    """A Triton server for the duration of a block; one that ends or loses a model starts again.
 
     Raises:
         StackError: it cannot start; the log's last error is in the message.
     """
-    log = state_dir() / f"triton-{os.getpid()}.log"
+    log = private_state_dir() / f"triton-{os.getpid()}.log"
     server = TritonServer(log, settings)
-    server.start()
+    stopping = threading.Event()
+    started: Future[None] = Future()
+    # The server ends with the thread that started it, so that thread looks after it.
+    keeper = threading.Thread(target=_kept, args=(server, stopping, started), name="triton")
+    keeper.start()
     try:
+        started.result()
         yield server
     finally:
-        server.stop()
+        stopping.set()
+        keeper.join()
         # Where it did not start, the log stays: the error names it.
-        log.unlink(missing_ok=True)
+        if started.done() and started.exception() is None:
+            log.unlink(missing_ok=True)
+
+
+def _kept(server: TritonServer, stopping: threading.Event, started: Future[None]) -> None:
+    """Start a server and keep it alive until `stopping` is set; then it ends."""
+    try:
+        server.start(stopping)
+    except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        started.set_exception(error)
+        return
+    started.set_result(None)
+    try:
+        keep_alive([server], stopping)
+    except EditjudgeError as error:
+        if not stopping.is_set():
+            logger.error("the local services are gone: %s", error)  # noqa: TRY400 - one line
+    finally:
+        server.stop()
 
 
 def startable_stack(settings: StackSettings) -> AbstractContextManager[TritonServer] | None:
@@ -306,15 +401,17 @@ def _ports(settings: StackSettings) -> Ports:
 
 def _die_with_parent() -> None:
     """Ask the kernel to end this process when the thread that started it ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _answers(url: str) -> bool:
+def _asked(url: str, data: bytes | None = None) -> bytes | None:
+    """What our own server says, without a proxy; None where it does not answer, or refuses."""
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(url, timeout=1) as reply:  # noqa: S310 - our own loopback address
-            return bool(reply.status == 200)
+        with direct.open(url, data, timeout=5) as reply:
+            return bytes(reply.read())
     except (urllib.error.URLError, OSError):
-        return False
+        return None
 
 
 def _end_stubs(runtime: str) -> None:
@@ -341,6 +438,20 @@ def _is_stub(pid: int, runtime: str) -> bool:
     except OSError:
         return False
     return f"{runtime}/backends/".encode() in command.split(b"\0")[0]
+
+
+def _model_of(pid: int, models: Collection[str]) -> str:
+    """The model of a stub, by the file on its command line; "" where it is another one's."""
+    with suppress(OSError):  # it ended meanwhile
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        return next((model for model in models if f"/{model}/1/" in command), "")
+    return ""
+
+
+def _first_line(reason: str) -> str:
+    """What kept a model from loading, without Triton's code before it and the trace behind."""
+    lines = reason.removeprefix("Internal: ").partition("\nAt:")[0].split()
+    return " ".join(lines)[:500] or "no reason is told"
 
 
 def _last_error(log: Path) -> str:

@@ -6,13 +6,14 @@ differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import click
 
+from editjudge.base.errors import ConfigError
 from editjudge.base.screen import say
 
 from ..zoo.artefact import Precision
@@ -51,30 +52,48 @@ def model_repository() -> Path:
     return inside if inside.is_dir() else Path(__file__).parents[3] / "model_repo"
 
 
-def materialise(folder: Path, precision: Precision = "fp32") -> list[str]:
+def materialise(
+    folder: Path, precision: Precision = "fp32", models: Collection[str] = ()
+) -> dict[str, str]:
     """Make the repository that a server loads: what is installed, with its weights' identity.
 
     The same on a laptop and in a cluster's init container: the folders of `model_repo/` are
     linked, and each `config.pbtxt` names the weights that its model must find.
 
+    Args:
+        models: Those to serve, by default all that are installed.
+
     Returns:
-        The models that can be served.
+        The models that are not in it though they are asked for or installed, and why.
 
     Raises:
-        ConfigError: the record of an installed model cannot be read.
+        ConfigError: there is no model of a name in `models`.
     """
-    served = []
-    for specialist in specialists():
-        installed = specialist.installed(precision)
+    kinds = {specialist.name: specialist for specialist in specialists()}
+    if unknown := sorted(set(models) - set(kinds)):
+        raise ConfigError(
+            f"no model is named {', '.join(unknown)}", f"there are {', '.join(sorted(kinds))}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    unusable: dict[str, str] = {}
+    for specialist in kinds.values():
+        if models and specialist.name not in models:
+            continue
+        try:
+            installed = specialist.installed(precision)
+        except ConfigError as error:
+            unusable[specialist.name] = str(error)
+            continue
         if installed is None:
+            if models:
+                unusable[specialist.name] = f"no weights for {precision} (docs/models.md adds them)"
             continue
         identity = {**installed, **specialist.libraries(precision)}
         model = folder / specialist.name
         model.mkdir(parents=True)
         (model / "1").symlink_to(model_repository() / specialist.name / "1")
         (model / "config.pbtxt").write_text(config_text(specialist, identity))
-        served.append(specialist.name)
-    return served
+    return unusable
 
 
 def config_text(specialist: type[Specialist], identity: Mapping[str, str] | None = None) -> str:

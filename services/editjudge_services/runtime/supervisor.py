@@ -13,9 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from filelock import Timeout
 
@@ -24,36 +22,17 @@ from editjudge.base.errors import ConfigError, EditjudgeError, MissingExtra, Sta
 from editjudge.base.local import (
     LocalGeneralist,
     StackState,
+    private,
+    private_state_dir,
     running_stack,
     stack_lock,
     state_dir,
     state_file,
 )
 
+from .keeping import Server, keep_alive
 from .launcher import TritonServer, serve_extra_installed
 from .vllm_server import VllmOptions, VllmServer, check_model, check_packages, installed
-
-log = logging.getLogger(__name__)
-_MAX_RESTARTS = 5
-_HEALTHY_SECONDS = 60.0
-
-
-class Server(Protocol):
-    """What is kept alive."""
-
-    log: Path
-
-    def start(self) -> None:
-        """Start it and wait until it is ready."""
-
-    def alive(self) -> bool:
-        """Whether all of it runs."""
-
-    def running(self) -> bool:
-        """Whether its process runs, be it without one of its models."""
-
-    def stop(self) -> None:
-        """End it."""
 
 
 def up(settings: StackSettings, vllm_python: Path | None = None) -> StackState:
@@ -71,16 +50,15 @@ def up(settings: StackSettings, vllm_python: Path | None = None) -> StackState:
     if (running := running_stack()) is not None:
         where = " and ".join(running.urls)
         raise StackError(f"a local stack runs already at {where}", "editjudge down ends it")
-    folder = state_dir()
-    folder.mkdir(parents=True, exist_ok=True)
-    output = folder / "supervisor.log"
-    with output.open("wb") as stream:
+    output = private_state_dir() / "supervisor.log"
+    with open(output, "wb", opener=private) as stream:
         process = subprocess.Popen(  # noqa: S603 - our own command line
             [sys.executable, "-m", __name__, settings.model_dump_json(), str(vllm_python or "")],
             stdout=stream,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            umask=0o077,
         )
     try:
         return _ready(process, output, settings)
@@ -142,15 +120,14 @@ def down() -> StackState | None:
         with stack_lock().acquire(timeout=40):
             pass
     except Timeout:
-        # It leads its own process group: whatever it started goes with it, but for vLLM,
-        # which leads one too and ends with it.
+        # Both servers lead a group of their own, and end with it.
         os.killpg(state.pid, signal.SIGKILL)
     state_file().unlink(missing_ok=True)
     return state
 
 
 def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
-    """Run the stack until SIGTERM.
+    """Run the stack until SIGTERM; its files are nobody else's to read.
 
     Raises:
         StackError: another supervisor holds the lock, or a server does not start.
@@ -176,7 +153,7 @@ def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
             if vllm is not None:
                 vllm.spawn()
             if triton is not None:
-                triton.start()
+                triton.start(stopping)
             if vllm is not None:
                 vllm.wait_until_ready(stopping)
             started = time.time()
@@ -185,38 +162,11 @@ def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
                 _write(_state(triton, vllm, started))
 
             tell()
-            _keep_alive(servers, stopping, tell)
+            keep_alive(servers, stopping, tell)
         finally:
             for server in servers:
                 server.stop()
             state_file().unlink(missing_ok=True)
-
-
-def _keep_alive(
-    servers: Sequence[Server], stopping: threading.Event, tell: Callable[[], None]
-) -> None:
-    restarts = [0] * len(servers)
-    lame: set[int] = set()
-    since = [time.monotonic()] * len(servers)
-    while not stopping.wait(0.5):
-        for i, server in enumerate(servers):
-            if server.alive() or (i in lame and server.running()):
-                continue
-            if time.monotonic() - since[i] > _HEALTHY_SECONDS:
-                restarts[i] = 0
-            restarts[i] += 1
-            name = server.log.stem
-            if restarts[i] > _MAX_RESTARTS and server.running():
-                log.error("%s loses a model again and again; it goes on without it", name)
-                lame.add(i)
-                continue
-            if restarts[i] > _MAX_RESTARTS:
-                raise StackError(f"{name} ended {restarts[i]} times in a row, see {server.log}")
-            log.warning("%s ended, or lost a model; starting it again (%d)", name, restarts[i])
-            server.stop()
-            server.start()
-            tell()  # its process has another id now
-            since[i] = time.monotonic()
 
 
 def _state(triton: TritonServer | None, vllm: VllmServer | None, started: float) -> StackState:
@@ -233,6 +183,7 @@ def _state(triton: TritonServer | None, vllm: VllmServer | None, started: float)
         log=triton.log if triton else state_dir() / "supervisor.log",
         started=started,
         generalist=generalist,
+        unloaded=dict(triton.unloaded) if triton else {},
     )
 
 

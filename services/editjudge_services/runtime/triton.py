@@ -95,23 +95,25 @@ class _Adaptor:
         answers: dict[int, Outputs | Abstained | Exception] = dict(
             zip(good, self._infer([read[index] for index in good]), strict=True)
         )
-        return [self._response(answers.get(i, one)) for i, one in enumerate(read)]
+        return [self._responded(answers.get(i, one)) for i, one in enumerate(read)]
 
     def _read(self, request: Any) -> Request | _Rejected:
         tensors: dict[str, Any] = {}
         for tensor in self.kind.contract.inputs:
             try:
                 tensors[tensor.name] = self._value(request, tensor)
-            except (ValueError, ImageError) as error:
-                return _Rejected(f"{tensor.name}: {error}")
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this request's
+                return _Rejected(f"{tensor.name}: {_words(error)}")
         try:
             return Request(tensors, self._parameters(request))
-        except ValueError as error:
-            return _Rejected(str(error))
+        except Exception as error:  # noqa: BLE001 - as above
+            return _Rejected(_words(error))
 
     def _parameters(self, request: Any) -> dict[str, str]:
         allowed = self.kind.contract.parameters
         sent = json.loads(request.parameters() or "{}")
+        if not isinstance(sent, dict):
+            raise TypeError("parameters are no object")
         for name, value in sent.items():
             if value not in allowed.get(name, ()):
                 choices = ", ".join(allowed.get(name, ())) or "no such parameter"
@@ -141,13 +143,21 @@ class _Adaptor:
         if not batch:
             return []
         try:
-            return self._specialist.infer(batch)
+            return _each(self._specialist.infer(batch), batch)
         except Exception as error:
             if len(batch) == 1:
                 if not isinstance(error, BadRequest | Unavailable):
                     log.exception("%s failed", self.kind.name)
                 return [error]
         return [self._infer([one])[0] for one in batch]
+
+    def _responded(self, answer: Any) -> Any:
+        """An answer that cannot be sent fails alone, too."""
+        try:
+            return self._response(answer)
+        except Exception as error:
+            log.exception("%s: an answer cannot be sent", self.kind.name)
+            return self._response(error)
 
     def _response(self, answer: Any) -> Any:
         pb = self._pb
@@ -168,8 +178,8 @@ class _Adaptor:
                 self._counters["failed"].increment(1)
                 text = f"{type(answer).__name__}: {answer}"
                 return self._error(text, pb.TritonError.INTERNAL)
-        self._counters["answered"].increment(1)
         tensors = [self._tensor(one, answer[one.name]) for one in self.kind.contract.outputs]
+        self._counters["answered"].increment(1)
         return pb.InferenceResponse(tensors)
 
     def _error(self, text: str, code: int) -> Any:
@@ -181,6 +191,19 @@ class _Adaptor:
             return self._pb.Tensor(tensor.name, np.array([[data]], dtype=np.object_))
         array = np.ascontiguousarray(value, dtype=np.float32)
         return self._pb.Tensor(tensor.name, array[np.newaxis])
+
+
+def _each(answers: Sequence[Any], batch: Sequence[Request]) -> Sequence[Any]:
+    """The answers, of which there is one to each request."""
+    if len(answers) != len(batch):
+        raise RuntimeError(f"{len(answers)} answers to {len(batch)} requests")
+    return answers
+
+
+def _words(error: Exception) -> str:
+    """What an error of reading a request says; one that is not meant for people is named."""
+    told = isinstance(error, ValueError | ImageError)
+    return str(error) if told else f"cannot be read: {type(error).__name__}: {error}"
 
 
 def _counters(pb: Any, model: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from typing import Literal, TypeAlias
 import grpc
 
 from editjudge.base.errors import ConfigError, StackError
+from editjudge.base.local import private
 
 Protocol: TypeAlias = Literal["http", "grpc"]
 
@@ -118,10 +119,10 @@ class VllmServer:
         """Of the server process and its group; 0 when there is none."""
         return self._process.pid if self._process else 0
 
-    def start(self) -> None:
+    def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until it is ready; see `spawn` and `wait_until_ready`."""
         self.spawn()
-        self.wait_until_ready()
+        self.wait_until_ready(stopping)
 
     def spawn(self) -> None:
         """Start the process; it is ready some 20 s to minutes later.
@@ -136,7 +137,7 @@ class VllmServer:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         # What an earlier life of this server wrote says nothing of this one.
         self._begin = self.log.stat().st_size if self.log.is_file() else 0
-        with self.log.open("ab") as output:
+        with open(self.log, "ab", opener=private) as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 self._command(on_cpu=_on_cpu(packages)),
                 stdout=output,
@@ -146,6 +147,7 @@ class VllmServer:
                 # `python -m` looks for modules in the current folder first.
                 cwd=self.log.parent,
                 start_new_session=True,
+                umask=0o077,
                 preexec_fn=_end_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
             )
 

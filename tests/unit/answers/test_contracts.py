@@ -13,6 +13,7 @@ import pytest
 from editjudge.answers import (
     Commands,
     MultipleChoiceQuestion,
+    OneText,
     Option,
     OutputContract,
     QuestionAnswers,
@@ -34,6 +35,7 @@ ALL: list[OutputContract[object]] = [
     Option(("A car", "A bus")),
     Verbatim(),
     MultipleChoiceQuestion(),
+    OneText(),
     Targets(),
     Commands(),
     Option(("Yes", "No")),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +44,54 @@ def animated() -> bytes:
     return encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
 
 
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def chunk(name: bytes, body: bytes = b"") -> bytes:
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def indexed(palette: bytes) -> bytes:
+    """A PNG of one pixel that is the first colour of a palette."""
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 3, 0, 0, 0))
+    colours = chunk(b"PLTE", palette) if palette else b""
+    return PNG + head + colours + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND")
+
+
+def tiff(bits: int, pixels: bytes, *, photometric: int = 1, sample_format: int = 1) -> bytes:
+    """Two grey pixels in one strip."""
+    tags = {256: 2, 257: 1, 258: bits, 259: 1, 262: photometric, 273: 0, 277: 1, 278: 1}
+    tags |= {279: len(pixels), 339: sample_format}
+    tags[273] = 8 + 2 + 12 * len(tags) + 4
+    entries = (struct.pack("<HHII", tag, 4, 1, value) for tag, value in sorted(tags.items()))
+    directory = struct.pack("<H", len(tags)) + b"".join(entries) + bytes(4)
+    return b"II*\0" + struct.pack("<I", 8) + directory + pixels
+
+
+def two_pages(*, compression: int) -> bytes:
+    """A TIFF of two pages, the second of which is compressed as nobody knows."""
+    pages = [Pil.new("L", (4, 4), value) for value in (1, 2)]
+    data = bytearray(encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
+    at = data.rindex(struct.pack("<HHI", 259, 3, 1)) + 8
+    data[at : at + 2] = struct.pack("<H", compression)
+    return bytes(data)
+
+
+def gif(body: bytes) -> bytes:
+    return b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + bytes(6) + body + b"\x3b"
+
+
+def many_frames(count: int) -> bytes:
+    return gif((b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\2\2\x44\1\0") * count)
+
+
+def many_scans(more: int) -> bytes:
+    """A progressive JPEG whose last scan comes again and again."""
+    data = encoded(RED, "JPEG", progressive=True)
+    last = data[data.rindex(b"\xff\xda") : -2]
+    return data[:-2] + last * more + b"\xff\xd9"
+
+
 RED = Pil.new("RGB", (20, 10), (200, 30, 40))
 
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
@@ -53,10 +103,22 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "30,000 x 30,000 header": (lambda: png_header(30_000, 30_000), "limit"),
     "10,000 x 10,000 header": (lambda: png_header(10_000, 10_000), "limit"),
     "9,000 x 8,000 header": (lambda: png_header(9_000, 8_000), "limit"),
-    "animated": (animated, "2 frames"),
+    "animated": (animated, "more than one frame"),
     "too many bytes": (lambda: encoded(RED) + bytes(MAX_BYTES), "limit"),
     "floating point": (lambda: encoded(Pil.new("F", (4, 4)), "TIFF"), "floating-point"),
     "SVG": (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image"),
+    "indexed without a palette": (lambda: indexed(b""), "damaged or truncated"),
+    "second page unreadable": (lambda: two_pages(compression=0x7777), "more than one frame"),
+    "frames without end": (lambda: many_frames(300_000), "more than 262,144 pieces"),
+    "scans without end": (lambda: many_scans(70), "more than 64 scans"),
+    "segments without end": (lambda: b"\xff\xd8" + b"\xff\xfe\0\2" * 262_145, "pieces"),
+    "chunks without end": (lambda: PNG + chunk(b"tEXt") * 262_145, "pieces"),
+    "remarks without end": (lambda: b"P3 9 9 255\n" + b"#\n" * 1001, "more than 1,000 comments"),
+    "long remark": (lambda: gif(b"\x21\xfe" + (b"\xff" + bytes(255)) * 5000 + b"\0"), "comment"),
+    "long text": (lambda: b"P2 9 9 255\n" + b"1 " * 4_200_000, "the limit is 8,388,608"),
+    "12 bits": (lambda: tiff(12, b"\xff\xff\xff"), "12 bits"),
+    "signed": (lambda: tiff(8, b"\x00\x80", sample_format=2), "signed"),
+    "16 bits signed": (lambda: tiff(16, b"\0\0\0\x7f", sample_format=2), "signed"),
 }
 
 
@@ -69,6 +131,47 @@ def test_refused_naming_the_file_and_the_reason(case: str, tmp_path: Path) -> No
         load_image(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_decoder_may_be_asked_is_bounded_and_usual_files_are_within() -> None:
+    assert load_image(many_scans(40)).size == RED.size
+    assert load_image(indexed(b"\1\2\3")).rgb.tolist() == [[[1, 2, 3]]]
+    assert load_image(many_frames(1)).size == (1, 1)
+    assert load_image(tiff(16, b"\0\0\xff\xff")).rgb[0, :, 0].tolist() == [0, 255]
+    assert load_image(tiff(8, b"\x00\xff", photometric=0)).rgb[0, :, 0].tolist() == [255, 0]
+
+
+@pytest.mark.parametrize("error", [AssertionError, KeyError, OverflowError, RecursionError])
+def test_whatever_decoding_raises_is_a_refusal(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trip(*_: object) -> None:
+        raise error("over\nthis")
+
+    monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", trip)
+    for picture in (encoded(RED), Pil.open(io.BytesIO(encoded(RED)))):
+        with pytest.raises(ImageError) as caught:
+            load_image(picture)
+        assert "\n" not in str(caught.value)
+
+
+def test_memory_is_a_few_bytes_a_pixel(tmp_path: Path) -> None:
+    path = tmp_path / "clear.png"
+    Pil.new("RGBA", (4096, 4096), (1, 2, 3, 99)).save(path, compress_level=1)
+    code = (
+        "import resource, sys; from pathlib import Path; from editjudge.base.images import decode;"
+        "data = Path(sys.argv[1]).read_bytes();"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        "before = peak(); decode(data); print((peak() - before) * 1024 / 4096**2)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
+    assert float(ran.stdout) < 12
+
+
+def test_a_path_without_end_is_no_line_without_end() -> None:
+    with pytest.raises(ImageError, match="70,000 characters") as caught:
+        load_image("x" * 70_000)
+    assert len(str(caught.value)) < 1200
 
 
 def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:

@@ -84,3 +84,8 @@ def test_min_max_needs_a_scale(pool: list[float]) -> None:
 def test_a_gate_opens_above_its_limit(value: float, by: float) -> None:
     fuse = Gated("v", by="by", above=2.0, otherwise=1.0)
     assert fuse({"v": value, "by": by}) == (value if by > 2 else 1.0)
+
+
+def test_what_lies_beyond_the_pool_is_as_its_nearer_end() -> None:
+    scale = min_max([10.0, 20.0], invert=True)
+    assert [scale(value) for value in (0.0, 10.0, 15.0, 20.0, 65025.0)] == [1, 1, 0.5, 0, 0]

@@ -39,13 +39,11 @@ def test_every_items_file_is_tested() -> None:
 @pytest.mark.parametrize("blank", BLANK)
 @pytest.mark.parametrize("field", ["instruction", "target_text", "hint"])
 @pytest.mark.parametrize("name", OWN)
-def test_a_blank_text_is_refused(tmp_path: Path, name: str, field: str, blank: str) -> None:
-    with pytest.raises(InputError) as raised:
-        list(data(tmp_path, name, **{field: blank}).checked())
-    mend = (
-        "" if field == "instruction" else ": write it, or leave the field out where there is none"
-    )
-    assert str(raised.value).splitlines()[1].strip() == f"line 1: {field}: is blank{mend}"
+def test_a_blank_text_is_a_flaw(tmp_path: Path, name: str, field: str, blank: str) -> None:
+    read = data(tmp_path, name, **{field: blank})
+    (ref,) = read.checked()
+    assert {n: f.reason for n, f in read.flaws(ref).items()} == {field: f"{field}: is blank"}
+    assert not getattr(read.load(ref), field)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -78,3 +76,22 @@ def test_a_blank_task_is_none(tmp_path: Path) -> None:
 def test_a_blank_id_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="line 1: id: an id names a file"):
         list(data(tmp_path, "core", id=name).checked())
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_mask_of_another_picture_is_unusable_and_the_item_is_not(
+    tmp_path: Path, name: str
+) -> None:
+    for file, shape in (("fits.png", (4, 3)), ("other.png", (6, 8))):
+        Pil.fromarray(np.zeros(shape, np.uint8)).save(tmp_path / file)
+    for file, unusable in (("fits.png", {}), ("other.png", {"mask"})):
+        read = data(tmp_path, name, mask=file)
+        item = read.load(next(read.checked()))
+        assert item.flaws.keys() == set(unusable)
+    assert "other.png: mask of 8x6 for an image of 6x8" in item.flaws["mask"].reason
+
+
+def test_a_path_without_end_is_refused_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="line 1: source: .* 4096 characters") as raised:
+        list(data(tmp_path, "core", source="x" * 70_000).checked())
+    assert len(str(raised.value)) < 1000

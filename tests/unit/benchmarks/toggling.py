@@ -80,11 +80,13 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray | bytes]]:
     side = max(width, height)
     canvas = Pil.new("RGB", (side, side), "white")
     canvas.paste(Pil.fromarray(pixels // 2 + 64), ((side - width) // 2, (side - height) // 2))
-    clear = np.dstack([pixels, rng.integers(0, 256, (height, width), dtype=np.uint8)])
-    buffer = io.BytesIO()
-    Pil.fromarray(clear).save(buffer, "PNG")
-    yield "see-through", buffer.getvalue()
     yield "on a canvas", np.asarray(canvas)
+    # Half of it transparent, with other colours under that.
+    clear = Pil.fromarray(np.flipud(pixels)).convert("RGBA")
+    clear.paste((10, 200, 30, 0), (0, 0, width // 2, height))
+    buffer = io.BytesIO()
+    clear.save(buffer, "PNG")
+    yield "half clear", buffer.getvalue()
 
 
 class Recorder(ScriptedTransport):

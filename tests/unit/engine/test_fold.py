@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -22,7 +22,7 @@ from editjudge.base.verdict import (
     Scored,
     Unscored,
 )
-from editjudge.benchmarks.dataset import placeholder
+from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Derived, Dimension, Operand, Reading, derived
 from editjudge.engine.fold import derive, fold
 from editjudge.engine.plan import calls_of
@@ -255,3 +255,41 @@ def test_a_call_that_can_decide_nothing_is_not_made() -> None:
     outcomes = fold((PART, BOTH), item, unserved={"part": "x.one: none here"})
     assert outcomes["both"] == NotServed(reason="part: x.one: none here")
     assert calls_of((PART, BOTH), outcomes) == {}
+
+
+NEEDS_A_MASK = Dimension(
+    "mask", "?", (0, 5), False, "here", Reading(Says(1), "f"), needs=frozenset({"mask"})
+)
+PLAIN = Dimension("plain", "?", (0, 5), True, "here", Reading(Says(2), "f"))
+OF_BOTH = Dimension(
+    "both", "?", (0, 10), True, "here", derived(total, "mask", "plain"), needs=frozenset()
+)
+OF_THE_ITEM = Dimension("item", "?", (0, 1), True, "here", Reading(Says(0), "g"), of_data=True)
+
+
+@pytest.mark.parametrize("absent", [None, Missing("absent", "")])
+def test_what_the_data_spoilt_costs_what_reads_it(absent: Missing | None) -> None:
+    why = Unscored(kind="degenerate", reason="mask: no such file")
+    item = Item("i", "x", (placeholder(),), flaws={"mask": why})
+    got = fold((NEEDS_A_MASK, PLAIN, OF_BOTH), item, missing=absent)
+    assert got["mask"] == why
+    assert got["plain"].status == ("missing_output" if absent else "pending")
+    assert got["both"].status == "unscored"
+    assert "mask: no such file" in got["both"].reason  # type: ignore[union-attr]
+    assert calls_of((NEEDS_A_MASK, PLAIN, OF_BOTH), got).keys() <= {Says(2)}
+    other = Item("i", "x", (placeholder(),))
+    assert fold((NEEDS_A_MASK,), other)["mask"].status == "not_applicable"
+
+
+def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
+    item = Item("i", "x", (placeholder(),), mask=placeholder_mask())
+    dimensions = (NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
+    got = fold(dimensions, item, missing=Missing("absent", ""), count_missing=True)
+    values = {n: (o.value, o.imputed) for n, o in got.items() if isinstance(o, Scored)}
+    assert values == {"mask": (5, True), "plain": (0, True), "both": (5, True)}
+    assert got["item"].status == "missing_output", "it says nothing of the edit"
+    distance = replace(NEEDS_A_MASK, worst_of=1.0)
+    (found,) = fold((distance,), item, missing=Missing("absent", ""), count_missing=True).values()
+    assert found == Scored(value=1.0, imputed=True)
+    ruled = fold((PLAIN,), item, missing=Missing("absent", ""), rule=1.0, count_missing=True)
+    assert ruled["plain"] == Scored(value=1.0, imputed=True), "a rule of the benchmark comes first"

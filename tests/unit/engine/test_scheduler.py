@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -83,6 +83,7 @@ class Items:
     """A data set whose images are one pixel."""
 
     name, protocol, path, digest = "test", "test.1", Path("test"), "sha256:0"
+    released = False
 
     def __init__(self, count: int, log: Log, size: int = 1) -> None:
         self.count, self.log, self.size = count, log, size
@@ -97,6 +98,18 @@ class Items:
 
     def likeness(self, ref: ItemRef) -> str:
         return ""
+
+    def flaws(self, ref: ItemRef) -> Any:
+        return {}
+
+    def left_out(self) -> tuple[()]:
+        return ()
+
+    def mend(self, refs: Any) -> str:
+        return ""
+
+    def has_outputs(self, folder: Path) -> bool:
+        return folder.is_dir()
 
     def outline(self, ref: ItemRef) -> Item:
         return Item(ref.id, "x", (placeholder(),), task="odd" if ref.index % 2 else "even")
@@ -127,6 +140,9 @@ class Everything:
 
     def index(self) -> Everything:
         return self
+
+    def others(self, items: Container[str]) -> list[str]:
+        return []
 
 
 class Kept:
@@ -295,6 +311,29 @@ async def test_what_a_scorer_trips_over_costs_one_edit(tmp_path: Path, log: Log)
     assert kept.verdicts["2", "a", "test.one"].status == "failed"
     assert "ZeroDivisionError: oh" in kept.verdicts["2", "a", "test.one"].error  # type: ignore[union-attr]
     assert len(kept.verdicts) == 5
+
+
+async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = order(tmp_path, log, 4, "ab")
+    load = Items.load
+
+    def tripping(self: Items, ref: ItemRef) -> Item:
+        if ref.id == "1":
+            raise AssertionError("whatever a decoder raises")
+        return load(self, ref)
+
+    monkeypatch.setattr(Items, "load", tripping)
+    work = plan_run(observe(asked), None, {})
+    kept = Kept()
+    assert await scheduler(asked, work, kept).run(jobs(work)) == "done"
+    failed = {
+        key[0]: verdict for key, verdict in kept.verdicts.items() if verdict.status != "scored"
+    }
+    assert list(failed) == ["1"]
+    assert len(kept.verdicts) == 8
+    assert "1: AssertionError: whatever a decoder raises" in failed["1"].error  # type: ignore[union-attr]
 
 
 async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:

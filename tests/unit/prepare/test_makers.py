@@ -27,6 +27,7 @@ from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.registry import dimensions
 from editjudge.prepare.draft import Draft
 from editjudge.prepare.entry import Entry
+from editjudge.prepare.instructions import KINDS, InstructionWriter
 from editjudge.prepare.masks import MaskFinder
 from editjudge.prepare.pictures import overlay
 from editjudge.prepare.questions import FACTS, TASKS, QuestionWriter
@@ -357,3 +358,48 @@ async def test_ones_own_words_are_asked() -> None:
     assert QuestionWriter("choice", custom) != QuestionWriter("choice")
     assert template("prepare/choice", custom).origin == "custom"
     assert template("prepare/choice_size_change", custom).origin == "own"
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("Remove Object", "taken out of the picture"),
+        ("background change", "what lies behind"),
+        ("make it pop", "Any that suits the picture"),
+    ],
+)
+async def test_instructions_are_written_from_the_picture_alone(task: str, words: str) -> None:
+    panel = Panel({"instruction": " Take away \n the red cup. "})
+    blank_one = Item("1", "", (SOURCE,), task=task)
+    made = await InstructionWriter().make(blank_one, panel)  # type: ignore[arg-type]
+    assert (made.status, made.instruction) == ("made", "Take away the red cup.")
+    (prompt,) = panel.transport.asked
+    assert words in seen(prompt)
+    assert len(prompt.pictures) == 1
+
+
+def test_every_edit_type_can_be_asked_for() -> None:
+    assert KINDS.keys() == {name.removeprefix("prepare/choice_") for name in TASKS.values()}
+
+
+def test_an_instruction_that_is_there_is_kept() -> None:
+    writer, given = InstructionWriter(), {"id": "1", "source": "a"}
+    had = writer.needless(Line.model_validate(given | {"instruction": "x"}))
+    assert had == Entry("had")
+    assert writer.needless(Line.model_validate(given | {"instruction": " "})) is None
+    several = Line.model_validate({"id": "1", "instruction": "", "sources": ["a", "b"]})
+    found = writer.needless(several)
+    assert found is not None
+    assert found.status == "unsuited"
+
+
+async def test_a_question_says_whether_it_compares() -> None:
+    compares = CHOICE | {"question": "Was the cup removed?"}
+    for said, due in ((CHOICE, False), (compares, True)):
+        made = await QuestionWriter("choice").make(item(), Panel(said))  # type: ignore[arg-type]
+        (question,) = made.questions
+        assert isinstance(question, ChoiceQuestion)
+        assert question.compares is due
+        assert dict(made.notes) == {
+            "the edited image is shown": "with its source" if due else "alone"
+        }

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from PIL import Image as Pil
+from PIL import ImageFilter
 
 from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
@@ -48,7 +49,7 @@ def test_a_squeeze_is_undone_before_aligning(corners: np.ndarray, share: float) 
     assert got.value < 3 * plain.value + 1, "the SSIM beside it is of that"
     assert got.evidence["resized"].endswith(" to 480x320 (Lanczos)")
     assert got.evidence["scale"] == pytest.approx(1, abs=0.01)
-    raw = compared(edit, aligned=True, as_is=True)
+    raw = compared(edit, aligned=True, as_is=True, plausible=False)
     assert isinstance(raw, Unscored) or raw.value > 5 * got.value
 
 
@@ -67,13 +68,41 @@ def test_a_crop_is_not_taken_for_a_squeeze(corners: np.ndarray, changed: str) ->
     assert got.evidence["residual"] < 0.1
 
 
-def test_what_cannot_be_aligned_either_way_says_why(corners: np.ndarray) -> None:
+def test_what_cannot_be_aligned_either_way_is_measured_resized(corners: np.ndarray) -> None:
     other = np.random.default_rng(9).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     edited = np.asarray(Pil.fromarray(other).resize((320, 320), Pil.Resampling.BICUBIC))
     edit = make_edit(source=corners, edited=edited, instruction="x")
-    got, raw = compared(edit, aligned=True), compared(edit, aligned=True, as_is=True)
-    assert isinstance(got, Unscored)
-    assert got == raw
+    got, plain = compared(edit, aligned=True), compared(edit)
+    assert isinstance(got, Scored)
+    assert isinstance(plain, Scored)
+    assert got.value == plain.value > 1000
+    assert "4 are needed" in str(got.evidence["unaligned"])
+    assert got.evidence["resized"] == "320x320 to 480x320 (Lanczos)"
+
+
+def test_whether_it_was_aligned_is_a_field(corners: np.ndarray) -> None:
+    flat = make_edit(source=corners, edited=np.full_like(corners, 90), instruction="x")
+    same = make_edit(source=corners, edited=corners, instruction="x")
+    scorer = PixelComparison("source", aligned=True)
+    shares = [scorer.compare(edit, frozenset({"unaligned"}))["unaligned"] for edit in (flat, same)]
+    assert [one.value for one in shares if isinstance(one, Scored)] == [1, 0]
+
+
+def test_the_worst_edits_do_not_leave_the_mean(corners: np.ndarray) -> None:
+    """Half of the pictures replaced wholly must be worse than all of them blurred a little."""
+    rng = np.random.default_rng(4)
+    coarse = rng.integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    other = np.asarray(Pil.fromarray(coarse).resize((480, 320), Pil.Resampling.BICUBIC))
+    blurred = np.asarray(Pil.fromarray(corners).filter(ImageFilter.GaussianBlur(1)))
+    half = [
+        compared(make_edit(source=corners, edited=edited, instruction="x"), aligned=True)
+        for edited in (other, corners)
+    ]
+    all_ = compared(make_edit(source=corners, edited=blurred, instruction="x"), aligned=True)
+    assert isinstance(all_, Scored)
+    values = [one.value for one in half if isinstance(one, Scored)]
+    assert len(values) == 2
+    assert np.mean(values) > 10 * all_.value
 
 
 def test_another_size_alone_is_left_to_the_alignment(corners: np.ndarray) -> None:

@@ -110,12 +110,19 @@ def test_tiny_images_have_no_ssim(size: tuple[int, int]) -> None:
     assert got["mse.whole"].value == 25
 
 
-def test_a_failed_alignment_is_no_number(photo: Any) -> None:
+@pytest.mark.parametrize("plausible", [True, False])
+def test_an_edit_that_cannot_be_aligned(photo: Any, plausible: bool) -> None:
     flat = np.full_like(photo, 127)
-    got = compared(make_edit(source=photo, edited=flat, instruction="x"), aligned=True)
-    for verdict in got.values():
-        assert isinstance(verdict, Unscored)
-        assert "keypoints" in verdict.reason
+    edit = make_edit(source=photo, edited=flat, instruction="x")
+    scorer = PixelComparison("source", aligned=True, plausible=plausible)
+    for name, verdict in scorer.compare(edit, frozenset({"mse.whole", "psnr.whole"})).items():
+        if plausible:
+            assert isinstance(verdict, Scored)
+            assert verdict.value == compared(edit)[name].value
+            assert "keypoints" in verdict.evidence["unaligned"]
+        else:
+            assert isinstance(verdict, Unscored)
+            assert "keypoints" in verdict.reason
 
 
 EQUAL = [

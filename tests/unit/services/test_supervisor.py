@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import StackError
-from editjudge_services.runtime.supervisor import _keep_alive
+from editjudge_services.runtime.keeping import keep_alive
 
 
 class Looks:
@@ -31,7 +31,7 @@ class Server:
         self.runs = runs
         self.started = self.stopped = 0
 
-    def start(self) -> None:
+    def start(self, stopping: object = None) -> None:
         self.started += 1
 
     def stop(self) -> None:
@@ -46,7 +46,7 @@ class Server:
 
 def kept(server: Any, looks: int) -> list[str]:
     told: list[str] = []
-    _keep_alive([server], Looks(looks), lambda: told.append("told"))  # type: ignore[arg-type]
+    keep_alive([server], Looks(looks), lambda: told.append("told"))  # type: ignore[arg-type]
     return told
 
 
@@ -57,9 +57,10 @@ def test_a_server_that_ends_again_and_again_ends_the_stack() -> None:
     assert (server.started, server.stopped) == (5, 5)
 
 
-def test_one_that_only_loses_a_model_goes_on_without_it() -> None:
+def test_one_that_only_loses_a_model_goes_on_without_it_and_that_is_told() -> None:
     server = Server(runs=True)
-    assert len(kept(server, 10)) == server.started == 5
+    assert len(kept(server, 10)) == 6
+    assert server.started == 5
     server.runs = False
     with pytest.raises(StackError):
         kept(server, 10)

@@ -46,10 +46,15 @@ class Reviewed(Wire):
 
 
 class Converted(Wire):
-    """`prepare gie --json`."""
+    """`prepare gie --json`.
+
+    Attributes:
+        usage: What it took to decide which questions compare; empty where words decide.
+    """
 
     data: Path
     items: int
     bytes: int
     data_digest: str
     notes: tuple[str, ...]
+    usage: dict[str, Number]

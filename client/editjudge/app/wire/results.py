@@ -131,6 +131,7 @@ class Summary(Wire):
             joined by `+`; null without.
         services: Identities of those that the columns can rest on.
         untrained: Those of them with random weights.
+        count_missing: Whether missing outputs count as the worst value.
         models: Cells by model and column.
         rounds: How often each judge judged.
         ensemble: By model and column; empty where one judge judged once, like the next two.
@@ -144,6 +145,7 @@ class Summary(Wire):
     items: int
     services: dict[str, str]
     untrained: tuple[str, ...]
+    count_missing: bool
     columns: tuple[Column, ...]
     models: dict[str, dict[str, Cell]]
     rounds: int
@@ -162,6 +164,7 @@ class Summary(Wire):
             items=results.items,
             services=printed(results.identities),
             untrained=tuple(map(str, untrained(results.identities))),
+            count_missing=results.count_missing,
             columns=tuple(
                 Column.model_validate(one, from_attributes=True) for one in results.columns
             ),

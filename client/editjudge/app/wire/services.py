@@ -13,7 +13,10 @@ class Finding(Wire):
 
     Attributes:
         round_trip_ms: Median of calls that compute nothing; of a generalist, until it answered.
-        answer: Whether its known answer is right; how a generalist's choices are scored.
+        answer: Whether its known answer is right, or that none is known; how a generalist's
+            choices are scored.
+        access: What a call without the key and headers of the settings met; empty where there are
+            none, or where it could not be tried.
         problem: Empty where all is well.
         mend: What to do about it.
     """
@@ -24,6 +27,7 @@ class Finding(Wire):
     identity: str = ""
     round_trip_ms: float | None = None
     answer: str = ""
+    access: str = ""
     problem: str = ""
     mend: str = ""
 
@@ -42,6 +46,7 @@ class Stack(Wire):
         started: Seconds since the epoch.
         generalist: Null without one.
         services: Identities, by role.
+        unloaded: Models that could not be loaded, and why.
         problem: Empty where all is well.
     """
 
@@ -55,4 +60,5 @@ class Stack(Wire):
     generalist: LocalGeneralist | None
     uptime_seconds: float
     services: dict[str, str]
+    unloaded: dict[str, str]
     problem: str

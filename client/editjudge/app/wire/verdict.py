@@ -209,6 +209,7 @@ class Shown(Wire):
         instruction: Null where the data is not there any more, or changed.
         files: The item's pictures, in the same case none.
         not_served: The dimensions that wait for a service, each with the reason.
+        spoilt: The dimensions that the data of the item spoilt, each with the reason.
     """
 
     item: str
@@ -216,6 +217,7 @@ class Shown(Wire):
     files: tuple[Path, ...]
     edits: tuple[ShownEdit, ...]
     not_served: dict[str, str]
+    spoilt: dict[str, str]
 
 
 class Row(Wire):

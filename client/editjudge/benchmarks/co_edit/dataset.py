@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ..items import ItemsFile, Line, OptionalText
+from ..items import ItemsFile, Line, OwnText
 from .taxonomy import (
     ABOUT_A_SUBJECT,
     AROUND,
@@ -49,7 +49,7 @@ class CoEditLine(Line):
 
     type: Annotated[str, AfterValidator(_edit_type)]
     subject: bool | None = None
-    subject_name: OptionalText | None = None
+    subject_name: OwnText | None = None
 
     @model_validator(mode="after")
     def _as_its_type_needs(self) -> CoEditLine:

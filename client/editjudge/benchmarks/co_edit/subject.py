@@ -91,6 +91,11 @@ class SubjectSimilarity(ServiceScorer):
         """Two of each: source and edit."""
         return dict.fromkeys(self.roles, 2)
 
+    def reads(self, item: Item) -> frozenset[str]:
+        """The source, and the mask unless the whole image is the subject."""
+        whole = item.extra.get(SUBJECT_REGION) == "whole"
+        return frozenset({"source"} if whole else {"source", "mask"})
+
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:

@@ -78,6 +78,8 @@ def keeps_a_region(item: Item) -> str | None:
     """
     if item.task == IN_CONTEXT:
         return "an in-context edit has no boundary, so no region is kept"
+    if "mask" in item.flaws:
+        return of_co_edit(item)
     if item.mask is None:
         return of_co_edit(item) or "needs a mask, without one the whole image is edited"
     if item.task in GLOBAL and item.mask.selected.all():
@@ -93,4 +95,4 @@ def keeps_a_subject(item: Item) -> str | None:
 
 
 def _one_source(item: Item) -> str | None:
-    return None if item.source else "needs exactly one source image"
+    return None if item.source or "source" in item.flaws else "needs exactly one source image"

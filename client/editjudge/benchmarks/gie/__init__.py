@@ -51,7 +51,7 @@ BENCHMARK = Benchmark(
     data,
     _rules,
     table="tables 2 and 3",
-    version=2,
+    version=3,
     switches=GieSwitches,
     protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_on()},
     official_prompts=OFFICIAL_PROMPTS,

@@ -51,6 +51,15 @@ TABLES: tuple[Column, ...] = (
     _kept("psnr", "PSNR"),
     _kept("mse", "MSE", higher_is_better=False),
 )
+UNALIGNED = Column(
+    "gie.unaligned",
+    "Not aligned, % (PSNR and MSE)",
+    Mean("gie.unaligned", affine=TO_PERCENT),
+    False,
+    _TABLE_3,
+    PRESERVATION,
+)
+"""Beside the two that are measured after alignment: of how many edits there is none."""
 CALIBRATED = Column(
     "gie.preservation",
     "MSE inverted, 0 to 1 over this run's models",
@@ -64,4 +73,5 @@ CALIBRATED = Column(
 
 def columns(switches: GieSwitches) -> tuple[Column, ...]:
     """The tables."""
-    return TABLES if switches.uncalibrated else (*TABLES, CALIBRATED)
+    more = () if switches.any_alignment else (UNALIGNED,)
+    return (*TABLES, *more) if switches.uncalibrated else (*TABLES, *more, CALIBRATED)

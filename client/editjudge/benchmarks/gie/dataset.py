@@ -2,71 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import field_validator
 
 from ...answers import Option, Unparsable
-from ...base.images import Mask, Note, load_image, load_mask
-from ...base.item import Item
-from ..dataset import MAX_PROBLEMS, ItemRef
-from ..items import File, Text, said
-from ..records import Problem, RecordsFile, Usable
+from ...base.images import Mask, Note, load_mask
+from ...base.item import Flaws, Item
+from ..comparing import compares
+from ..dataset import MAX_PROBLEMS, ItemRef, Loading, Outputs
+from ..items import File, Text, blank
+from ..records import RecordsFile, ReleasedRecord, Usable, flaws_by
 from . import compact
+from .listed import ListedOutputs, listed_outputs
 from .official_file import Packed, unpacked
 from .taxonomy import EDIT_TYPES
-
-PLACES = (
-    "altar", "audience", "building", "camera", "crowd", "curtain", "door", "fire", "fireplace",
-    "gate", "house", "mirror", "screen", "table", "wall", "window",
-)  # fmt: skip
-"""What people and things stand before."""
-_OTHER_IMAGE = re.compile(
-    rf"""\b(
-        original(ly)? | unedited | unmodified | unaltered | previous(ly)? | earlier | initial(ly)?
-      | (first|input|source)\ (image|picture|photo\w*)
-      | (both|two)\ (images|pictures|photos)
-      | the\ source (?!\ of\b)
-      # Not of a place, as before the altar; but before the house was painted.
-      | before (?!\ (the|an?)\ ({"|".join(PLACES)})\b (?!\ (was|were|is|are|had|has|got)\b))
-      | used\ to\ be | than\ (it|they|s?he)\ (was|were)
-      | compar\w* | differ\w* | changed | unchanged | (stay(s|ed)?|remain\w*)\ the\ same
-    )\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_QUOTED = re.compile(
-    r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
-)
-"""What stands in quotes; an apostrophe within a word opens and closes none."""
-_SO_CALLED = re.compile(
-    r"""(?<!\w)["'\u201c\u2018](\w+)["'\u201d\u2019](?=\s+(image|picture|photo))""", re.IGNORECASE
-)
-"""One word in quotes that says which image: the "original" image."""
-
-
-def compares(question: str, options: Iterable[str]) -> bool:
-    """Whether a question, or an option, speaks of the image as it was (section 3.5).
-
-    The paper shows the source where the question asks for a comparison, and does not say how that
-    is told. Here it is told by words: those that name the other image (original, first image,
-    unedited, both images, …), a time before (before, previously, used to be, …) and those of
-    comparing (compared, different, changed, unchanged, stayed the same). What is quoted does not
-    count, since it is text in the image, unless it is one word that says which image is meant.
-    Where in doubt the source is shown: a question that needs it cannot be answered without.
-    """
-    return any(_OTHER_IMAGE.search(_unquoted(text)) for text in (question, *options))
-
-
-def _unquoted(text: str) -> str:
-    """Without what is quoted, and with single spaces."""
-    return " ".join(_QUOTED.sub(" ", _SO_CALLED.sub(r"\1", text)).split())
 
 
 def right_option(answer: str, options: Iterable[str]) -> str | None:
@@ -112,27 +68,35 @@ def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
     return notes
 
 
-class Record(BaseModel):
+class Record(ReleasedRecord):
     """One record, its mask apart. What users add to it is left aside.
 
     Attributes:
+        multiple_choice_options: As they stand; a blank one is none that anybody could choose.
+        edit_type: Of one that is unknown the edit counts in the overall figures alone.
         image: Begins with `/`, which stands for the folder of the images.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-    edit_instruction: Text
-    evaluation_question: Text = Field(min_length=1)
-    expected_answer: Text = Field(min_length=1)
-    multiple_choice_options: tuple[Text, ...]
-    edit_type: str
-    image: File
+    due: ClassVar[tuple[str, ...]] = (
+        "edit_instruction",
+        "evaluation_question",
+        "expected_answer",
+        "multiple_choice_options",
+        "edit_type",
+        "image",
+    )
+    edit_instruction: Text = ""
+    evaluation_question: Text = ""
+    expected_answer: Text = ""
+    multiple_choice_options: tuple[str, ...] = ()
+    edit_type: str = ""
+    image: File = ""
     image_content_type: str = ""
 
     @field_validator("multiple_choice_options")
     @classmethod
     def _can_be_chosen(cls, options: tuple[str, ...]) -> tuple[str, ...]:
-        options = tuple(one.strip() for one in options)
-        Option(options)
+        Option(_choices(options))
         return options
 
     @field_validator("edit_type")
@@ -142,20 +106,43 @@ class Record(BaseModel):
             raise ValueError(f"{label!r} is none of {', '.join(EDIT_TYPES)}")
         return label
 
-    @property
-    def question(self) -> dict[str, Any]:
+    def question(self, *, decided: bool | None = None) -> dict[str, Any]:
         """As `MultipleChoice` asks it.
 
         An answer that is no option stays as it is: such a question cannot be answered right.
+
+        Args:
+            decided: Whether it compares with the source, where somebody said so; otherwise its
+                words tell.
         """
-        return {
+        choices = _choices(self.multiple_choice_options)
+        by_words = compares(self.evaluation_question, choices)
+        asked = {
             "question": self.evaluation_question,
-            "options": list(self.multiple_choice_options),
-            "answer": right_option(self.expected_answer, self.multiple_choice_options)
-            or self.expected_answer,
+            "options": list(choices),
+            "answer": right_option(self.expected_answer, choices) or self.expected_answer,
             "expected": self.expected_answer,
-            "compares": compares(self.evaluation_question, self.multiple_choice_options),
+            "compares": by_words if decided is None else decided,
         }
+        if len(choices) < len(self.multiple_choice_options):
+            asked["in_line"] = [one.strip() for one in self.multiple_choice_options]
+        return asked
+
+
+def _choices(options: Iterable[str]) -> tuple[str, ...]:
+    """The options that can be chosen: those that are not blank."""
+    return tuple(one.strip() for one in options if not blank(one))
+
+
+_FIELDS = {
+    "edit_instruction": "instruction",
+    "evaluation_question": "questions",
+    "expected_answer": "questions",
+    "multiple_choice_options": "questions",
+    "image": "source",
+    "object_mask": "mask",
+}
+"""The field of an item by that of a record."""
 
 
 class FrameMask(Mask):
@@ -192,11 +179,16 @@ class _Placed:
 
     Attributes:
         position: In the list, from 0.
+        mask: None where it is none; `flaws` says why.
+        decided: Whether the question compares with the source, where somebody said so.
+        flaws: What the record holds and cannot be used.
     """
 
     position: int
     record: Record
-    mask: Packed
+    mask: Packed | None
+    decided: bool | None
+    flaws: Flaws
     has_mask = True
     has_target = False
 
@@ -211,13 +203,18 @@ class _Placed:
         return (self.record.image,)
 
     @property
+    def questions(self) -> tuple[dict[str, Any], ...]:
+        """The one question, as it is asked; none where it cannot be."""
+        return () if "questions" in self.flaws else (self.record.question(decided=self.decided),)
+
+    @property
     def texts(self) -> dict[str, Any]:
         """The instruction with its question."""
         record = self.record
         return {
             "instruction": record.edit_instruction,
-            "task": EDIT_TYPES[record.edit_type],
-            "questions": (record.question,),
+            "task": EDIT_TYPES.get(record.edit_type, ""),
+            "questions": self.questions,
             "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
         }
 
@@ -236,13 +233,13 @@ class GieData(RecordsFile):
     """
 
     name = "gie"
-    absent = "image: no such file"
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self.path = path.absolute()
         self.roots = dict(roots or {})
         self._longest_first = sorted(self.roots.items(), key=lambda root: -len(root[0]))
         self._read = compact.read(path)
+        self._listed: dict[Path, ListedOutputs] = {}
 
     @property
     def digest(self) -> str:
@@ -251,40 +248,36 @@ class GieData(RecordsFile):
 
     @cached_property
     def _usable(self) -> Usable:
-        read = Usable()
+        decided = self._read.compares
         both = zip(self._read.records, self._read.masks, strict=True)
-        for position, (fields, mask) in enumerate(both):
-            try:
-                record = Record.model_validate(fields)
-            except ValidationError as error:
-                read.problems.append(Problem(str(position), said(error, Record)))
-                continue
-            if isinstance(mask, str):
-                read.problems.append(Problem(str(position), f"object_mask: {mask}"))
-            else:
-                read.items.append(_Placed(position, record, mask))
-        return read
-
-    def _ordered(self, problems: list[Problem]) -> list[Problem]:
-        """By position."""
-        return sorted(problems, key=lambda problem: int(problem.where))
+        return Usable(
+            [_placed(i, fields, mask, decided.get(i)) for i, (fields, mask) in enumerate(both)]
+        )
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the data as it was released, and changes what a score can be."""
         usable: list[_Placed] = self._usable.items
         same = Counter((item.record.edit_instruction, item.record.image) for item in usable)
-        masks = {
+        masked = [(item.id, item.mask) for item in usable if item.mask is not None]
+        odd = {
+            "an option is blank: nobody can choose it, and the others are offered": [
+                item.id for item in usable for one in item.questions if "in_line" in one
+            ],
             "an all-black mask: nothing may change": [
-                item.id for item in usable if not item.mask.any()
+                id_ for id_, mask in masked if not mask.any()
             ],
             "an all-white mask: nothing is left outside it": [
-                item.id for item in usable if item.mask.min() == 255
+                id_ for id_, mask in masked if mask.min() == 255
             ],
         }
-        asked = ((item.id, item.record.question) for item in usable)
-        notes = [*question_notes(asked), *listed(masks)]
+        asked = [(item.id, one) for item in usable for one in item.questions]
+        notes = [*question_notes(asked), *listed(odd)]
         if shared := sum(count - 1 for count in same.values()):
             notes.append(f"{shared:,} items repeat another's instruction and image")
+        if self._read.compares:
+            notes.append(
+                f"of {len(self._read.compares):,} questions {compact.COMPARES} says which compare"
+            )
         return tuple(notes)
 
     def likeness(self, ref: ItemRef) -> tuple[str]:
@@ -293,26 +286,57 @@ class GieData(RecordsFile):
 
     def load(self, ref: ItemRef) -> Item:
         """The item with its source and its mask."""
-        mask = load_mask(unpacked(ref.data.mask), f"object_mask of {ref.id}")
+        placed: _Placed = ref.data
+        loading = Loading(self.flaws(ref))
+        bits, name = placed.mask, f"object_mask of {ref.id}"
+        read = None if bits is None else lambda: FrameMask.of(load_mask(unpacked(bits), name))
         return Item(
             id=ref.id,
-            sources=tuple(map(load_image, self.pictures(ref))),
-            mask=FrameMask.of(mask),
-            **ref.data.texts,
+            sources=loading.images("source", self._files_of(ref)["source"]),
+            mask=loading.mask(read),
+            flaws=loading.flaws,
+            **placed.texts,
         )
 
-    def pictures(self, ref: ItemRef) -> tuple[Path]:
+    def outputs(self, folder: Path) -> Outputs:
+        """`<folder>/<position>.png`, or what a copy of the file says (`edited_image_path`)."""
+        if not folder.is_file():
+            return super().outputs(folder)
+        if folder not in self._listed:
+            self._listed[folder] = listed_outputs(folder, self._read.records)
+        return self._listed[folder]
+
+    def has_outputs(self, folder: Path) -> bool:
+        """A folder, or a copy of the released file."""
+        return super().has_outputs(folder) or folder.is_file()
+
+    def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """The source; masks are no files."""
         image: str = ref.data.record.image
         for begins, root in self._longest_first:
             if image.startswith(begins):
-                return (Path(root) / image.removeprefix(begins).lstrip("/"),)
-        return (self._read.folder / image.lstrip("/"),)
+                return {"source": (Path(root) / image.removeprefix(begins).lstrip("/"),)}
+        return {"source": (self._read.folder / image.lstrip("/"),)}
 
-    def _mend_lost(self, lost: Sequence[ItemRef]) -> str:
-        images = [ref.data.record.image for ref in lost]
+    def mend(self, refs: Sequence[ItemRef]) -> str:
+        """Where `image` begins otherwise."""
+        images = [ref.data.record.image for ref in refs]
         if not images:
             return ""
         if any(Path(image).is_absolute() and Path(image).is_file() for image in images):
             return "`image` holds paths of this machine: add --root /=/"
         return "where images lie in another folder, add --root /=FOLDER"
+
+
+def _placed(position: int, fields: Any, mask: Packed | str, decided: bool | None) -> _Placed:
+    """A record in its place; what cannot be used is a flaw of it."""
+    record, wrong = Record.read(fields)
+    if isinstance(mask, str):
+        return _Placed(
+            position,
+            record,
+            None,
+            decided,
+            flaws_by({**wrong, "object_mask": mask}, _FIELDS),
+        )
+    return _Placed(position, record, mask, decided, flaws_by(wrong, _FIELDS))

@@ -10,7 +10,7 @@ from ...base.item import Edit, Need
 from ...base.verdict import Scored, Verdict
 from ...pixels import PSNR_CAP
 from ...scorers.asking import JUDGE
-from ...scorers.pixels import BlackedOutSsim, PixelComparison
+from ...scorers.pixels import UNALIGNED, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity
 from ...scorers.vqa import MultipleChoice
@@ -90,6 +90,7 @@ def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
             how=Reading(Reachable(exact), "reachable"),
             needs=frozenset({"questions"}),
             variant="options.exact" if exact else "options",
+            of_data=True,
         ),
     )
 
@@ -141,7 +142,17 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
     region = "whole" if whole else "outside"
     needs: frozenset[Need] = frozenset({"source"} if whole else {"source", "mask"})
     where = "anywhere" if whole else "outside the mask"
-    aligned = "sift" if scorer.plausible else "sift.any"
+    aligned = "sift.or_resized" if scorer.plausible else "sift.any"
+    unaligned = _kept(
+        "unaligned",
+        "Can the edit not be aligned, so that it is measured resized? (1: it cannot)",
+        Reading(scorer, UNALIGNED),
+        aligned,
+        (0.0, 1.0),
+        needs=frozenset({"source"}),
+        higher_is_better=False,
+        tolerance=1.0,  # an alignment near the limits of what is plausible may tip
+    )
     if not whole:
         aligned += STRETCHED
     return (
@@ -165,6 +176,7 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
             higher_is_better=False,
             tolerance=1e-9,
         ),
+        *((unaligned,) if scorer.plausible else ()),
     )
 
 

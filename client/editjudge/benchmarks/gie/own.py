@@ -7,39 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator
-
-from ...answers import Option
 from ...base.item import Item
+from ..comparing import compares
 from ..dataset import ItemRef
-from ..items import ItemsFile, Line, blank
-from .dataset import FrameMask, compares, question_notes, right_option
+from ..items import ItemsFile, Line, question_flaw
+from .dataset import FrameMask, question_notes, right_option
 from .taxonomy import edit_type
 
 _OPTIONAL: Mapping[str, tuple[type, str]] = {
     "compares": (bool, "true or false"),
     "expected": (str, "a text"),
 }
-
-
-def _can_be_asked(question: dict[str, Any]) -> dict[str, Any]:
-    options, answer = question.get("options"), question.get("answer")
-    texts: list[Any] = [
-        question.get("question"),
-        answer,
-        *(options if isinstance(options, list) else [None]),
-    ]
-    if not all(isinstance(one, str) for one in texts):
-        raise ValueError("a question has `question`, `options` (a list) and `answer`, all texts")
-    if any(map(blank, texts)):
-        raise ValueError("`question`, `options` or `answer` of a question is blank")
-    for name, (kind, told) in _OPTIONAL.items():
-        if name in question and not isinstance(question[name], kind):
-            raise ValueError(f"`{name}` of a question is {told}")
-    Option(tuple(texts[2:]))
-    return question
 
 
 def _as_asked(question: dict[str, Any]) -> dict[str, Any]:
@@ -60,13 +40,22 @@ class OwnLine(Line):
     functional correctness. An item of another task counts in the overall figures only.
     """
 
-    questions: tuple[Annotated[dict[str, Any], AfterValidator(_can_be_asked)], ...] = ()
+    @staticmethod
+    def why_not_asked(question: Mapping[str, Any]) -> str:
+        """Every question has an answer and options."""
+        if absent := [n for n in ("question", "options", "answer") if n not in question]:
+            return f"a question has no `{absent[0]}`"
+        for name, (kind, told) in _OPTIONAL.items():
+            if name in question and not isinstance(question[name], kind):
+                return f"`{name}` of a question is {told}"
+        return question_flaw(question)
 
     @property
     def texts(self) -> dict[str, Any]:
         """With the name of the edit type, and with the questions as they are asked."""
-        questions = tuple(map(_as_asked, self.questions))
-        return {**super().texts, "task": edit_type(self.task), "questions": questions}
+        texts = super().texts
+        questions = tuple(map(_as_asked, texts["questions"]))
+        return {**texts, "task": edit_type(self.task), "questions": questions}
 
 
 class OwnItems(ItemsFile):

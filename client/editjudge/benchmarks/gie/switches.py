@@ -35,7 +35,8 @@ class GieSwitches(Switches):
     )
     any_alignment: bool = switch(
         "Whatever transform is found is taken for the alignment; only where there is none the edit"
-        " drops out of MSE and PSNR",
+        " drops out of MSE and PSNR; otherwise one without a plausible transform is measured"
+        " unaligned",
         _MSE_PSNR,
     )
     align_as_is: bool = switch(

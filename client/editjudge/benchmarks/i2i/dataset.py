@@ -67,7 +67,7 @@ class I2iLine(Line):
                 known = ", ".join(DIMENSIONS[track])
                 raise ValueError(f"dimensions: {track} has no {name!r} (there is {known})")
             needed = NEEDS.get(name)
-            if needed and not getattr(self, needed):
+            if needed and getattr(self, needed) is None:
                 raise ValueError(f"dimensions: {name} needs a `{needed}`")
         if not asked or len(set(asked)) < len(asked):
             raise ValueError("dimensions: name at least one, and none of them twice")
@@ -79,7 +79,9 @@ class I2iLine(Line):
         asked = self.dimensions
         if asked is None:
             asked = usual(
-                TRACKS[self.task], target_text=bool(self.target_text), hint=bool(self.hint)
+                TRACKS[self.task],
+                target_text=self.target_text is not None,
+                hint=self.hint is not None,
             )
         texts = super().texts
         return texts | {"extra": {**texts["extra"], "dimensions": asked}}

@@ -6,54 +6,61 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from ...base.errors import InputError
-from ...base.images import load_image, show_path
-from ...base.item import Item
-from ..dataset import ItemRef
+from ...base.images import show_path
+from ...base.item import Flaws, Item
+from ..dataset import ItemRef, Loading
 from ..items import File, Name, Text, said
-from ..records import Problem, RecordsFile, Usable
+from ..records import Problem, RecordsFile, ReleasedRecord, Usable, flaws_by
 from .taxonomy import FOLDERS, FRAMES, SOURCES, TEMPORAL, UNEXPLAINED, task_of
 
 ANNOTATION = "annotation.json"
 _FRAME = re.compile(r"(\d+)-(\d+)")
 
 
-class Record(BaseModel):
+class Record(ReleasedRecord):
     """One annotation.
 
     Attributes:
         ori_img: The source image, or several.
         gt_img: The ground truth; nothing where there is none.
-        ins_en: The instruction, not blank.
+        ins_en: The instruction.
         explain_en: What is to be expected and why; nothing where there is no such hint.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    ori_img: tuple[File, ...] = Field(min_length=1)
+    due: ClassVar[tuple[str, ...]] = ("ori_img", "ins_en")
+    ori_img: Annotated[tuple[File, ...], Field(min_length=1)] = ()
     gt_img: str = ""
-    ins_en: Text
+    ins_en: Text = ""
     explain_en: Text = ""
 
     @model_validator(mode="before")
     @classmethod
     def _as_released(cls, fields: Any) -> Any:
-        """One source is a sequence of one; fields of other languages are left aside."""
-        if not isinstance(fields, dict):
-            return fields
-        kept = {k: v for k, v in fields.items() if not k.endswith("_cn")}
+        """One source is a sequence of one; what is blank says nothing."""
+        kept = dict(fields)
         for name in ("gt_img", "explain_en"):
             if name in kept and _is_blank(kept[name]):
                 del kept[name]
         if isinstance(kept.get("ori_img"), str):
             kept["ori_img"] = (kept["ori_img"],)
         return kept
+
+
+_FIELDS = {
+    "ori_img": "source",
+    "gt_img": "target",
+    "ins_en": "instruction",
+    "explain_en": "hint",
+}
+"""The field of an item by that of an annotation."""
 
 
 def _is_blank(value: Any) -> bool:
@@ -78,6 +85,7 @@ class _Annotated:
     folder: str
     record: Record
     frame: int | None
+    flaws: Flaws = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -108,11 +116,6 @@ class _Annotated:
             "task": task_of(self.folder, self.frame),
             "extra": extra,
         }
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All images, the ground truth last."""
-        return (*self.sources, *filter(None, (self.record.gt_img,)))
 
 
 class KrisData(RecordsFile):
@@ -229,19 +232,23 @@ class KrisData(RecordsFile):
     def load(self, ref: ItemRef) -> Item:
         """The item with its images, frames in the order of time."""
         record: _Annotated = ref.data
-        images = tuple(map(load_image, self.pictures(ref)))
-        count = len(record.sources)
+        loading, files = Loading(self.flaws(ref)), self._files_of(ref)
         return Item(
             id=ref.id,
-            sources=images[:count],
-            target=images[count] if record.has_target else None,
+            sources=loading.images("source", files["source"]),
+            target=loading.image("target", next(iter(files.get("target", ())), None)),
+            flaws=loading.flaws,
             **record.texts,
         )
 
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+    def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """Sources, then the ground truth."""
         record: _Annotated = ref.data
-        return tuple(self._folder / record.folder / name for name in record.files)
+        folder = self._folder / record.folder
+        files = {"source": tuple(folder / name for name in record.sources)}
+        if record.record.gt_img:
+            files["target"] = (folder / record.record.gt_img,)
+        return files
 
 
 def _records(
@@ -284,21 +291,22 @@ def _annotated(folder: str, number: str, fields: Any) -> _Annotated | str:
         return f"type {folder!r} is none of the {len(FOLDERS)} folders of KRIS-Bench"
     try:
         name = _Id(id=number).id
-        record = Record.model_validate(fields)
     except ValidationError as error:
         return said(error, Record)
+    record, wrong = Record.read(fields)
     frame = None
     if folder == TEMPORAL:
         frames = sorted(map(_frame, record.ori_img))
         missing = set(range(1, FRAMES + 1)) - set(frames)
         if len(missing) != 1 or len(frames) != FRAMES - 1:
+            # Which task it is, and so in which column it would count, nobody can tell.
             return f"ori_img: three of the frames 1 to {FRAMES} are due, not {frames}"
         frame = missing.pop()
         if record.gt_img and _frame(record.gt_img) != frame:
-            return f"gt_img: {record.gt_img} is not frame {frame}, which is the one left out"
+            wrong["gt_img"] = f"{record.gt_img} is not frame {frame}, which is the one left out"
     if folder == "viewpoint_change" and not record.gt_img:
-        return "gt_img: its prompt needs the ground truth"
-    return _Annotated(f"{folder}/{name}", folder, record, frame)
+        wrong.setdefault("gt_img", "is missing, though its prompt needs the ground truth")
+    return _Annotated(f"{folder}/{name}", folder, record, frame, flaws_by(wrong, _FIELDS))
 
 
 def _counted(items: Sequence[_Annotated]) -> str:

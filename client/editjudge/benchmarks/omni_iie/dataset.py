@@ -7,28 +7,20 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ...base.errors import InputError
-from ...base.images import load_image, load_mask, show_path
-from ...base.item import Item
-from ..dataset import ItemRef
-from ..items import File, Name, Text, said
-from ..records import Problem, RecordsFile, Usable
+from ...base.images import load_mask, show_path
+from ...base.item import Flaws, Item
+from ..dataset import ItemRef, Loading
+from ..items import File, Name, Text, blank, said
+from ..records import Problem, RecordsFile, ReleasedRecord, Usable, flaws_by
 from .taxonomy import LISTS, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
 _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
@@ -49,10 +41,16 @@ class Pair(BaseModel):
     correct_answer: Annotated[Text, BeforeValidator(_written)]
 
 
-class Record(BaseModel):
+def _is_blank(pair: Any) -> bool:
+    """Whether a pair lacks its question or its answer: the released scorer skips such."""
+    texts = (pair.get("question"), pair.get("correct_answer")) if isinstance(pair, dict) else ("",)
+    return any(text is None or (isinstance(text, str) and blank(text)) for text in texts)
+
+
+class Record(ReleasedRecord):
     """One edit; fields that are not here are left aside.
 
-    A field whose name is nearly that of one that is not given is refused as misspelt.
+    A field whose name is nearly that of one that is not given is a flaw of that one: misspelt.
 
     Attributes:
         sample_id: Of the image; several folders and levels have the same.
@@ -67,27 +65,43 @@ class Record(BaseModel):
         scale: Of a round of a dialogue: its semantic scale, where somebody added it.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-    sample_id: Name
-    level: str = Field(pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True)
-    modification_text: Text
-    original_image_path: File
-    modified_image_path: File
-    target_mask_path: File
+    due: ClassVar[tuple[str, ...]] = (
+        "sample_id",
+        "level",
+        "modification_text",
+        "original_image_path",
+        "modified_image_path",
+        "target_mask_path",
+    )
+    sample_id: Name = ""
+    level: str = Field("", pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True)
+    modification_text: Text = ""
+    original_image_path: File = ""
+    modified_image_path: File = ""
+    target_mask_path: File = ""
     source_mask_path: Any = None
     entities: Any = None
     qa_pairs: tuple[Pair, ...] | None = None
     scale: Literal["low", "high"] | None = None
 
-    @model_validator(mode="before")
     @classmethod
-    def _spelt_right(cls, fields: Any) -> Any:
-        if isinstance(fields, dict):
-            absent = cls.model_fields.keys() - fields.keys() - _UNUSED
-            for name in fields.keys() - cls.model_fields.keys() - _KNOWN:
-                if near := get_close_matches(name, absent, n=1, cutoff=0.85):
-                    raise ValueError(f"{name}: no such field, did you mean {near[0]}?")
-        return fields
+    def read(cls, fields: Any) -> tuple[Self, dict[str, str]]:
+        """A record; pairs without a question or an answer are left out of it, as released."""
+        record, wrong = super().read(cls._with_whole_pairs(fields))
+        absent = cls.model_fields.keys() - fields.keys() - _UNUSED
+        for name in fields.keys() - cls.model_fields.keys() - _KNOWN:
+            if near := get_close_matches(name, absent, n=1, cutoff=0.85):
+                wrong[near[0]] = f"{name}: no such field, did you mean {near[0]}?"
+        if fields.get("qa_pairs") and not record.qa_pairs:
+            wrong.setdefault("qa_pairs", "no pair has a question and an answer")
+        return record, wrong
+
+    @staticmethod
+    def _with_whole_pairs(fields: dict[str, Any]) -> dict[str, Any]:
+        pairs = fields.get("qa_pairs")
+        if not isinstance(pairs, list):
+            return fields
+        return {**fields, "qa_pairs": [pair for pair in pairs if not _is_blank(pair)]}
 
     @property
     def folder(self) -> str:
@@ -101,6 +115,16 @@ class Record(BaseModel):
         return self.original_image_path, self.modified_image_path, self.target_mask_path
 
 
+_FIELDS = {
+    "modification_text": "instruction",
+    "original_image_path": "source",
+    "modified_image_path": "target",
+    "target_mask_path": "mask",
+    "qa_pairs": "questions",
+}
+"""The field of an item by that of a record."""
+_NAMED_BY = ("sample_id", "level", "modified_image_path")
+"""The fields of a record that make its id: without them it is no item."""
 _KNOWN = {"qa_pairs_error"}
 _UNUSED = {"source_mask_path", "entities"}
 _ID = TypeAdapter[str](Name)
@@ -119,6 +143,8 @@ class _Placed:
     record: Record
     files: tuple[str, str, str]
     switch: str = ""
+    flaws: Flaws = field(default_factory=dict)
+    skipped_pairs: int = 0
     has_mask = True
     has_target = True
 
@@ -234,6 +260,12 @@ class OmniData(RecordsFile):
                 f"{len(late):,} entries are beyond round {ROUNDS}: they count in multi_turn and"
                 f" have no column of their round (first: {late[0]})"
             )
+        blank_ones = [one.id for one in self._usable.items if one.skipped_pairs]
+        if blank_ones:
+            notes.append(
+                f"{len(blank_ones):,} entries have pairs without a question or an answer, which"
+                f" are skipped as in the released scorer (first: {blank_ones[0]})"
+            )
         many = [one.id for one in self._usable.items if len(one.record.qa_pairs or ()) > MOST_PAIRS]
         if many:
             notes.append(
@@ -247,40 +279,38 @@ class OmniData(RecordsFile):
         return bool(ref.data.record.qa_pairs)
 
     def load(self, ref: ItemRef) -> Item:
-        """The item with its images; the mask is the target's.
-
-        Raises:
-            ImageError: an image cannot be read, or the mask has another aspect ratio than the
-                target.
-        """
-        source, where, area = self.pictures(ref)
-        target, mask = load_image(where), load_mask(area)
-        # Squashing both to a square would hide that the mask is another picture's.
-        mask.fitted(target.size)
+        """The item with its images; the mask is the target's, and has its aspect ratio."""
+        loading, files = Loading(self.flaws(ref)), self._files_of(ref)
+        (source,), (where,), (area,) = files["source"], files["target"], files["mask"]
+        target = loading.image("target", where)
         return Item(
             id=ref.id,
-            sources=(load_image(source),),
+            sources=loading.images("source", (source,)),
             target=target,
-            mask=mask,
+            # Squashing both to a square would hide that the mask is another picture's.
+            mask=loading.mask(partial(load_mask, area), target),
+            flaws=loading.flaws,
             **ref.data.texts,
         )
 
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+    def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """Original, target and mask."""
         placed: _Placed = ref.data
-        return tuple(map(Path, placed.files))
+        names = ("source", "target", "mask")
+        return {name: (Path(p),) for name, p in zip(names, placed.files, strict=True)}
 
-    def _mend_lost(self, lost: Sequence[ItemRef]) -> str:
-        return "say where the authors' folders lie here: --root OLD=NEW" if lost else ""
+    def mend(self, refs: Sequence[ItemRef]) -> str:
+        """Their paths are the authors'."""
+        return "say where the authors' folders lie here: --root OLD=NEW" if refs else ""
 
     def _placed(self, entry: Any) -> _Placed | str:
         """A record in its place, or why it cannot be used."""
         if not isinstance(entry, dict):
             return "is no object"
-        try:
-            record = Record.model_validate(entry)
-        except ValidationError as error:
-            return said(error, Record)
+        record, wrong = Record.read(entry)
+        for name in _NAMED_BY:
+            if name in wrong:
+                return f"{name}: {wrong[name]}"
         if not record.folder:
             return f"modified_image_path: {record.modified_image_path} is in no folder"
         key = f"{record.folder}/{record.sample_id}_{record.level}"
@@ -290,7 +320,15 @@ class OmniData(RecordsFile):
             path = record.modified_image_path
             return f"modified_image_path: {path} makes the id {key!r}: {said(error, Record)}"
         original, target, mask = map(self._here, record.paths)
-        return _Placed(key, record, (original, target, mask))
+        skipped = len(entry.get("qa_pairs") or ()) - len(record.qa_pairs or ())
+        flaws = flaws_by(wrong, _FIELDS)
+        return _Placed(
+            key,
+            record,
+            (original, target, mask),
+            flaws=flaws,
+            skipped_pairs=0 if "questions" in flaws else skipped,
+        )
 
     def _here(self, path: str) -> str:
         """Where a file lies that the authors had at a path."""
@@ -325,4 +363,4 @@ def _with_switches(items: list[_Placed]) -> list[_Placed]:
             named = f"{last.record.scale}_to_{item.record.scale}"
             switches[item.id] = "same_scale" if same else named
         before[scene] = item
-    return [_Placed(one.id, one.record, one.files, switches.get(one.id, "")) for one in items]
+    return [replace(one, switch=switches.get(one.id, "")) for one in items]

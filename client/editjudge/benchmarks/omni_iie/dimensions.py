@@ -48,6 +48,7 @@ def _lpips(region: str, switches: OmniSwitches) -> Dimension:
         how=Reading(scorer, region),
         needs=_TARGET if region == "whole" else _BOTH,
         variant=f"lpips.vgg.768.{'stretched' if stretched else 'zero'}",
+        worst_of=1.0,
         tolerance=1e-4,
     )
 
@@ -110,6 +111,7 @@ def _share(region: str) -> Dimension:
         how=Reading(RegionShare(), region),
         needs=frozenset({"mask"}),
         variant="share.768",
+        of_data=True,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.base.item import Item
+from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
 from editjudge.benchmarks.co_edit.taxonomy import (
     EDIT_TYPES,
@@ -18,6 +19,7 @@ from editjudge.benchmarks.co_edit.taxonomy import (
     SUBJECT_NAME,
     SUBJECT_REGION,
 )
+from editjudge.engine.fold import fold
 
 from .made import WIDTH, line, written
 
@@ -124,8 +126,6 @@ BAD: dict[str, tuple[Any, str]] = {
         line("text_editing", subject_name="the dog"),
         "subject_name: the item has no subject that must stay who it is",
     ),
-    "no instruction": (line(instruction="\u3000"), "instruction: is blank"),
-    "no such mask": (line(mask="nowhere.png"), "no such file: nowhere.png"),
     "no source": (line(source=None), "either `source` or `sources`"),
     "unknown field": (line(kind="x"), "kind: no such field"),
     "an id twice": (line(id="first"), "the id 'first' is that of line 1 already"),
@@ -142,6 +142,21 @@ def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
     assert len(text.splitlines()) == 2, text
     assert "line 2: " in text
     assert said in text
+
+
+def test_what_is_not_there_costs_only_what_reads_it(tmp_path: Path) -> None:
+    data = CoEditData(written(tmp_path, [line(mask="nowhere.png"), line(id="2", instruction=" ")]))
+    without, silent = (data.load(ref) for ref in data.checked())
+
+    def lost(item: Item) -> set[str]:
+        outcomes = fold(BENCHMARK.rules().dimensions, item)
+        return {name for name, outcome in outcomes.items() if outcome.status == "unscored"}
+
+    assert "nowhere.png" in without.flaws["mask"].reason
+    assert "co_edit.visual_naturalness" not in lost(without)
+    assert "co_edit.clip.subject" in lost(without), "no whole image in its place"
+    assert "co_edit.editing_accuracy" in lost(silent)
+    assert "co_edit.clip.subject" not in lost(silent)
 
 
 @pytest.mark.parametrize("edit_type", sorted(LOCAL))

@@ -95,12 +95,8 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
         (line(id="/x"), "an id names a file"),
         (line(id="a//b"), "an id names a file"),
         (line(id="a\nb"), "printable"),
-        (line(instruction="a\x07"), "control character U+0007"),
-        (line(instruction="x" * 20_000), "16384"),
         (line(sources=["source.png"]), "either `source` or `sources`"),
         ({"id": "1", "instruction": "x"}, "either `source` or `sources`"),
-        (line(mask="nowhere.png"), "no such file: nowhere.png"),
-        (line(source="."), "no such file: ."),
         (line(taget="target.png"), "taget: no such field"),
         (b'{"id": "\xff", "instruction": "x", "source": "source.png"}', "invalid unicode"),
     ],
@@ -114,8 +110,49 @@ def test_a_line_that_cannot_be_used_is_named(folder: Path, bad: Any, said: str) 
     assert "1 line cannot be used" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("bad", "field", "said"),
+    [
+        (line(instruction="a\x07"), "instruction", "control character U+0007"),
+        (line(instruction="x" * 20_000), "instruction", "20,000 characters"),
+        (line(mask="nowhere.png"), "mask", "no such file: "),
+        (line(source="."), "source", "no such file: "),
+        (
+            line(questions=[{"question": "?", "answer": "a", "options": 3}]),
+            "questions",
+            "`options` of a question is a list of texts, not 3",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_a_flaw_of_the_item(
+    folder: Path, bad: Any, field: str, said: str
+) -> None:
+    data = written(folder, bad, line(id="whole"))
+    first, whole = data.checked()
+    assert list(data.flaws(first)) == [field]
+    assert said in data.flaws(first)[field].reason
+    assert data.load(first).flaws == data.outline(first).flaws == data.flaws(first)
+    assert data.flaws(whole) == {}
+
+
+def test_a_picture_that_cannot_be_read_is_a_flaw_that_may_pass(folder: Path) -> None:
+    data = written(folder, line(target="target.png"))
+    (ref,) = data.checked()
+    (folder / "target.png").write_bytes(b"no picture")
+    item = data.load(ref)
+    assert item.target is None
+    assert item.source is not None
+    assert item.flaws["target"].status == "failed", "judged again by the next run"
+
+
+def test_where_no_item_has_its_source_the_data_is_elsewhere(folder: Path) -> None:
+    data = written(folder, line(source="x.png"), line(id="2", source="y.png"))
+    with pytest.raises(InputError, match="2 lines cannot be used"):
+        list(data.checked())
+
+
 def test_all_bad_lines_are_listed_up_to_twenty(folder: Path) -> None:
-    bad = [line(id=str(i), mask="no.png") for i in range(30)]
+    bad = [line(id=str(i), masks="no.png") for i in range(30)]
     with pytest.raises(InputError, match="30 lines cannot be used") as raised:
         list(written(folder, *bad, line(id="x")).checked())
     assert "line 20: " in str(raised.value)

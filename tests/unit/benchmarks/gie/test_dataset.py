@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from editjudge.base.errors import ConfigError, InputError
+from editjudge.benchmarks.comparing import PLACES, compares
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import official_file as module
-from editjudge.benchmarks.gie.compact import MASKS, RECORDS, convert
-from editjudge.benchmarks.gie.dataset import PLACES, GieData, compares
+from editjudge.benchmarks.gie.compact import MASKS, RECORDS, Compares, convert, keep_compares
+from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.benchmarks.gie.own import OwnItems
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 
 from ....patience import patience
+from ..flaws import told as flaws
 from .made import SIDE, mask, odd, picture, pixels, record, released
 
 ROOT = Path(__file__).parents[4]
@@ -117,7 +119,7 @@ def test_the_root_is_not_dropped(tmp_path: Path) -> None:
     path = released(tmp_path / "data", [record(image="/nature/a.jpg")])
     images = tmp_path / "pexels"
     (tmp_path / "data" / "nature").rename(images)
-    with pytest.raises(InputError, match=r"0: image: no such file: .*data/nature/a\.jpg"):
+    with pytest.raises(InputError, match=r"0: source: no such file: .*data/nature/a\.jpg"):
         list(GieData(path).checked())
     (ref,) = GieData(path, roots={"/nature/": str(images), "/": "/nowhere"}).checked()
     assert ref.id == "0"
@@ -139,10 +141,7 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
     for data in (GieData(path), GieData(real)):
         with pytest.raises(InputError, match="; where images lie in another folder, add --root /="):
             list(data.checked())
-    path.write_text(json.dumps([record(edit_type="?")]))
-    with pytest.raises(InputError) as caught:
-        list(GieData(path).checked())
-    assert "--root" not in str(caught.value)
+    assert GieData(path).mend([]) == ""
 
 
 def test_a_mask_covers_the_whole_frame(tmp_path: Path) -> None:
@@ -212,6 +211,22 @@ def test_questions(tmp_path: Path) -> None:
         ("How large is the ball?", ("Larger", "It stayed the same"), True),
         ("Does the road remain the same?", ("Yes", "No"), True),
         ("Do the two cups have the same colour?", ("Yes", "No"), False),
+        # What became of something cannot be told from the result alone.
+        ("Was the vase removed?", ("Yes", "No"), True),
+        ("Where was the lamp moved to?", ("To the left", "To the right"), True),
+        ("Where has the red lamp been moved?", ("Left", "Right"), True),
+        ("What is the apple replaced with?", ("A pear", "A plum"), True),
+        ("Is the cat gone?", ("No, it moved", "It was taken away and replaced"), True),
+        ("Did the dog move?", ("Yes", "No"), True),
+        ("Is there still a boat?", ("Yes", "No, it is no longer there"), True),
+        ("Where is the vase located on the table?", ("Left", "Right"), False),
+        ("What is the man moving?", ("A box", "A chair"), False),
+        # Text in the image, and where it stands, is no time before the edit.
+        ("What comes first?", ("The word before 'SOON'", "The word after it"), False),
+        ("Which word stands before \u201cSOON\u201d?", ("COMING", "LATE"), False),
+        ("What is the letter before the logo?", ("A", "B"), False),
+        ("What is shown in the first picture on the wall?", ("A cow", "A sheep"), False),
+        ("How do the two photos on the desk hang?", ("Straight", "Askew"), False),
     ],
 )
 def test_which_questions_compare(question: str, options: tuple[str, ...], told: bool) -> None:
@@ -261,30 +276,26 @@ BAD: dict[str, tuple[Any, str]] = {
     "an unknown type": ({"edit_type": "Add"}, "0: edit_type: 'Add' is none of Add Object"),
     "one option": ({"multiple_choice_options": ["a"]}, "at least two different options"),
     "an option twice": ({"multiple_choice_options": ["a", "a "]}, "at least two different"),
-    "an empty option": ({"multiple_choice_options": ["a", " "]}, "0: multiple_choice_options"),
-    "no question": ({"evaluation_question": ""}, "0: evaluation_question: String should have"),
-    "no instruction": ({"edit_instruction": None}, "0: edit_instruction: Input should be"),
-    "an image elsewhere": ({"image": "/no/such.jpg"}, "0: image: no such file: "),
+    "one that is not blank": ({"multiple_choice_options": ["a", " "]}, "0: multiple_choice_op"),
+    "no question": ({"evaluation_question": ""}, "0: evaluation_question: is blank"),
+    "no instruction": ({"edit_instruction": None}, "0: edit_instruction: is missing"),
+    "an image elsewhere": ({"image": "/no/such.jpg"}, "0: source: no such file: "),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_records_that_cannot_be_used(tmp_path: Path, name: str) -> None:
+def test_a_record_that_cannot_be_used_whole_is_an_item(tmp_path: Path, name: str) -> None:
     change, told = BAD[name]
     folder = tmp_path / "data"
     path = released(folder, [record(), record("Size Change")])
     path.write_text(json.dumps([record() | change, record("Size Change")]))
     data = GieData(path)
-    good = []
-    with pytest.raises(InputError) as caught:
-        good.extend(data.checked())
-    assert [ref.id for ref in good] == ["1"]
-    assert "1 item cannot be used" in str(caught.value)
-    assert told in str(caught.value)
-    if "object_mask" in change:
-        with pytest.raises(InputError, match="1 of 2 records have no mask"):
-            convert(path, tmp_path / "out")
-        assert not (tmp_path / "out").exists()
+    assert [ref.id for ref in data.checked()] == ["0", "1"], "no id shifts"
+    (line,) = flaws(data).splitlines()
+    assert told in line
+    converted = GieData(convert(path, tmp_path / "out").folder)
+    assert flaws(converted) == line
+    assert converted.digest == data.digest
 
 
 WRONG = {
@@ -329,7 +340,7 @@ def test_no_items(tmp_path: Path) -> None:
         convert(path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("damage", ["format", "masks", "fewer", "json"])
+@pytest.mark.parametrize("damage", ["format", "masks", "fewer", "terabytes", "json"])
 def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: str) -> None:
     out = tmp_path / "compact"
     convert(released(tmp_path / "data"), out)
@@ -340,6 +351,10 @@ def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: str) -> None
         (out / MASKS).write_bytes(b"no array")
     elif damage == "fewer":
         np.save(out / MASKS, np.load(out / MASKS)[:-1])
+    elif damage == "terabytes":
+        header = {"descr": "|u1", "fortran_order": False, "shape": (1 << 20, 1 << 30)}
+        with (out / MASKS).open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
     else:
         (out / RECORDS).write_text("{}")
     with pytest.raises(InputError, match=r"convert gie_bench\.json again"):
@@ -464,8 +479,9 @@ def test_a_mask_of_ones_own_fits_outputs_once_it_fits_its_source(tmp_path: Path)
             assert item.mask.fitted(size).selected[0, 0] == inside
             assert item.mask.fitted(size).selected.mean() == 0.5
     data = own(tmp_path, OWN | {"mask": "other.png"})
-    with pytest.raises(InputError, match="mask of 160x160 for an image of 240x160"):
-        data.load(next(data.checked()))
+    item = data.load(next(data.checked()))
+    assert item.mask is None
+    assert "mask of 160x160 for an image of 240x160" in item.flaws["mask"].reason
 
 
 @pytest.mark.parametrize(
@@ -474,17 +490,78 @@ def test_a_mask_of_ones_own_fits_outputs_once_it_fits_its_source(tmp_path: Path)
         ({"compares": "no"}, "`compares` of a question is true or false"),
         ({"expected": 3}, "`expected` of a question is a text"),
         ({"options": ["Red"]}, "at least two different options"),
-        ({"options": "Red"}, "a question has `question`, `options`"),
-        ({"answer": None}, "a question has `question`, `options`"),
+        ({"options": "Red"}, "`options` of a question is a list of texts, not 'Red'"),
+        ({"options": 3}, "`options` of a question is a list of texts, not 3"),
+        ({"answer": None}, "`answer` of a question is a text, not None"),
         ({"question": ""}, "of a question is blank"),
         ({"question": " \u3000"}, "of a question is blank"),
         ({"answer": "\t"}, "of a question is blank"),
-        ({"options": ["Red", " "]}, "of a question is blank"),
+        ({"options": ["Red", " "]}, "one of the `options` of a question is blank"),
     ],
 )
 def test_questions_of_ones_own_that_cannot_be_asked(
     tmp_path: Path, change: dict[str, Any], told: str
 ) -> None:
     data = own(tmp_path, OWN | {"questions": [OWN["questions"][0] | change]})
-    with pytest.raises(InputError, match=told):
-        list(data.checked())
+    (ref,) = data.checked()
+    assert list(data.flaws(ref)) == ["questions"]
+    assert told in data.flaws(ref)["questions"].reason
+    assert data.load(ref).questions == ()
+
+
+def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
+    folder = convert(released(tmp_path / "data"), tmp_path / "out").folder
+    by_words = GieData(folder)
+    ask = [one["evaluation_question"] for one in odd()]
+    keep_compares(
+        folder,
+        [Compares(0, ask[0], compares=True, words=False), Compares(1, ask[1], True, True)],
+    )
+    data = GieData(folder)
+    told = [item.questions[0]["compares"] for item in of(data)]
+    assert told[:3] == [True, True, False], "of what nobody decided, words tell"
+    assert data.digest != by_words.digest, "judges are shown something else"
+    assert any("compares.json says which compare" in note for note in data.notes())
+    first = json.loads((folder / "compares.json").read_text())[0]
+    assert first["position"] == 0, "what words say otherwise stands first"
+    assert first["words"] is False
+    keep_compares(folder, [Compares(0, "Another?", compares=True, words=False)])
+    with pytest.raises(InputError, match="record 0 has another question than 'Another"):
+        GieData(folder)
+    (folder / "compares.json").write_text("{}")
+    with pytest.raises(InputError, match=r"compares\.json: cannot be read"):
+        GieData(folder)
+
+
+def test_outputs_as_the_released_scripts_look_for_them(tmp_path: Path) -> None:
+    records = [record(), record("Size Change"), record("Remove Object")]
+    data = GieData(released(tmp_path / "data", records))
+    picture(tmp_path / "mine" / "a.png", pixels(1))
+    mine = tmp_path / "mine" / "with_paths.json"
+    paths = ["a.png", str(tmp_path / "gone.png"), None]
+    given = [one | {"edited_image_path": p} for one, p in zip(records, paths, strict=True)]
+    mine.write_text(json.dumps(given))
+    assert data.has_outputs(mine)
+    outputs = data.outputs(mine)
+    assert outputs.path("0") == str(tmp_path / "mine" / "a.png")
+    assert [outputs.path(name) for name in ("1", "2")] == [None, None]
+    assert str(tmp_path / "gone.png") in outputs.why_not("1").reason
+    assert "record 2" in outputs.why_not("2").reason
+    assert data.outputs(mine) is outputs, "it is read once"
+    assert outputs.index().others(set()) == []
+    mine.write_text(json.dumps(given[:2]))
+    with pytest.raises(InputError, match="its records are not those of --data"):
+        GieData(data.path).outputs(mine)
+    mine.write_text(json.dumps(records))
+    with pytest.raises(InputError, match="no record has `edited_image_path`"):
+        GieData(data.path).outputs(mine)
+
+
+def test_the_sources_themselves_as_outputs(tmp_path: Path) -> None:
+    data = GieData(released(tmp_path, [record(), record("Size Change")]))
+    (tmp_path / "siz" / "pexels-someone-1.jpg").unlink()
+    assert data.has_outputs(Path(":sources"))
+    outputs = data.outputs((tmp_path / ":sources").resolve())
+    assert outputs.path("0") == str(tmp_path / "add" / "pexels-someone-1.jpg")
+    assert outputs.path("1") is None
+    assert "has not one source" in outputs.why_not("1").reason

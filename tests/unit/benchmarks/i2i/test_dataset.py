@@ -118,17 +118,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"extra": {"dimensions": ["image_quality"]}}, "`dimensions` is a field of its own"),
     ({"dimensions": ["image_quality"] * 2}, "none of them twice"),
     ({"dimensions": ["world_knowledge_reasoning"]}, "needs a `hint`"),
-    (
-        {"dimensions": ["text_content_style_accuracy"], "target_text": ""},
-        "target_text: is blank",
-    ),
     ({"dimensions": ["text_content_style_accuracy"]}, "needs a `target_text`"),
-    ({"target_text": "  "}, "target_text: is blank"),
-    ({"target_text": "\u3000"}, "target_text: is blank"),
-    ({"hint": " \n"}, "hint: is blank"),
-    ({"instruction": ""}, "instruction: is blank"),
     ({"dimension": ["image_quality"]}, "no such field (there are id, instruction, "),
-    ({"source": "c.png"}, "no such file: c.png"),
 ]
 
 
@@ -139,6 +130,33 @@ def test_a_line_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], said
         items(tmp_path, TWO, wrong)
     assert "1 line cannot be used:\n  line 2: " in str(caught.value)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "why"),
+    [
+        ({"target_text": "  "}, "target_text", "is blank"),
+        ({"hint": " \n"}, "hint", "is blank"),
+        ({"instruction": ""}, "instruction", "is blank"),
+        ({"source": "c.png"}, "source", "no such file"),
+    ],
+)
+def test_what_costs_only_the_dimensions_that_read_it(
+    tmp_path: Path, change: dict[str, Any], field: str, why: str
+) -> None:
+    _, item = items(tmp_path, TWO, ONE | change)
+    (name,) = item.flaws
+    assert name == field
+    assert why in item.flaws[field].reason
+    lost = {
+        d.id.rpartition(".")[2]
+        for d in dimensions(I2iSwitches())
+        if d.not_applicable(item) is None and d.spoilt(item) is not None
+    }
+    there = asked(item) - {f"i2i.se.{name}" for name in lost}
+    if field in {"target_text", "hint"}:
+        assert lost & {"text_content_style_accuracy", "world_knowledge_reasoning"}
+    assert "i2i.se.image_quality" in there
 
 
 def test_what_only_a_switch_judges_is_noted(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from editjudge.benchmarks.kris.taxonomy import (
     TESTS_KNOWLEDGE,
 )
 
+from ..flaws import told
 from .made import flat, picture, record, released
 
 
@@ -114,12 +115,13 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     file.write_text(
         '{"1": ' + file.read_text()[6:-1] + ', "1": {"ori_img": "1.jpg", "ins_en": "x"}}'
     )
-    said = problems(KrisData(path))
-    assert said.startswith("8 items cannot be used")
-    assert "biology/1: ins_en: Field required" in said
-    assert "biology/2: explain: no such field" in said
+    data = KrisData(path)
+    said = told(data)
+    assert len(said.splitlines()) == 7
+    assert len(list(data.checked())) == 7
+    assert "biology/1: ins_en: is missing" in said
     assert "biology/3: ori_img" in said
-    assert f"biology/4: no such file: {path / 'biology' / '4.jpg'}" in said
+    assert f"biology/4: source: no such file: {path / 'biology' / '4.jpg'}" in said
     assert "viewpoint_change/1: gt_img" in said
     assert "temporal_prediction/1: gt_img: 1-3.jpg is not frame 1" in said
     assert "temporal_prediction/2: ori_img: three of the frames" in said
@@ -130,9 +132,9 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
 def test_a_judge_is_never_asked_about_nothing(tmp_path: Path, blank: str) -> None:
     path = released(tmp_path, biology=2)
     amended(path, "biology", "2", ins_en=blank)
-    said = problems(KrisData(path))
-    assert "1 item cannot be used" in said
-    assert "biology/2: ins_en: is blank" in said
+    data = KrisData(path)
+    assert told(data) == "biology/2: ins_en: is blank"
+    assert [ref.id for ref in data.checked()] == ["biology/1", "biology/2"]
 
 
 def test_a_list_elsewhere_than_its_images_says_so_once(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_a_list_elsewhere_than_its_images_says_so_once(tmp_path: Path) -> None:
     assert "copy or link the list" in raised.value.mend
     (tmp_path / "eval" / "biology").symlink_to(file.parent / "biology")
     looked_for = tmp_path / "eval" / "count_change" / "1.jpg"
-    assert f"count_change/1: no such file: {looked_for}" in problems(KrisData(lonely))
+    assert f"count_change/1: source: no such file: {looked_for}" in told(KrisData(lonely))
 
 
 def test_a_folder_with_a_list_is_told_to_give_the_list(tmp_path: Path) -> None:
@@ -167,7 +169,7 @@ def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
     file = flat(released(tmp_path, biology=1))
     (entry,) = json.loads(file.read_text())
     file.write_text(json.dumps([entry, entry, {**entry, "type": "astrology"}, 5]))
-    said = problems(KrisData(file))
+    said = told(KrisData(file))
     assert "biology/1: there is an item of this id already" in said
     assert "type 'astrology' is none of the 20 folders" in said
     assert "entry 4 is no object" in said

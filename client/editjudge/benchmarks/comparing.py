@@ -1,0 +1,76 @@
+"""Whether a question about an edited image compares it with its source, told by words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PLACES = (
+    "altar", "audience", "building", "camera", "crowd", "curtain", "door", "fire", "fireplace",
+    "gate", "house", "mirror", "screen", "table", "wall", "window",
+)  # fmt: skip
+"""What people and things stand before."""
+_DONE = (
+    "added", "altered", "changed", "converted", "darkened", "decreased", "deleted", "edited",
+    "enlarged", "erased", "increased", "lightened", "modified", "moved", "recolored", "recoloured",
+    "reduced", "relocated", "removed", "replaced", "repositioned", "resized", "shifted", "shrunk",
+    "substituted", "swapped", "transformed",
+)  # fmt: skip
+"""What an edit does to something."""
+_HAPPENED = ("was", "were", "is", "are", "has", "have", "had", "been", "got")
+"""What stands before it, where a question asks what became of something."""
+_IN_TEXT = (
+    "character", "digit", "letter", "line", "name", "number", "phrase", "sentence", "symbol",
+    "text", "word",
+)  # fmt: skip
+"""What stands before something else in a text that the image shows."""
+_TEXT = "\x00"
+"""Stands where something was quoted."""
+_OTHER_IMAGE = re.compile(
+    rf"""\b(
+        original(ly)? | unedited | unmodified | unaltered | previous(ly)? | earlier | initial(ly)?
+      # The other image, but not a picture in it: the first picture on the wall.
+      | (first|input|source)\ (image|picture|photo\w*) (?!\ (on|in|at|from|of)\b)
+      | (both|two)\ (images|pictures|photos) (?!\ (on|in|at|from|of)\b)
+      | the\ source (?!\ of\b)
+      # Not of a place, as before the altar, nor in a text; but before the house was painted.
+      | before (?!\ (the|an?)\ ({"|".join(PLACES)})\b
+                        (?!\ (was|were|is|are|had|has|got)\b)) (?!\ ?{_TEXT})
+      | used\ to\ be | than\ (it|they|s?he)\ (was|were) | no\ longer
+      | compar\w* | differ\w* | changed | unchanged | (stay(s|ed)?|remain\w*)\ the\ same
+      # What became of it: was the vase removed, where was it moved to.
+      | ({"|".join(_HAPPENED)})\b [^?.!]*? \b({"|".join(_DONE)})
+      | did\b [^?.!]*? \b(move|change|disappear|vanish|shrink|grow)
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_IN_TEXT)})s?\ before\b", re.IGNORECASE)
+_QUOTED = re.compile(
+    r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
+)
+"""What stands in quotes; an apostrophe within a word opens and closes none."""
+_SO_CALLED = re.compile(
+    r"""(?<!\w)["'\u201c\u2018](\w+)["'\u201d\u2019](?=\s+(image|picture|photo))""", re.IGNORECASE
+)
+"""One word in quotes that says which image: the "original" image."""
+
+
+def compares(question: str, options: Iterable[str]) -> bool:
+    """Whether a question, or an option, speaks of the image as it was (section 3.5), by its words.
+
+    This stands in where nobody decided it (`compact.COMPARES`, `compares` of a question). The
+    paper shows the source where the question asks for a comparison, and does not say how that is
+    told. Here words tell: those that name the other image (original, first image, unedited, both
+    images, …), a time before (before, previously, used to be, …), those of comparing (compared,
+    different, changed, unchanged, stayed the same), and those of what became of something (was
+    removed, has been moved, did it disappear). What is quoted does not count, since it is text in
+    the image, unless it is one word that says which image is meant. Where in doubt the source is
+    shown: a question that needs it cannot be answered without.
+    """
+    return any(_OTHER_IMAGE.search(_unquoted(text)) for text in (question, *options))
+
+
+def _unquoted(text: str) -> str:
+    """Without what is quoted, and with single spaces."""
+    unquoted = _QUOTED.sub(f" {_TEXT} ", _SO_CALLED.sub(r"\1", text))
+    return _BEFORE_IN_TEXT.sub(r"\1", " ".join(unquoted.split()))

@@ -1,0 +1,124 @@
+"""`editjudge doctor` says what it checked: known answers, and whether keys are asked for."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from aiohttp import web
+from click.testing import CliRunner
+
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
+from editjudge.base.local import StackState
+from editjudge.cli import doctor, options
+from editjudge.cli.doctor import _NEEDED, _NOT_KNOWN, _OPEN, _examine
+
+from ..fakes.openai import ScriptedOpenAi, problem, reply
+from ..fakes.openai import _failed as failed_as
+from ..fakes.triton import ScriptedTriton, score
+
+KEY = "authorization"
+
+
+class LockedTriton(ScriptedTriton):
+    """Judges for those alone who send a header."""
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if KEY not in dict(context.invocation_metadata()):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+        return await super().ModelInfer(request, context)
+
+
+class LockedOpenAi(ScriptedOpenAi):
+    """Answers those alone who send a key."""
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        if KEY not in request.headers:
+            return failed_as(problem(401, "no key"))
+        return await super()._chat(request)
+
+
+@pytest.mark.parametrize(
+    ("server", "headers", "access"),
+    [
+        (ScriptedTriton, {}, ""),
+        (ScriptedTriton, {KEY: "Bearer anything"}, _OPEN),
+        (LockedTriton, {KEY: "Bearer right"}, _NEEDED),
+    ],
+)
+async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
+    server: type[ScriptedTriton], headers: dict[str, str], access: str
+) -> None:
+    async with server(score(0.5), models=("quality_piqe",)).serving() as url:
+        endpoint = Endpoint(url=url, services=("quality.piqe",), headers=headers)
+        (finding,) = await _examine(Settings(endpoints={"a": endpoint}))
+    assert not finding.problem
+    assert (finding.answer, finding.access) == (_NOT_KNOWN, access)
+
+
+@pytest.mark.parametrize(
+    ("server", "key", "access"),
+    [
+        (ScriptedOpenAi, False, ""),
+        (ScriptedOpenAi, True, _OPEN),
+        (LockedOpenAi, True, _NEEDED),
+    ],
+)
+async def test_the_key_of_a_generalist_is_checked_too(
+    server: type[ScriptedOpenAi],
+    key: bool,
+    access: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "anything")
+    async with server(reply("Yes")).serving() as url:
+        secret = Secret(env="SOME_KEY") if key else None
+        judge = GeneralistEndpoint(url=url, api_key=secret, logprobs="never")
+        (finding,) = await _examine(Settings(generalists={"judge": judge}))
+    assert not finding.problem
+    assert finding.access == access
+
+
+@pytest.fixture
+def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
+    """A local stack that runs without one of its models; nothing answers there."""
+    state = StackState(
+        pid=1,
+        grpc="grpc://127.0.0.1:9",
+        http="http://127.0.0.1:9",
+        metrics="",
+        log=Path("triton.log"),
+        started=time.time(),
+        unloaded={"ocr_ppocr": "RuntimeError: weights are absent"},
+    )
+    monkeypatch.setattr(options, "running_stack", lambda: state)
+    monkeypatch.setattr("editjudge.app.client.running_stack", lambda: state)
+    monkeypatch.setattr("editjudge.cli.status.running_stack", lambda: state)
+    return state
+
+
+def test_a_model_that_could_not_be_loaded_is_named(lame: StackState) -> None:
+    said: list[str] = []
+    with options.services_at_hand(Settings(), start=True, say=said.append) as settings:
+        assert [one.url for one in settings.endpoints.values()] == [lame.grpc]
+    assert said == ["ocr_ppocr is not served: RuntimeError: weights are absent"]
+    elsewhere = Settings().at("grpc://127.0.0.1:10")
+    with options.services_at_hand(elsewhere, start=True, say=pytest.fail) as settings:
+        assert settings == elsewhere
+
+    ran = CliRunner().invoke(doctor.command, standalone_mode=False)
+    assert ran.return_value == 1
+    assert "ocr.ppocr" in ran.output
+    assert "could not be loaded: RuntimeError: weights are absent" in ran.output
+
+
+def test_status_names_it(lame: StackState) -> None:
+    from editjudge.cli import status
+
+    ran = CliRunner().invoke(status.command, standalone_mode=False)
+    assert "ocr_ppocr is not served: RuntimeError: weights are absent" in ran.output
+    ran = CliRunner().invoke(status.command, ["--json"], standalone_mode=False)
+    assert '"ocr_ppocr": "RuntimeError: weights are absent"' in ran.output

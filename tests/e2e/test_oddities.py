@@ -1,0 +1,283 @@
+"""Releases with every oddity that is known of them, read as they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editjudge.app.view import RunView
+from editjudge.base.item import Item
+from editjudge.benchmarks.column import Row
+from editjudge.benchmarks.registry import benchmarks
+
+from ..golden.cases import CASES, Case, Made, co_edit, drawn, i2i, kris, omni_iie
+from ..golden.cases import core as core_items
+from ..golden.services import served
+from ..golden.taken import spoken
+from ..unit.benchmarks.gie import made as gie_made
+
+# By item: the field that the data spoilt, and a word of the reason.
+Spoilt = dict[str, tuple[str, str]]
+
+
+def gie_release(folder: Path) -> tuple[Made, Spoilt]:
+    """As released: of 60 items 14 and 7 odd answers, 5 and 2 odd masks, 9 repeats, one option."""
+    records: list[dict[str, Any]] = [
+        gie_made.record(image=f"/p/{index}.jpg", edit_instruction=f"Do {index}.")
+        for index in range(60)
+    ]
+    for index in range(14):
+        records[index]["expected_answer"] = "YOUR"
+    for index in range(14, 21):
+        records[index]["expected_answer"] = "the new one."
+    for index in range(21, 26):
+        records[index]["object_mask"] = np.zeros((224, 224), int).tolist()
+    for index in range(26, 28):
+        records[index]["object_mask"] = np.ones((224, 224), int).tolist()
+    for index in range(28, 37):
+        records[index] |= {"image": "/p/37.jpg", "edit_instruction": "Do 37."}
+    records[38]["multiple_choice_options"] = ["The new one", "The old one", ""]
+    records[39]["edit_instruction"] = " "
+    records[40]["evaluation_question"] = ""
+    records[41]["object_mask"] = None
+    records[42]["edit_type"] = "Scene"
+    file = gie_made.released(folder / "data", records, indent=None)
+    (file.parent / "p" / "43.jpg").unlink()
+    for index in range(60):
+        edited = gie_made.shifted(gie_made.pixels(index), 2, 1)
+        gie_made.picture(folder / "ours" / f"{index}.png", edited)
+    return Made(file, {str(index): f"{index}.png" for index in range(60)}), {
+        "39": ("instruction", "edit_instruction: is blank"),
+        "40": ("questions", "evaluation_question: is blank"),
+        "41": ("mask", "object_mask: is missing"),
+        "42": ("edit_type", "edit_type: 'Scene' is none of"),
+        "43": ("source", "no such file"),
+    }
+
+
+def omni_release(folder: Path) -> tuple[Made, Spoilt]:
+    made = omni_iie(folder)
+    single = json.loads((made.data / "final_dataset.json").read_text())
+    pair = single[0]["qa_pairs"][0]
+    single[0]["qa_pairs"] = [pair, {"question": " ", "correct_answer": "Yes"}]
+    single[1]["qa_pairs"] = [{"question": "Is it?", "correct_answer": ""}]
+    single[2]["modification_text"] = ""
+    (made.data / "final_dataset.json").write_text(json.dumps(single))
+    (made.data / "files/sampled_datasets/gqa/0001.jpg").unlink()
+    (made.data / "files/masks/gqa/0003_1_target.png").unlink()
+    return made, {
+        "coco2017val/0001_high": ("questions", "no pair has a question and an answer"),
+        "sharegpt4v/0001_low": ("instruction", "modification_text: is blank"),
+        "gqa/0001_1": ("source", "no such file"),
+        "gqa/0001_2": ("source", "no such file"),
+        "gqa/0003_1": ("mask", "no such file"),
+    }
+
+
+def kris_release(folder: Path) -> tuple[Made, Spoilt]:
+    made = kris(folder)
+    file = made.data / "biology" / "annotation.json"
+    records = json.loads(file.read_text())
+    records["1"] |= {"ins_en": " ", "explain_fr": "x"}
+    records["2"]["explain_en"] = None
+    records["3"]["explain_en"] = ["not", "a", "text"]
+    file.write_text(json.dumps(records))
+    (made.data / "viewpoint_change" / "1_gt.jpg").unlink()
+    (made.data / "count_change" / "2.jpg").unlink()
+    return made, {
+        "biology/1": ("instruction", "ins_en: is blank"),
+        "biology/3": ("hint", "explain_en: "),
+        "viewpoint_change/1": ("target", "no such file"),
+        "count_change/2": ("source", "no such file"),
+    }
+
+
+def lines_of(made: Made, spoilt: dict[str, dict[str, Any]]) -> None:
+    lines = [json.loads(line) for line in made.data.read_text().splitlines()]
+    lines = [{**line, **spoilt.get(line["id"], {})} for line in lines]
+    made.data.write_text("\n".join(map(json.dumps, lines)))
+
+
+def core_own(folder: Path) -> tuple[Made, Spoilt]:
+    made = core_items(folder)
+    question = {"question": "?", "answer": "a", "options": 3}
+    lines_of(
+        made,
+        {
+            "full": {"questions": [question]},
+            "plain": {"instruction": " "},
+            "facts": {"source": "gone.png"},
+            "photo": {"mask": "gone.png"},
+            "grey": {"target_text": "\t"},
+            "magenta": {"target": "gone.png"},
+        },
+    )
+    return made, {
+        "full": ("questions", "`options` of a question is a list of texts, not 3"),
+        "plain": ("instruction", "instruction: is blank"),
+        "facts": ("source", "no such file"),
+        "photo": ("mask", "no such file"),
+        "grey": ("target_text", "target_text: is blank"),
+        "magenta": ("target", "no such file"),
+    }
+
+
+def i2i_own(folder: Path) -> tuple[Made, Spoilt]:
+    made = i2i(folder)
+    two = ["source.png", "gone.png"]
+    lines_of(
+        made,
+        {
+            "se-full": {"hint": " "},
+            "se-grey": {"target_text": ""},
+            "se-plain": {"instruction": "\n"},
+            "me-full": {"sources": two},
+        },
+    )
+    return made, {
+        "se-full": ("hint", "hint: is blank"),
+        "se-grey": ("target_text", "target_text: is blank"),
+        "se-plain": ("instruction", "instruction: is blank"),
+        "me-full": ("source", "no such file"),
+    }
+
+
+def co_edit_own(folder: Path) -> tuple[Made, Spoilt]:
+    made = co_edit(folder)
+    lines_of(
+        made,
+        {
+            "custom": {"mask": "gone.png"},
+            "text": {"instruction": " "},
+            "style": {"source": "gone.png"},
+        },
+    )
+    return made, {
+        "custom": ("mask", "no such file"),
+        "text": ("instruction", "instruction: is blank"),
+        "style": ("source", "no such file"),
+    }
+
+
+MAKE: dict[str, Callable[[Path], tuple[Made, Spoilt]]] = {
+    "gie": gie_release,
+    "omni_iie": omni_release,
+    "kris": kris_release,
+    "core": core_own,
+    "i2i": i2i_own,
+    "co_edit": co_edit_own,
+}
+CASE: dict[str, Case] = {case.benchmark: case for case in reversed(CASES)}
+
+
+def rows(out: Path) -> dict[str, Row]:
+    with RunView(out) as view:
+        return {row.item.id: row for row in view.rows()}
+
+
+def because(row: Row, why: str) -> set[str]:
+    """The dimensions that the data spoilt."""
+    return {
+        name
+        for name, outcome in row.outcomes.items()
+        if outcome.status == "unscored" and why in outcome.reason
+    }
+
+
+@pytest.mark.parametrize("name", MAKE)
+async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, name: str) -> None:
+    made, spoilt = MAKE[name](tmp_path)
+    for seed, file in enumerate(made.outputs.values(), 700):
+        if not (tmp_path / "ours" / file).exists():
+            drawn(tmp_path / "ours" / file, seed, CASE[name].size)
+    given = [name, "--data", made.data, "--outputs", f"ours={tmp_path / 'ours'}", *made.more]
+    async with served(tmp_path, CASE[name].models) as config:
+        more = ["--config", config, "--json"]
+        code, checked = await asyncio.to_thread(spoken, "validate", *given, *more)
+        assert checked["items"] == len(made.outputs)
+        told = "\n".join(one["what"] for one in checked["problems"])
+        for item, (_, why) in spoilt.items():
+            assert any(line.startswith(f"{item}: ") and why in line for line in told.splitlines())
+        assert code == 2, "a file is not there"
+        assert checked["calls"], "a run can begin all the same"
+        out = tmp_path / "run"
+        run = ["run", *given, "--out", out, *more]
+        code, said = await asyncio.to_thread(spoken, *run)
+        assert code == 0, [one for one in said if one["event"] == "finished"]
+        noted = " ".join(one["text"] for one in said if one["event"] == "note")
+        assert f"data: {len(spoilt):,} items are judged in part only" in noted
+        code, again = await asyncio.to_thread(spoken, *run, "--dry-run")
+        absent = {"lpips.alex", "ocr.got"}  # no model of the case is these
+        assert set(again["calls"]) <= absent, "nothing is left to do"
+    found = rows(out)
+    assert sorted(found) == sorted(made.outputs), "no id shifts"
+    for item, (field, why) in spoilt.items():
+        row: Any = found[item]
+        lost = because(row, why)
+        scored = {n for n, o in row.outcomes.items() if o.status == "scored"}
+        # Of an edit of the whole image all of Co-EditEval looks at the source.
+        assert bool(scored) is (item != "style"), (item, lost)
+        assert bool(lost) is (field in READ.get(name, FIELDS)), (item, field, lost)
+    whole = [row for item, row in found.items() if item not in spoilt]
+    assert not any(because(row, why) for row in whole for _, why in spoilt.values())
+    code, table = spoken("summary", out, "--json")
+    assert code == 0
+    assert table["items"] == len(made.outputs)
+    # What nobody was asked about is told by export and show too.
+    spoken("export", out, "--to", "jsonl", "--out", tmp_path / "rows.jsonl")
+    exported = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    for item, (_, why) in spoilt.items():
+        due = because(found[item], why) & set(BENCHMARKS[name])
+        named = {r["dimension"] for r in exported if r["item"] == item and why in str(r["reason"])}
+        assert due <= named, item
+        if item == "style":  # nothing of it was judged, so there is nothing to show
+            continue
+        shown = spoken("show", out, item, "--json")[1]
+        assert due <= shown["spoilt"].keys()
+
+
+BENCHMARKS = {
+    name: [d.id for d in benchmark.rules().dimensions] for name, benchmark in benchmarks().items()
+}
+FIELDS = {"source", "mask", "target", "target_text", "hint", "instruction", "questions"}
+# GIE-Bench shows its judge no instruction, Omni IIE Bench no source: there nothing is lost.
+READ = {
+    "gie": FIELDS - {"instruction", "edit_type"},
+    "omni_iie": {"mask", "target", "questions", "instruction"},
+}
+
+
+def test_the_tables_of_a_release_count_its_oddities(tmp_path: Path) -> None:
+    made, _ = gie_release(tmp_path)
+    given = ["gie", "--data", made.data, "--outputs", f"ours={tmp_path / 'ours'}"]
+    code, checked = spoken("validate", *given, "--json")
+    notes = "\n".join(one["what"] for one in checked["problems"] if one["note"])
+    assert "14 items: the expected answer is no option, so the question cannot be won" in notes
+    assert "21 items: the expected answer is no option to the letter" in notes
+    assert "1 item: an option is blank" in notes
+    assert "5 items: an all-black mask" in notes
+    assert "2 items: an all-white mask" in notes
+    assert "9 items repeat another's instruction and image" in notes
+    assert [one["kind"] for one in checked["problems"] if not one["note"]] == ["data"]
+    assert code == 2
+    out = tmp_path / "run"
+    run = ["run", *given, "--out", out, "--dimension", "gie.mse", "--limit", 45, "--json"]
+    code, _ = spoken(*run)
+    assert code == 0
+    cell = spoken("summary", out, "--json")[1]["models"]["ours"]["gie.mean.mse"]
+    # Two masks are all white, one is none, one picture is gone.
+    assert (cell["counts"]["scored"], cell["counts"]["unscored"]) == (41, 4)
+    item: Item = rows(out)["38"].item
+    assert item.questions[0]["options"] == ["The new one", "The old one"]
+    (tmp_path / "data" / "p" / "43.jpg").write_bytes(
+        (tmp_path / "data" / "p" / "44.jpg").read_bytes()
+    )
+    assert spoken("run", *run[1:])[0] == 0
+    cell = spoken("summary", out, "--json")[1]["models"]["ours"]["gie.mean.mse"]
+    assert cell["counts"]["scored"] == 42, "the picture came, and is judged"

@@ -1,0 +1,28 @@
+"""A text that a judge writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from editjudge.answers import OneText, Unparsable
+
+CONTRACT = OneText("instruction", 20)
+
+
+def test_a_text_is_read_in_single_spaces() -> None:
+    assert CONTRACT.parse('{"instruction": " Make \\n it red. "}') == "Make it red."
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ('{"instruction": " . "}', "which is no text"),
+        ('{"instruction": 3}', "which is no text"),
+        ('{"instruction": "Make it red, and then blue."}', "27 characters, more than 20"),
+        ('{"text": "Make it red."}', "instruction"),
+        ("Make it red.", "JSON"),
+    ],
+)
+def test_what_is_no_text(reply: str, why: str) -> None:
+    with pytest.raises(Unparsable, match=why):
+        CONTRACT.parse(reply)

@@ -1,0 +1,120 @@
+"""The adaptor between specialists and Triton, without Triton: what one bad request costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editjudge.base.images import load_image
+from editjudge.base.probes import probe_inputs
+from editjudge_services.quality.piqe_service import Piqe
+from editjudge_services.runtime import triton
+from editjudge_services.runtime.specialist import Outputs, Request
+from editjudge_services.runtime.triton import serve
+
+GOOD = probe_inputs("quality")["IMAGE"]
+
+
+class Counts(Piqe):
+    """Says of each picture how many rows it has; of one with 13, something that is no number."""
+
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs]:
+        rows = [one.tensors["IMAGE"].shape[0] for one in batch]
+        if 17 in rows and len(rows) > 1:
+            return []
+        return [{} if n == 13 else {"SCORE": np.array([n], np.float32)} for n in rows]
+
+
+class Asked:
+    """A request as Triton hands it over."""
+
+    def __init__(self, image: bytes | None, parameters: str = "") -> None:
+        self._image, self._parameters = image, parameters
+
+    def parameters(self) -> str:
+        return self._parameters
+
+    def tensor(self) -> Any:
+        if self._image is None:
+            return None
+        values = np.array([[self._image]], dtype=np.object_)
+        return SimpleNamespace(as_numpy=lambda: values)
+
+
+class Backend:
+    """Triton's module, as far as answering goes."""
+
+    class TritonError(Exception):
+        INVALID_ARG, UNAVAILABLE, INTERNAL = 3, 14, 13
+
+        def __init__(self, text: str, code: int) -> None:
+            super().__init__(text)
+            self.code = code
+
+    Tensor = staticmethod(lambda name, array: (name, array))
+
+    @staticmethod
+    def InferenceResponse(tensors: Any = None, error: Any = None) -> Any:  # noqa: N802
+        return error if error is not None else tensors
+
+    @staticmethod
+    def get_input_tensor_by_name(request: Asked, name: str) -> Any:
+        return request.tensor()
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def increment(self, by: int) -> None:
+        self.count += by
+
+
+@pytest.fixture
+def adaptor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setitem(__import__("sys").modules, "triton_python_backend_utils", Backend)
+    monkeypatch.setattr(triton, "_end_with_server", lambda: None)
+    outcomes = ("answered", "abstained", "refused", "failed")
+    monkeypatch.setattr(triton, "_counters", lambda *_: {name: Counter() for name in outcomes})
+    model = serve(Counts)()
+    model.initialize({"model_config": json.dumps({"parameters": {}})})
+    yield model
+    model.finalize()
+
+
+def picture(rows: int) -> bytes:
+    return load_image(np.zeros((rows, 5, 3), np.uint8)).encoded
+
+
+@pytest.mark.parametrize("error", [AssertionError, KeyError, OverflowError])
+def test_whatever_reading_a_request_raises_refuses_that_request(
+    adaptor: Any, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def trip(payload: bytes) -> Any:
+        if payload == b"bad":
+            raise error("tripped")
+        return load_image(payload).rgb, ()
+
+    monkeypatch.setattr(triton, "decode", trip)
+    asked = [Asked(GOOD), Asked(b"bad"), Asked(GOOD), Asked(GOOD, "no JSON"), Asked(GOOD, "[1]")]
+    first, bad, third, *parameters = adaptor.execute(asked)
+    assert first[0][1].item() == third[0][1].item() == 128
+    for refused in (bad, *parameters):
+        assert refused.code == Backend.TritonError.INVALID_ARG
+    assert f"IMAGE: cannot be read: {error.__name__}" in str(bad)
+
+
+def test_an_answer_that_cannot_be_sent_fails_alone(adaptor: Any) -> None:
+    good, bad, other = adaptor.execute([Asked(picture(n)) for n in (7, 13, 9)])
+    assert (good[0][1].item(), other[0][1].item()) == (7, 9)
+    assert bad.code == Backend.TritonError.INTERNAL
+
+
+def test_too_few_answers_are_nobodys(adaptor: Any) -> None:
+    answers = adaptor.execute([Asked(picture(n)) for n in (7, 17, 9)])
+    assert [answer[0][1].item() for answer in answers] == [7, 17, 9]
