@@ -85,7 +85,7 @@ class PixelComparison(Scorer):
         return (
             decode,
             *((align,) if self.aligned else ()),
-            *(() if self.aligned and self.as_is else (fitted,)),
+            *(() if self.aligned and self.as_is and not self.plausible else (fitted,)),
             *((load_mask,) if region in {"inside", "outside"} else ()),
             *METRICS.get(metric, ()),
             *((windows_within,) if metric == "ssim" and region != "whole" else ()),
