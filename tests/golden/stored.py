@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from editjudge.app.view import RunView
 from editjudge.benchmarks.registry import benchmark
 from editjudge.storage.store import RunStore
 
@@ -44,8 +45,6 @@ _STORED: Mapping[str, tuple[str, ...]] = {
     "kris.paper": (),
     "omni_iie.paper": (),
 }
-_READ_OTHERWISE = {"core.aligned_psnr.source.whole"}
-"""What is judged otherwise since: an edit that cannot be aligned is measured unaligned."""
 _HERE = "/golden"
 """What stands in archives for the folder in which they are."""
 
@@ -68,11 +67,20 @@ def documents(archive: Path, folder: Path) -> dict[str, Any]:
     if f".{benchmark(case.benchmark).version}" not in protocol.partition("+")[0]:
         found = lasting(case, folder / "run")
     else:
+        same = _signed_as_today(folder / "run")
         _, changes = spoken("rescore", folder / "run", "--write", "--json")
         changed = {one["dimension"] for one in changes if one["changed"]}
-        assert changed <= _READ_OTHERWISE, "rescore changes a stored run"
+        assert not changed & same, "rescore changes what today's code signs as it was"
         found = told(case, folder / "run")
     return normalised({name: found[name] for name in TOLD if name in found}, folder)
+
+
+def _signed_as_today(run: Path) -> set[str]:
+    """The dimensions whose stored signatures are today's: what they compute is the same."""
+    with RunView(run) as view:
+        today = view.resolved.order.signatures(view.header.identities)
+        stored = {(one.dimension, one.signature) for one in view.verdicts(evidence=False)}
+    return {name for name, signature in today.items() if (name, signature) in stored}
 
 
 def _moved(file: Path, old: str, new: str) -> int:

@@ -1,8 +1,8 @@
 """What our implementations make of fixed pictures, by name and number of the implementation.
 
 Pictures are made with integers alone, or lie in `pictures`, so that they are the same everywhere.
-No more is imported than what is measured: this runs in an environment with NumPy, OpenCV, Pillow,
-pydantic and rapidfuzz alone.
+Little is imported: it runs in an environment with NumPy, OpenCV, Pillow, rapidfuzz, pydantic and
+platformdirs alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from editjudge.base.images import Mask, decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.signature import numbered
 from editjudge.base.verdict import Scored, Verdict
-from editjudge.pixels import align, mse, psnr_from_mse, ssim, ssim_blacked_out
+from editjudge.benchmarks.co_edit.canvas import off_canvas
+from editjudge.benchmarks.co_edit.subject import framed
+from editjudge.benchmarks.dimension import Reading
+from editjudge.pixels import align, mse, psnr_from_mse, ssim, ssim_blacked_out, windows_within
 from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison
 from editjudge.scorers.regions import fitted, squashed
 from editjudge.scorers.resized import SquaredPixels, squared
@@ -151,6 +154,30 @@ def _metric(of: Callable[..., float]) -> dict[str, Any]:
     return found
 
 
+def _structure() -> dict[str, Any]:
+    return {name: ssim(image, other) for name, (image, other) in _pairs().items()}
+
+
+def _windows() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, (image, other) in _pairs().items():
+        region = ~mask_of(image).selected
+        region[: len(region) // 2] = True
+        found[f"{name}, windows"] = digest(windows_within(region.astype(np.uint8)))
+        found[f"{name}, ssim"] = ssim(image, other, region)
+    return found
+
+
+def _framed() -> dict[str, Any]:
+    square, within = framed(scene(), mask_of(scene()).selected)
+    return {"square": digest(square), "within": digest(within)}
+
+
+def _off_canvas() -> dict[str, Any]:
+    edit = edit_of(scene(), scene(256, 256))
+    return {"cut": digest(off_canvas(edit).output.rgb)}
+
+
 def _psnr() -> dict[str, Any]:
     return {str(error): psnr_from_mse(error).value for error in (0.0, 1e-9, 0.25, 77.7, 65025.0)}
 
@@ -183,11 +210,11 @@ def _aligned() -> dict[str, Any]:
     return found
 
 
-def _pixels() -> dict[str, Any]:
+def _pixels(metric: str) -> dict[str, Any]:
     source = scene()
     half = np.asarray(fitted(load_image(edited(source)), load_image(source[::2, ::2]))[0])
     outputs = {"edited": edited(source), "half": half}
-    fields = frozenset(f"{m}.{r}" for m in ("mse", "psnr", "ssim") for r in ("whole", "outside"))
+    fields = frozenset({f"{metric}.outside"})
     return {
         f"{name}, {field}": outcome(verdict)
         for name, output in outputs.items()
@@ -199,9 +226,9 @@ def _pixels() -> dict[str, Any]:
     }
 
 
-def _squares() -> dict[str, Any]:
+def _squares(metric: str) -> dict[str, Any]:
     edit = edit_of(scene(), edited(scene()))
-    said = SquaredPixels().compare(edit, frozenset({"psnr", "ssim"}))
+    said = SquaredPixels().compare(edit, frozenset({metric}))
     return {field: outcome(verdict) for field, verdict in said.items()}
 
 
@@ -225,19 +252,28 @@ COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
     squared: _squared,
     mse: lambda: _metric(mse),
     psnr_from_mse: _psnr,
-    ssim: lambda: _metric(ssim),
+    ssim: _structure,
+    windows_within: _windows,
+    framed: _framed,
+    off_canvas: _off_canvas,
     ssim_blacked_out: _blacked_out,
     align: _aligned,
     text_accuracy: _texts,
-    PixelComparison: _pixels,
-    SquaredPixels: _squares,
-    BlackedOutSsim: _black_squares,
 }
+WHOLE: Mapping[Reading, Callable[[], dict[str, Any]]] = {
+    Reading(PixelComparison("source"), "psnr.outside"): lambda: _pixels("psnr"),
+    Reading(PixelComparison("source"), "ssim.outside"): lambda: _pixels("ssim"),
+    Reading(SquaredPixels(), "psnr"): lambda: _squares("psnr"),
+    Reading(SquaredPixels(), "ssim"): lambda: _squares("ssim"),
+    Reading(BlackedOutSsim("source"), "outside"): _black_squares,
+}
+"""Ways of judging from picture to number, with all that they rest on."""
 
 
 def computed() -> dict[str, dict[str, Any]]:
     """Numbers by implementation; a digest where bits are to be the same."""
-    return {numbered(of, getattr(of, "name", "")): make() for of, make in COMPUTED.items()}
+    alone = {numbered(of): make() for of, make in COMPUTED.items()}
+    return alone | {"+".join(sorted(of.implementations)): make() for of, make in WHOLE.items()}
 
 
 def kept() -> dict[str, dict[str, Any]]:

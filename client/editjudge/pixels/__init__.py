@@ -9,7 +9,7 @@ from .alignment import Aligned, AlignmentFailed, align
 from .blackout import ssim_blacked_out
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
 from .regions import Degenerate, Region
-from .ssim import ssim
+from .ssim import ssim, windows_within
 
 __all__ = [
     "PSNR_CAP",
@@ -25,4 +25,5 @@ __all__ = [
     "psnr_from_mse",
     "ssim",
     "ssim_blacked_out",
+    "windows_within",
 ]

@@ -25,7 +25,7 @@ MIN_STRIPE_ROWS = 16
 _IntSums = NDArray[np.int32]
 
 
-@implementation(2)
+@implementation(1)
 def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     """Mean structural similarity over the region and all three channels (`ssim.rgb.win7`).
 
@@ -61,7 +61,7 @@ def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
         )
     # The same masked mean for both cases: a full region is the whole image to the last bit.
     mask = np.ones((height, width), np.uint8) if region is None else as_cv_mask(region)
-    mask = _windows_within(mask)
+    mask = windows_within(mask)
     pixels = cv2.countNonZero(mask)
     if pixels == 0:
         raise Degenerate(
@@ -79,7 +79,8 @@ def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     return float(total / (3 * pixels))
 
 
-def _windows_within(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
+@implementation(1)
+def windows_within(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Which of all windows that fit lie wholly in a mask: (H, W) to (H - 6, W - 6)."""
     inner = slice(BORDER, -BORDER)
     least = cv2.erode(mask, np.ones((WINDOW, WINDOW), np.uint8))

@@ -15,7 +15,16 @@ from PIL import Image as Pil
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.verdict import Evidence, Scored, Unscored, Verdict
-from ..pixels import Aligned, Degenerate, align, mse, psnr_from_mse, ssim, ssim_blacked_out
+from ..pixels import (
+    Aligned,
+    Degenerate,
+    align,
+    mse,
+    psnr_from_mse,
+    ssim,
+    ssim_blacked_out,
+    windows_within,
+)
 from .regions import Reference, fitted, selected, squashed
 from .scorer import Scorer
 from .turns import Turns
@@ -76,9 +85,10 @@ class PixelComparison(Scorer):
         return (
             decode,
             *((align,) if self.aligned else ()),
-            *(() if self.aligned and self.as_is else (fitted,)),
+            *(() if self.aligned and self.as_is and not self.plausible else (fitted,)),
             *((load_mask,) if region in {"inside", "outside"} else ()),
             *METRICS.get(metric, ()),
+            *((windows_within,) if metric == "ssim" and region != "whole" else ()),
         )
 
     async def score(
