@@ -159,6 +159,8 @@ def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
         for i in range(count)
     ]
     (tmp_path / "items.jsonl").write_text("\n".join(lines))
+    for size in MIXED:
+        (tmp_path / f"{size}.png").touch()
     data = CoreData(tmp_path / "items.jsonl")
     read: list[str] = []
 

@@ -218,6 +218,7 @@ def test_a_resumed_run_goes_on_in_its_words(
         judges=(),
         rounds=1,
         prompts=None,
+        single_image=(),
     )
     assert flags.spec(before).prompts == before.prompts
     assert "asked in the run's own prompts: core/instruction_following" in capsys.readouterr().err

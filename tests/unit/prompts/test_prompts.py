@@ -20,7 +20,7 @@ from editjudge.prompts import Labelled, Template, template, templates
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
 PICTURES = ("sources", "edited", "target", "frames")
 FIELDS = {*PICTURES, "instruction", "hint", "target_text"}
-MORE = {"question", "answer", "options", "said"}
+MORE = {"kind", "question", "answer", "options", "said"}
 
 
 @pytest.mark.parametrize("name", templates())

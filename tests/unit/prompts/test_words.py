@@ -22,6 +22,11 @@ IMAGES = {
 PAGE = Path(__file__).parents[3] / "design" / "prompts.md"
 
 
+def is_baseline(name: str) -> bool:
+    """Whether words are meant to be few: labels say what each image is."""
+    return "/baseline_" in name or name.endswith("_simple")
+
+
 def words(one: Template) -> str:
     """What a template says, without its fields."""
     return f"{one.system}\n{re.sub('{[a-z_]+}', '', one.user)}"
@@ -31,10 +36,9 @@ def words(one: Template) -> str:
 def test_every_image_and_field_is_named(name: str) -> None:
     one = template(name)
     for field, named in IMAGES.items():
-        # Beside an edited image that the question is about, its label says what a source is; of a
-        # baseline, whose words are meant to be few, labels say what each image is.
+        # Beside an edited image that the question is about, its label says what a source is.
         beside = field == "sources" and "edited" in one.fields
-        if field in one.fields and not beside and "/baseline_" not in name:
+        if field in one.fields and not beside and not is_baseline(name):
             assert re.search(named, words(one), re.IGNORECASE), field
     # A text from data stands between dashes, after what says what it is.
     for field in set(one.fields) - IMAGES.keys():
