@@ -19,13 +19,14 @@ from editjudge.panel.prompt import Prompt, Text
 from ..fakes.fault_proxy import FaultProxy
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton, score
+from ..patience import patience
 
 PIQE = ("quality.piqe",)
 
 
 @asynccontextmanager
 async def balanced(
-    *servers: ScriptedTriton, patience: float = 0.0, **settings: Any
+    *servers: ScriptedTriton, waits: float = 0.0, **settings: Any
 ) -> AsyncIterator[tuple[Panel, list[FaultProxy]]]:
     async with AsyncExitStack() as stack:
         proxies, endpoints = [], {}
@@ -34,8 +35,8 @@ async def balanced(
             proxies.append(proxy)
             url = await stack.enter_async_context(proxy.serving())
             endpoints[str(number)] = Endpoint(url=url, services=PIQE)
-        settings = {"retry_wait": 0.001, "attempts": 2, "deadline": 2.0, **settings}
-        policy = PoolPolicy(patience, first_pause=0.2, longest_pause=0.2)
+        settings = {"retry_wait": 0.001, "attempts": 2, "deadline": patience(2.0), **settings}
+        policy = PoolPolicy(waits, first_pause=0.2, longest_pause=0.2)
         async with Panel(Settings(endpoints=endpoints, **settings), policy=policy) as panel:
             yield panel, proxies
 
@@ -102,7 +103,7 @@ async def test_all_replicas_dead() -> None:
 
 async def test_a_waiting_run_goes_on_with_the_first_replica_that_is_back() -> None:
     servers = ScriptedTriton(score(0.5)), ScriptedTriton(score(0.5))
-    async with balanced(*servers, patience=20.0) as (panel, proxies):
+    async with balanced(*servers, waits=20.0) as (panel, proxies):
         await ask(panel, 0)
         for proxy in proxies:
             await proxy.switch("refuse")

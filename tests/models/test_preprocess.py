@@ -61,20 +61,6 @@ def test_clip_equals_openais_own(shape):
         assert np.array_equal(CLIP_CROP(image), by_openai(image))
 
 
-@pytest.mark.parametrize("shape", CUT)
-def test_clip_equals_torchvision(shape):
-    transforms = pytest.importorskip("torchvision.transforms")
-    steps = [
-        transforms.Resize(224, interpolation=transforms.InterpolationMode.BICUBIC),
-        transforms.CenterCrop(224),
-        transforms.ToTensor(),
-        transforms.Normalize(*preprocess.CLIP),
-    ]
-    image = picture(*shape)
-    theirs = transforms.Compose(steps)(Image.fromarray(image)).numpy()
-    assert np.allclose(CLIP_CROP(image), theirs, atol=1e-6)
-
-
 @pytest.mark.parametrize("more", range(1, 9))
 def test_where_the_middle_of_transformers_is_another(more):
     """Where 3, 7, … pixels are cut off; DINOv2, whose processor is theirs, keeps to it."""

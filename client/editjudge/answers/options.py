@@ -25,12 +25,14 @@ COPY_ONE = (
 
 
 def _loose(text: str) -> str:
-    """A text as it is compared: without case, quotes around it, a final full stop, extra space."""
-    text = " ".join(text.split())
-    for _ in range(2):  # the full stop stands inside the quotes or outside
-        text = text.strip(_QUOTES).strip()
-        text = text.removesuffix("。") if text.endswith("。") else text.removesuffix(".")
-    return text.strip(_QUOTES).strip().casefold()
+    """A text as it is compared: without case, extra space, quotes around it, full stops at its end.
+
+    All of them, in whatever order: so what is compared equal stays equal with one more.
+    """
+    text, before = " ".join(text.split()), ""
+    while text != before:
+        before, text = text, text.strip(_QUOTES + " ").rstrip(".。")
+    return text.casefold()
 
 
 def _unquoted(text: str) -> str:
@@ -46,7 +48,7 @@ def _unquoted(text: str) -> str:
 class Option(OutputContract[str]):
     """One of several given texts, as plain text.
 
-    Case, quotes around the reply, its final full stop and repeated spaces do not count, unless
+    Case, quotes around the reply, full stops at its end and repeated spaces do not count, unless
     options differ in nothing else. Text before or after an option is not cut away: `A car, not
     a bus` names two.
 

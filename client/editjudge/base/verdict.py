@@ -133,9 +133,13 @@ def calls_of(outcome: Outcome) -> tuple[str, ...]:
 
 
 def rests_on(verdict: Verdict, calls: Iterable[str]) -> Verdict:
-    """The verdict with further calls after its own; a failure rests on no reply."""
+    """A number with further calls after its own.
+
+    Where there is none it says itself what it rests on: of calls side by side one may have ended
+    it before the others were made.
+    """
     further = [key for key in sorted(calls) if key not in calls_of(verdict)]
-    if isinstance(verdict, Failed) or not further:
+    if not isinstance(verdict, Scored) or not further:
         return verdict
     return verdict.model_copy(update={"calls": (*verdict.calls, *further)})
 

@@ -160,8 +160,10 @@ async def _call(
 ) -> Mapping[str, Verdict]:
     try:
         with asking() as specialists:
-            verdicts = await _scored(scorer, edit, panel, fields)
+            verdicts = await scorer.score(edit, panel, fields)
         return {name: rests_on(verdicts[name], specialists) for name in fields}
+    except Abstained as abstained:
+        return dict.fromkeys(fields, unscored(abstained))
     except ServiceError as error:
         errors[scorer] = error
         return dict.fromkeys(fields, failed(error))
@@ -172,15 +174,6 @@ async def _call(
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
         trouble = f"{scorer.name}: {type(error).__name__}: {error}"
         return dict.fromkeys(fields, Failed(error=trouble))
-
-
-async def _scored(
-    scorer: Scorer, edit: Edit, panel: Panel, fields: frozenset[str]
-) -> Mapping[str, Verdict]:
-    try:
-        return await scorer.score(edit, panel, fields)
-    except Abstained as abstained:
-        return dict.fromkeys(fields, unscored(abstained))
 
 
 def _unserved(dimensions: Iterable[Dimension], panel: Panel) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from editjudge.answers import (
@@ -140,6 +140,8 @@ WORDS = st.text(string.ascii_letters + string.digits + " .,\"'-äé中", min_siz
 
 
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
+@example("1..", ["2"])
+@example("'1.'.'", ["2"])
 def test_what_is_written_can_always_be_won(answer: str, wrong: list[str]) -> None:
     """Whatever is taken, a judge that repeats an option is read as having chosen that one."""
     try:
