@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -40,6 +40,17 @@ class Record(ReleasedRecord):
     gt_img: str = ""
     ins_en: Text = ""
     explain_en: Text = ""
+
+    @classmethod
+    def read(cls, fields: Any) -> tuple[Self, dict[str, str]]:
+        """A record; a field that is not there, under a part of its name, is misspelt."""
+        record, wrong = super().read(fields)
+        there = fields.keys() if isinstance(fields, dict) else set[str]()
+        for absent in cls.model_fields.keys() - there:
+            for name in sorted(there - cls.model_fields.keys()):
+                if absent.startswith(name):
+                    wrong[absent] = f"{name}: no such field, did you mean {absent}?"
+        return record, wrong
 
     @model_validator(mode="before")
     @classmethod
