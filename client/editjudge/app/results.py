@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..base.identity import Identities
 from ..base.verdict import Outcome
@@ -77,6 +77,8 @@ def results(
     alone = frozenset((*header.single_image, *single_image))
     rows = list(_rows(store, order, table, rules.single_image, alone, count_missing=count_missing))
     cells = tabulate(table, rows)
+    if count_missing:
+        cells = {model: _marked(row) for model, row in cells.items()}
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
     roles = order.roles(name for name in order.known if name in of)
@@ -93,6 +95,14 @@ def results(
         judge_spread(table, cells, rows, order.judge_rounds, order.known, asked),
         count_missing,
     )
+
+
+def _marked(row: Mapping[str, Cell]) -> dict[str, Cell]:
+    """Numbers that count what is missing are signed otherwise than those that do not."""
+    return {
+        name: replace(cell, signature=cell.signature | {"missing": "worst"})
+        for name, cell in row.items()
+    }
 
 
 def rows(store: RunStore, resolved: Resolved) -> Iterator[Row]:

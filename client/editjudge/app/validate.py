@@ -123,9 +123,7 @@ def validated(
         validation.problems += _of_masks(dataset, refs, pool)
         sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
         # Where items cannot be used, no run begins, and neighbours are not what they seem.
-        blocks = (
-            [] if as_named or validation.of("data") else places(dataset, len(refs[: order.limit]))
-        )
+        blocks = [] if as_named or unusable else places(dataset, len(refs[: order.limit]))
         for model, folder in order.outputs.items():
             if not dataset.has_outputs(folder):
                 what = f"no such folder: {show_path(folder)}"

@@ -10,7 +10,7 @@ from typing import Self
 
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
-from ..base.verdict import Unscored
+from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
 from ..benchmarks.dataset import ItemRef
@@ -162,18 +162,26 @@ class RunView:
         outputs = {model: Path(path) if path else None for model, path in paths.items()}
         return Pictures(dataset.pictures(ref), outputs)
 
+    @property
+    def without_data(self) -> str:
+        """Why the data of the run cannot be looked at; "" where it can."""
+        try:
+            _ = self.resolved.order
+        except EditjudgeError as error:
+            return str(error)
+        return ""
+
     def spoilt(self, only: str | None = None) -> dict[str, dict[str, Unscored]]:
         """By item and dimension, what the data spoilt, and so no verdict is stored of.
 
-        Nothing where the data is not there any more, or changed.
+        Nothing where the data is not there any more, or changed; see `without_data`.
 
         Args:
             only: Of this item alone.
         """
-        try:
-            order = self.resolved.order
-        except EditjudgeError:
+        if self.without_data:
             return {}
+        order = self.resolved.order
         dimensions = in_order(order.dimensions, order.known)
         asked = {d.id for d in order.dimensions}
         lost: dict[str, dict[str, Unscored]] = {}
@@ -247,6 +255,17 @@ class RunView:
             for name, roles in absent.items()
             if roles
         }
+
+    def waiting_for(self, item: str) -> dict[str, str]:
+        """The same of one item: the dimensions that ask about it, as far as its data is there."""
+        waiting = self.waiting()
+        ref = None if self.without_data else self._ref(item)
+        if ref is None:
+            return waiting
+        order = self.resolved.order
+        dimensions = in_order(order.dimensions, order.known)
+        outcomes = fold(dimensions, order.dataset.outline(ref), unserved=waiting)
+        return {n: why for n, why in waiting.items() if isinstance(outcomes.get(n), NotServed)}
 
     def _ref(self, name: str) -> ItemRef | None:
         return next((ref for ref in self.resolved.dataset.items() if ref.id == name), None)

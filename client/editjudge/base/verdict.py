@@ -42,6 +42,12 @@ class Scored(_Outcome):
     imputed: bool = False
 
 
+class CountedMissing(Scored):
+    """What an output that is not there counts as, by a rule; never stored."""
+
+    imputed: Literal[True] = True
+
+
 class Unscored(_Outcome):
     """Judged, without a number.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..base.signature import Signature
-from ..base.verdict import NotApplicable, Outcome, Scored
+from ..base.verdict import CountedMissing, NotApplicable, Outcome, Scored
 
 _AWAITED = frozenset({"not_served", "failed", "pending"})
 """Statuses of edits that were not judged, and may be by a later run."""
@@ -25,6 +25,7 @@ class Cell:
         value: None where there is none; `reason` says why.
         counts: How many of the edits that the column asks about had each status.
         imputed: How many of the scored values a rule put in.
+        counted_missing: How many of these for outputs that are not there.
         awaits: Where there is no value, the statuses that may become one: what was not judged.
             Empty where all was judged, and nothing came of it.
     """
@@ -67,6 +68,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     inapplicable: int = 0
     imputed: int = 0
+    counted_missing: int = 0
     values: array[float] = field(default_factory=lambda: array("d"))
     weights: array[float] = field(default_factory=lambda: array("d"))
 
@@ -86,6 +88,7 @@ class Tally:
         if isinstance(outcome, Scored):
             self.values.append(outcome.value)
             self.imputed += outcome.imputed
+            self.counted_missing += isinstance(outcome, CountedMissing)
             if isinstance(weight, Scored):
                 self.weights.append(weight.value)
 
@@ -94,6 +97,12 @@ class Tally:
         """How many outcomes had each status, those that do not apply included."""
         inapplicable = {"not_applicable": self.inapplicable} if self.inapplicable else {}
         return {**self.counts, **inapplicable}
+
+    @property
+    def _of_missing_alone(self) -> bool:
+        """Whether no edit has a number though some were asked about: their judge failed them."""
+        scored = self.counts["scored"]
+        return 0 < scored == self.counted_missing and scored < self.counts.total()
 
     def mean(self, affine: tuple[float, float] = AS_JUDGED) -> float | None:
         """The weighted mean of the values; None where there is none, or all weigh nothing.
@@ -116,7 +125,7 @@ class Tally:
         Args:
             reason: Why there is no mean, for where there is none.
         """
-        value = self.mean(affine)
+        value = None if self._of_missing_alone else self.mean(affine)
         why, awaits = (reason, awaited(self.counts)) if value is None else ("", frozenset[str]())
         return Cell(value, dict(self.counts), self.imputed, why, signature, awaits)
 

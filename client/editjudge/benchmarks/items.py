@@ -170,10 +170,15 @@ class Line(BaseModel):
     @cached_property
     def flaws(self) -> dict[str, Unscored]:
         """What is given and cannot be used, by field."""
+        texts = {
+            "instruction": self.instruction,
+            "target_text": self.target_text,
+            "hint": self.hint,
+        }
         wrong = {
             name: f"{name}: {why}"
-            for name in ("instruction", "target_text", "hint")
-            if (text := getattr(self, name)) is not None and (why := why_unusable(text))
+            for name, text in texts.items()
+            if text is not None and (why := why_unusable(text))
         }
         if why := next(filter(None, map(self.why_not_asked, self.questions)), ""):
             wrong["questions"] = f"questions: {why}"
@@ -228,7 +233,8 @@ class ItemsFile:
     def __init__(self, path: Path) -> None:
         self.path = _file(path.absolute())
         self._folder = str(self.path.parent)
-        self._exists = lru_cache(4096)(os.path.isfile)
+        self._is_there = lru_cache(4096)(lambda file: self._is_file(self._at(file)))
+        self._looked_at: tuple[ItemRef | None, Flaws] = (None, {})
 
     @cached_property
     def digest(self) -> str:
@@ -278,11 +284,21 @@ class ItemsFile:
 
     def flaws(self, ref: ItemRef) -> Flaws:
         """Those of the line, and the files that are not there."""
-        line: Line = ref.data
-        files = {
-            name: [self._at(path) for path in paths] for name, paths in _files_of(line).items()
-        }
-        return {**line.flaws, **lost(files, self._exists)}
+        looked_at = self._looked_at
+        if looked_at[0] is not ref:  # whoever looks at all items asks twice in a row
+            self._looked_at = looked_at = ref, {**ref.data.flaws, **self._lost(ref.data)}
+        return looked_at[1]
+
+    @staticmethod
+    def _is_file(path: str | Path) -> bool:
+        return os.path.isfile(path)  # noqa: PTH113 - many times faster than Path
+
+    def _lost(self, line: Line) -> Flaws:
+        files = (*line.images, *filter(None, (line.mask, line.target)))
+        if all(map(self._is_there, files)):
+            return {}
+        there = {name: map(self._at, paths) for name, paths in _files_of(line).items()}
+        return lost(there, self._is_file)
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Nothing: paths are written in the file."""

@@ -8,7 +8,7 @@ import click
 
 from ..app.export import Format, export
 from ..app.view import RunView
-from ..base.screen import say
+from ..base.screen import say, tell
 
 
 @click.command("export")
@@ -34,4 +34,6 @@ def command(run: Path, form: Format, out: Path | None) -> None:
     file = out or run / f"verdicts.{form}"
     with RunView(run) as view:
         count = export(view, file, form)
+        if gone := view.without_data:
+            tell(f"dimensions that the data spoilt are not in the file: {gone}")
     say(f"{file}: {count:,} rows")

@@ -43,7 +43,7 @@ def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
     for name, why in shown.not_served.items():
         say(f"\n  {name}: not served\n    {why}")
     for name, why in shown.spoilt.items():
-        say(f"\n  {name}: spoilt by the data\n    {why}")
+        say(f"\n  {name}: unscored (told by the data)\n    {why}")
     return 0
 
 
@@ -62,7 +62,7 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
         instruction=instruction,
         files=files,
         edits=edits,
-        not_served=view.waiting(),
+        not_served=view.waiting_for(edit),
         spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
     )
 
@@ -71,7 +71,8 @@ def _show(edit: ShownEdit) -> None:
     say(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
     for verdict in edit.verdicts:
         value = f"{verdict.value:.6g}" if verdict.value is not None else None
-        say(f"\n  {verdict.dimension}: {value or verdict.kind or verdict.status}")
+        kind = f" ({verdict.kind})" if verdict.kind else ""
+        say(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
         if verdict.reason:
             say(f"    {verdict.reason}")
         for name, evidence in verdict.evidence.items():

@@ -102,7 +102,7 @@ def _show(
     if count_missing:
         say("missing outputs count as the worst value of each metric")
     if any(cell.imputed for row in results.cells.values() for cell in row.values()):
-        say("* imputed: a rule of the benchmark put these numbers in, no judge did")
+        say("* imputed: a rule put some of these numbers in, no judge did")
     if results.beside.agreement:
         screen.print(agreement_tables(results.beside.agreement))
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ..base.item import Item, Missing
 from ..base.verdict import (
+    CountedMissing,
     Failed,
     MissingOutput,
     NotApplicable,
@@ -141,7 +142,7 @@ class _Edit:
         worst = dimension.worst if self.count_missing else None
         counts = worst if self.rule is None else self.rule
         if counts is not None:
-            return Scored(value=counts, imputed=True)
+            return CountedMissing(value=counts)
         return MissingOutput(reason=str(why) or "the model gave no image")
 
 

@@ -97,7 +97,7 @@ def _grid(
             many = len(beside.judges) > 1
             for number in range(beside.judge_rounds.rounds):
                 values = (_of_round(of[model].get(c.id), number) for c in columns)
-                label = f"{judge}, run {number + 1}" if many else f"run {number + 1}"
+                label = f"{judge}, round {number + 1}" if many else f"run {number + 1}"
                 grid[model, label] = [
                     _number(value, column, decimals)
                     for value, column in zip(values, columns, strict=True)

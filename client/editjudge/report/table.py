@@ -121,10 +121,13 @@ def note(outcome: Outcome) -> str:
 def cell_text(cell: Cell, deviation: float | None = None) -> str:
     """A mean with its coverage: how many of the edits asked about have a number.
 
+    A star marks means of which a rule put some numbers in.
+
     Args:
         deviation: Its standard deviation, where it is known.
     """
     if cell.value is None:
         return f"- ({cell.reason})"
     spread = "" if deviation is None else f" ± {deviation:.2g}"
-    return f"{cell.value:.4g}{spread} ({cell.scored}/{cell.asked})"
+    star = "*" if cell.imputed else ""
+    return f"{cell.value:.4g}{star}{spread} ({cell.scored}/{cell.asked})"

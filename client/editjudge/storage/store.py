@@ -318,7 +318,8 @@ class RunStore:
             if (names := shared.get(state or "")) is None:
                 pairs = (current.get(pair) for pair in state.split(","))
                 names = shared[state] = frozenset(name for name in pairs if name)
-            yield Standing(from_text(item), _digest(digest), _missing(missing, reason), names)
+            why = None if missing is None else _missing(missing, reason)
+            yield Standing(from_text(item), _digest(digest), why, names)
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""

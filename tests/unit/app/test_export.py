@@ -72,6 +72,11 @@ def test_csv(run: Path, tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["table.csv"]
 
 
+def test_it_says_that_the_data_is_gone(run: Path) -> None:
+    done = CliRunner().invoke(command, [str(run), "--to", "csv"], catch_exceptions=False)
+    assert done.stderr.startswith("dimensions that the data spoilt are not in the file: ")
+
+
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@SUM(A1)", "\tx"])
 def test_text_in_csv_is_no_formula(tmp_path: Path, text: str) -> None:
     with RunStore.open(tmp_path / "run", HEADER) as store:

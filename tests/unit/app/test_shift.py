@@ -75,6 +75,15 @@ def test_names_that_begin_elsewhere_are_refused(tmp_path: Path, first: int, plac
     assert "--as-named" in reason
 
 
+def test_a_flaw_of_the_data_hides_no_shift(tmp_path: Path) -> None:
+    spec = make(tmp_path, MIXED, lambda i: MIXED[i], 1)
+    lines = (
+        (tmp_path / "items.jsonl").read_text().replace('"instruction": "x"', '"instruction": ""', 1)
+    )
+    (tmp_path / "items.jsonl").write_text(lines)
+    assert "shifted by one" in told(spec, tmp_path / "run")
+
+
 def test_by_shape_where_sizes_are_rounded_to_a_grid(tmp_path: Path) -> None:
     def on_the_grid(index: int) -> Size:
         width, height = (round(side * 20 / 32) * 32 for side in MIXED[index])

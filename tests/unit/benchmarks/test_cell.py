@@ -5,11 +5,20 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editjudge.base.signature import Signature
-from editjudge.base.verdict import Failed, NotApplicable, Outcome, Pending, Scored, Unscored
+from editjudge.base.verdict import (
+    CountedMissing,
+    Failed,
+    NotApplicable,
+    Outcome,
+    Pending,
+    Scored,
+    Unscored,
+)
 from editjudge.benchmarks.cell import Tally
 
 NOTHING = NotApplicable(reason="?")
@@ -47,3 +56,18 @@ def test_values_have_weights(pairs: list[tuple[int, int | None]]) -> None:
     exact = Fraction(sum(v * w for v, w in known), total) if total else None
     assert tally.mean() == (None if exact is None else float(exact))
     assert tally.counts["failed"] == len(pairs) - len(known)
+
+
+@pytest.mark.parametrize("failing", [Unscored(kind="unparsable", reason="?"), Pending()])
+def test_a_mean_of_what_is_missing_alone_is_none_where_the_judge_failed_the_rest(
+    failing: Outcome,
+) -> None:
+    tally = Tally()
+    tally.add(CountedMissing(value=0))
+    cell = tally.cell("nothing scored", Signature(()))
+    assert (cell.value, cell.imputed) == (0, 1), "a model that gave nothing at all"
+    tally.add(failing)
+    cell = tally.cell("nothing scored", Signature(()))
+    assert (cell.value, cell.reason) == (None, "nothing scored")
+    tally.add(Scored(value=1))
+    assert tally.cell("nothing scored", Signature(())).value == 0.5

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Edit, Item, Missing
 from editjudge.base.verdict import (
+    CountedMissing,
     Failed,
     MissingOutput,
     NotApplicable,
@@ -201,7 +202,7 @@ def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
             assert isinstance(d.how, Derived)
             assert any(isinstance(got[part], NotApplicable) for part in d.operands)
         elif missing is not None and rule is not None:
-            assert outcome == Scored(value=rule, imputed=True)
+            assert outcome == CountedMissing(value=rule)
         else:
             assert isinstance(
                 outcome, MissingOutput if missing is not None else Pending | NotServed
@@ -290,6 +291,6 @@ def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
     assert got["item"].status == "missing_output", "it says nothing of the edit"
     distance = replace(NEEDS_A_MASK, worst_of=1.0)
     (found,) = fold((distance,), item, missing=Missing("absent", ""), count_missing=True).values()
-    assert found == Scored(value=1.0, imputed=True)
+    assert found == CountedMissing(value=1.0)
     ruled = fold((PLAIN,), item, missing=Missing("absent", ""), rule=1.0, count_missing=True)
-    assert ruled["plain"] == Scored(value=1.0, imputed=True), "a rule of the benchmark comes first"
+    assert ruled["plain"] == CountedMissing(value=1.0), "a rule of the benchmark comes first"
