@@ -17,7 +17,7 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 
-from editjudge.panel.choices import labels
+from editjudge.panel.choices import label_set, labels
 from editjudge.panel.pictures import Picture
 from editjudge.panel.prompt import Prompt, Text
 
@@ -73,11 +73,10 @@ def logprobs(folder: Path, prompt: Prompt) -> torch.Tensor:
 
 
 def choice_ids(folder: Path, choices: Sequence[str]) -> dict[int, str]:
-    """Every token whose text speaks for one choice, with that choice."""
-    tokens, texts = tokens_of(folder), labels(choices)
-    special = set(tokens.all_special_ids)
-    decoded = {i: tokens.decode([i]) for i in range(len(tokens)) if i not in special}
-    return {i: texts[text] for i, text in decoded.items() if text in texts}
+    """Every token that stands for one choice, with that choice."""
+    tokens = tokens_of(folder)
+    ids = {text: tokens.encode(text, add_special_tokens=False) for text in labels(choices)}
+    return label_set(choices, {text: of[0] if len(of) == 1 else None for text, of in ids.items()})
 
 
 def spread_of(

@@ -63,9 +63,11 @@ def editjudge(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-def judged(folder: Path, benchmark: str, data: Path, judge: str, *more: str) -> dict[str, Any]:
+def judged(
+    folder: Path, benchmark: str, data: Path, judge: str, *more: str, told: str = TOLERANT
+) -> dict[str, Any]:
     """The summary's cells of `ours`."""
-    (folder / "editjudge.toml").write_text(f'[generalists.judge]\nurl = "{judge}"\n{TOLERANT}')
+    (folder / "editjudge.toml").write_text(f'[generalists.judge]\nurl = "{judge}"\n{told}')
     outputs = ("--outputs", f"ours={folder / 'ours'}", "--out", folder / "run")
     done = editjudge(folder, "run", benchmark, "--data", data, *outputs, *more)
     assert done.returncode == 0, done.stderr + done.stdout[-2000:]
@@ -98,24 +100,35 @@ def test_kris(judge: str, tmp_path: Path) -> None:
     assert all(0 <= value <= 100 for value in values.values())
 
 
-def test_co_edit(judge: str, tmp_path: Path) -> None:
-    """Its specialists are on the real Triton in the integration tests."""
+def co_edit(folder: Path) -> Path:
+    """Items of three types."""
     usual = {"instruction": "make it red", "source": "source.png"}
-    data = items(
-        tmp_path,
-        {
-            "id": "1",
-            "type": "subject_customization",
-            "mask": "mask.png",
-            "mask_shows": "edited",
-            **usual,
-        },
+    kept = {"mask": "mask.png", "mask_shows": "edited"}
+    return items(
+        folder,
+        {"id": "1", "type": "subject_customization", **kept, **usual},
         {"id": "2", "type": "style_editing", **usual},
         {"id": "3", "type": "in_context", "subject": True, **usual},
     )
-    values = covered(judged(tmp_path, "co_edit", data, judge, "--without", "specialists"))
+
+
+def test_co_edit(judge: str, tmp_path: Path) -> None:
+    """Its specialists are on the real Triton in the integration tests."""
+    asked = ("--without", "specialists", "--with", "plain_questions")
+    values = covered(judged(tmp_path, "co_edit", co_edit(tmp_path), judge, *asked))
     assert {"co_edit.overall", "co_edit.non_edited_preservation"} <= set(values)
     assert all(0 <= value <= 10 for value in values.values())
+
+
+def test_a_judge_that_never_comes_to_its_scores_gives_none(judge: str, tmp_path: Path) -> None:
+    """Where it examines first nothing forces a form, and random weights find none."""
+    told = "max_outside = 1\ntemperature = 1\nmax_tokens = 48\n"
+    data = co_edit(tmp_path)
+    cells = judged(tmp_path, "co_edit", data, judge, "--without", "specialists", told=told)
+    asked = [cell for cell in cells.values() if cell["asked"]]
+    assert asked
+    assert all(cell["value"] is None for cell in asked)
+    assert {status for cell in asked for status in cell["counts"]} == {"unscored"}
 
 
 def test_i2i(judge: str, tmp_path: Path) -> None:
