@@ -19,13 +19,14 @@ from ..prepare.comparing import decide
 from ..prepare.entry import JUDGE, STATUSES, Maker
 from ..prepare.folder import Folder
 from ..prepare.instructions import InstructionWriter
-from ..prepare.masks import MaskFinder, Select
+from ..prepare.masks import MaskFinder
 from ..prepare.preparation import Preparation, preparing
 from ..prepare.questions import FACTS, TASKS, QuestionWriter
 from ..prepare.review import apply
 from ..prompts import Template
 from ..prompts.custom import custom_in
 from ..report.table import usage_text
+from ..scorers.segmenting import Select
 from .options import (
     JudgeOptions,
     ServiceOptions,

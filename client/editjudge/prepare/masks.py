@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import io
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, cast
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import TargetPhrases
-from ..base.errors import BadReply, ImageError
+from ..base.errors import ImageError
 from ..base.identity import ServiceName
 from ..base.images import Image, load_mask
 from ..base.item import Item
 from ..benchmarks.items import Line
 from ..panel import Panel
 from ..prompts import Template, template
+from ..scorers.segmenting import Select, segmented
 from .draft import why_no_mask
 from .entry import JUDGE, Entry
 from .pictures import overlay, thumbnail
@@ -30,9 +31,6 @@ _SCOPES = {
     "whole": "the whole image",
 }
 
-
-Select: TypeAlias = Literal["all", "best"]
-"""Of several finds for a phrase."""
 _Mask: TypeAlias = NDArray[np.bool_]
 
 
@@ -145,16 +143,10 @@ class MaskFinder:
         self, image: Image, phrase: str, select: Select, source: Image, panel: Panel
     ) -> _Mask | None:
         """Where a phrase is in an image, at the source's size; None where it is nowhere."""
-        inputs = {"IMAGE": image.encoded, "PROMPT": phrase.encode()}
-        reply = await panel.call(self.segmenter, inputs, {"select": select})
-        png = cast("bytes", reply["MASK"])
-        if not png:
+        mask, _ = await segmented(image, phrase, panel, self.segmenter, select)
+        if mask is None:
             return None
-        try:
-            mask = load_mask(png, f"mask of {phrase!r}").fitted(image.size)
-        except ImageError as error:
-            raise BadReply(str(error), service=self.segmenter) from error
-        selected = mask.fitted(source.size).selected
+        selected = load_mask(mask, f"mask of {phrase!r}").fitted(source.size).selected
         return selected if selected.any() else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from ..panel import Panel
 
 
+Select: TypeAlias = Literal["all", "best"]
+"""Which of several finds for a phrase."""
+
+
 async def segmented(
-    image: Image, phrase: str, panel: Panel, service: str
+    image: Image, phrase: str, panel: Panel, service: str, select: Select = "all"
 ) -> tuple[NDArray[np.bool_] | None, float]:
-    """All that a phrase names in an image, and how sure the segmenter is.
+    """What a phrase names in an image, and how sure the segmenter is.
 
     Args:
         service: `segmenter.<variant>`.
+        select: Of several finds all together, or the best.
 
     Returns:
         The mask, bool (H, W) of the image's size, None where nothing was found; and the score.
@@ -30,7 +35,7 @@ async def segmented(
         BadReply: the mask is no mask, or of another shape.
     """
     inputs = {"IMAGE": image.encoded, "PROMPT": phrase.encode()}
-    reply = await panel.call(service, inputs, {"select": "all"})
+    reply = await panel.call(service, inputs, {"select": select})
     sure = float(np.asarray(reply["SCORE"])[0])
     data = cast("bytes", reply["MASK"])
     if not data:
