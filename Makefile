@@ -8,10 +8,15 @@ VLLM_VENV := .venv-vllm
 # The oldest and the newest versions of what our numbers are computed with.
 PARITY_VENV := .venv-parity
 
+# Installing from a checkout makes their messages.
+PROTOS := hatch_build.py $(wildcard protos/*/*/*.proto)
+
 # Tests start hundreds of processes, which are to find their modules compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-vllm parity lint types unit contract integration e2e golden browser wheel format config perf clean
+SEED ?= 15
+
+.PHONY: demo test test-vllm test-front attack parity lint types unit contract integration e2e golden browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -20,10 +25,17 @@ demo: $(VENV)/.serve
 test: lint
 	$(MAKE) --output-sync=target -j2 types contract
 	$(MAKE) unit models integration e2e
-	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm)"
+	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q
+
+# Hostile pictures, replies, servers and files; `make attack NAMES=replies SEED=3`, `COUNT=small`.
+attack: $(VENV)/.dev
+	$(BIN)/python -m tests.attack $(NAMES) --seed $(SEED) $(if $(filter small,$(COUNT)),--small,$(if $(COUNT),--count $(COUNT)))
+# The front door and the Judge service with callers of other languages; needs npm.
+test-front: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/front -q
 
 # Whether our implementations give the numbers that are kept by all versions that are allowed.
 parity: $(PARITY_VENV)/.oldest $(PARITY_VENV)/.newest
@@ -62,6 +74,7 @@ wheel: $(VENV)/.dev
 
 perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/pixels.py
+	$(BIN)/python perf/align.py
 	$(BIN)/python perf/panel.py
 	$(BIN)/python perf/serving.py
 	$(BIN)/python perf/specialists.py
@@ -69,7 +82,9 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/scheduler.py
 	$(BIN)/python perf/backoff.py
 	$(BIN)/python perf/resume.py
+	$(BIN)/python perf/tables.py
 	$(BIN)/python perf/run.py
+	$(BIN)/python perf/peers.py --peers .venv-peers
 	$(BIN)/python perf/prefix_cache.py
 	$(BIN)/python perf/omni.py
 
@@ -78,13 +93,13 @@ $(VENV)/bin/python:
 	  { echo "editjudge needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.serve: pyproject.toml constraints.txt $(PROTOS) | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[serve]'
 	@touch $@
 
 # Both name packages that must not come: pypiqe (a reference in tests) the desktop build of
 # OpenCV, lpips (its linear heads are data) a torchvision that does not load beside CPU torch.
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml constraints.txt $(PROTOS) | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[serve,dev]'
 	$(PIP) install -c constraints.txt --no-deps pypiqe lpips
 	@touch $@ $(VENV)/.serve

@@ -1,8 +1,8 @@
 """What rare faults cost: the same calls to a generalist, without faults and with some.
 
 The judge is a scripted server of OpenAI's protocol in a process of its own. It answers after a
-fixed time; of the requests a share is refused (429), a share breaks (500), at random but the same
-in every round. Compared is how long all calls take.
+fixed time; of the requests a share is refused (429), a share breaks (500), at random, otherwise in
+each round. Compared is how long all calls take.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from editjudge.panel.prompt import Prompt, Text
 NAME = "generalist.judge"
 
 
-def serve(told: Connection, milliseconds: float, refused: float, broken: float) -> None:
+def serve(told: Connection, milliseconds: float, refused: float, broken: float, seed: int) -> None:
     """Serve for ever; tells its port."""
-    dice = random.Random(0)
+    dice = random.Random(seed)
 
     async def models(request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "judge", "owned_by": "scripted"}]})
@@ -74,11 +74,12 @@ async def seconds_of(port: int, calls: int, concurrency: str) -> float:
 
 
 def measured(
-    milliseconds: float, faults: tuple[float, float], calls: int, concurrency: str
+    milliseconds: float, faults: tuple[float, float], calls: int, concurrency: str, seed: int
 ) -> float:
     """Seconds against a server that begins anew."""
     here, there = multiprocessing.Pipe()
-    server = multiprocessing.Process(target=serve, args=(there, milliseconds, *faults), daemon=True)
+    server = multiprocessing.Process(target=serve, args=(there, milliseconds, *faults, seed))
+    server.daemon = True
     server.start()
     try:
         return asyncio.run(seconds_of(here.recv(), calls, concurrency))
@@ -108,9 +109,9 @@ def main(
     ways = {"no faults": (0.0, 0.0), "429": (refused, 0.0), "500": (0.0, broken)}
     ways["both"] = (refused, broken)
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
+    for seed in range(rounds):
         for name, faults in ways.items():
-            taken[name].append(measured(milliseconds, faults, calls, concurrency))
+            taken[name].append(measured(milliseconds, faults, calls, concurrency, seed))
     seconds = {name: statistics.median(each) for name, each in taken.items()}
     times = {name: each / seconds["no faults"] for name, each in seconds.items()}
     if as_json:

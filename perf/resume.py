@@ -4,7 +4,10 @@ A run is begun with all verdicts there but ten; measured is what `editjudge run`
 first of these is judged, in a process of its own: reading and checking the data, finding the
 outputs, and asking the store what stands.
 
-    python perf/resume.py [edits]
+    python perf/resume.py [edits] [--own-sources]
+
+Items share five sources, or each has its own. Of every output and every source it is asked whether
+it is still the file that was judged.
 
 Seconds are of the processor, so that what else the machine does is left out.
 """
@@ -24,11 +27,13 @@ from PIL import Image as Pil
 
 LEFT = 10
 DIMENSION = "core.psnr.source.whole"
+SETTLED = 2.5
+"""Seconds after which a file's times tell that it did not change."""
 BUDGET_SECONDS, BUDGET_MB = 2.0, 300
 
 
-def make(folder: Path, edits: int) -> None:
-    """Items that share five pictures, in folders of a thousand."""
+def make(folder: Path, edits: int, *, own_sources: bool) -> None:
+    """Items whose outputs are five pictures, in folders of a thousand."""
     rng = np.random.default_rng(0)
     for index in range(5):
         pixels = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
@@ -36,30 +41,40 @@ def make(folder: Path, edits: int) -> None:
     with (folder / "items.jsonl").open("w") as file:
         for index in range(edits):
             name = f"{index // 1000}/{index}"
-            line = {"id": name, "instruction": f"make cup {index} red", "source": "0.png"}
+            source = f"sources/{name}.png" if own_sources else f"{index % 5}.png"
+            line = {"id": name, "instruction": f"make cup {index} red", "source": source}
             file.write(json.dumps(line) + "\n")
             output = folder / "outputs" / f"{name}.png"
-            if index % 1000 == 0:
-                output.parent.mkdir(parents=True)
-            output.symlink_to(folder / f"{index % 5}.png")
+            for path in (output, folder / source):
+                if index % 1000 == 0:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                if not path.exists():
+                    path.symlink_to(folder / f"{index % 5}.png")
+    time.sleep(SETTLED)  # from then on their times tell that they are the same
 
 
 def begin(folder: Path) -> None:
     """Put all verdicts but the last into the run."""
     from editjudge.base.config import Settings
+    from editjudge.base.files import Files
     from editjudge.base.verdict import Scored
+    from editjudge.engine.items import item_changes, state_of
+    from editjudge.engine.keeping import JudgedEdit
     from editjudge.engine.runplan import observe
     from editjudge.storage.store import RunStore
 
-    resolved = asked(folder)
+    resolved, files = asked(folder), Files()
     observed = observe(resolved.order)
     signatures = resolved.order.signatures({})
+    verdicts = {DIMENSION: Scored(value=1.0)}
     with RunStore.open(folder / "run", resolved.header(Settings())) as store:
+        store.keep_changes([], [], item_changes(observed.look, store, files), {})
         with store.database.transaction():
-            for item in observed.ids[:-LEFT]:
-                edit = store.edit_id(item, "a", "sha256:" + "0" * 64)
-                store.put_verdicts(edit, {DIMENSION: Scored(value=1.0)}, signatures)
-        store.keep_outputs([], {"a": time.time() + 1})
+            for ref in resolved.dataset.items(range(len(observed.ids) - LEFT)):
+                seen = files.seen(str(folder / "outputs" / f"{ref.id}.png"))
+                state = state_of(resolved.dataset, ref, files)
+                edit = JudgedEdit(ref.id, "a", seen.digest, None, seen, state)
+                store.keep_now(edit, verdicts, signatures)
 
 
 def asked(folder: Path):
@@ -79,6 +94,7 @@ def asked(folder: Path):
 def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
+    from editjudge.app.run import header_of
     from editjudge.app.shift import refuse_shifted
     from editjudge.app.summary import cells
     from editjudge.base.config import Settings
@@ -90,7 +106,7 @@ def go_on(folder: Path) -> dict[str, float]:
     resolved = asked(folder)
     order = resolved.order
     imported = time.process_time()
-    observed = observe(order)
+    observed = observe(order, header_of(folder / "run"))
     looked = time.process_time()
     refuse_shifted(observed)
     compared = time.process_time()
@@ -117,10 +133,12 @@ def main() -> None:
     if len(sys.argv) == 3 and sys.argv[1] == "--go-on":
         print(json.dumps(go_on(Path(sys.argv[2]))))
         return
-    edits = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    own_sources = "--own-sources" in sys.argv
+    numbers = [one for one in sys.argv[1:] if one.isdecimal()]
+    edits = int(numbers[0]) if numbers else 100_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make(folder, edits)
+        make(folder, edits, own_sources=own_sources)
         begin(folder)
         stored = sum(file.stat().st_size for file in (folder / "run").glob("run.sqlite*"))
         again = [sys.executable, __file__, "--go-on", name]
@@ -129,7 +147,7 @@ def main() -> None:
             for _ in range(5)
         ]
     medians = {key: sorted(one[key] for one in runs)[2] for key in runs[0]}
-    print(f"{edits:,} edits, median of 5")
+    print(f"{edits:,} edits, {'a source each' if own_sources else 'shared sources'}, median of 5")
     for key, value in medians.items():
         print(f"  {key:<22} {value:6.2f}{'' if key == 'MB' else ' s'}")
     print(f"  {'bytes per verdict':<22} {stored / edits:6.0f}, without evidence and replies")

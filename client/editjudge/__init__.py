@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
     from .app.view import Pictures, RunView
+    from .app.watched import Watched
     from .app.wire.run import RunEvent
     from .base.config import Settings, load_settings
     from .base.errors import EditjudgeError
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .engine.judge import Judgement
     from .panel import Panel
     from .scorers.scorer import Scorer
+    from .storage.earlier import EarlierVerdict
     from .storage.store import StoredEdit, StoredVerdict
 
 _WHERE = {
@@ -55,6 +57,7 @@ _WHERE = {
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
+    "app.watched": ("Watched",),
     "app.wire.run": ("RunEvent",),
     "benchmarks.benchmark": ("Rules",),
     "benchmarks.cell": ("Cell",),
@@ -77,6 +80,7 @@ _WHERE = {
     "panel": ("Panel",),
     "engine.header": ("RunHeader",),
     "engine.judge": ("Judgement",),
+    "storage.earlier": ("EarlierVerdict",),
     "storage.store": ("StoredEdit", "StoredVerdict"),
     "base.signature": ("Signature",),
     "base.verdict": (
@@ -100,6 +104,7 @@ __all__ = [
     "Composite",
     "Derived",
     "Dimension",
+    "EarlierVerdict",
     "Edit",
     "EditjudgeError",
     "Failed",
@@ -133,6 +138,7 @@ __all__ = [
     "StoredVerdict",
     "Unscored",
     "Verdict",
+    "Watched",
     "derived",
     "load_image",
     "load_mask",

@@ -137,13 +137,24 @@ NO_LOGPROBS = {
 
 
 @pytest.mark.parametrize("case", NO_LOGPROBS)
-async def test_servers_without_probabilities_are_asked_once(case: str) -> None:
+async def test_servers_without_probabilities_are_asked_a_few_times(case: str) -> None:
     server = ScriptedOpenAi(NO_LOGPROBS[case])
     async with asking(server) as transport:
-        for _ in range(2):
+        for _ in range(40):
             with pytest.raises(LogprobsUnavailable):
                 await transport.choose(ASKED, CHOICES)
-    assert len(server.requests) == 1
+    assert len(server.requests) == 32
+
+
+@pytest.mark.parametrize("case", NO_LOGPROBS)
+async def test_a_reply_without_probabilities_costs_itself(case: str) -> None:
+    """A gateway has many servers behind it, and not every one has them."""
+    server = ScriptedOpenAi(*(each for _ in range(6) for each in (NO_LOGPROBS[case], None)))
+    async with asking(server) as transport:
+        for _ in range(6):
+            with pytest.raises(LogprobsUnavailable):
+                await transport.choose(ASKED, CHOICES)
+            assert (await transport.choose(ASKED, CHOICES)).distribution.probabilities
 
 
 async def test_servers_that_list_fewer_tokens() -> None:

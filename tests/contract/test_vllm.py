@@ -403,7 +403,7 @@ async def test_this_machine_is_never_asked_by_a_proxy(
             assert (await transport.complete(PROMPT, Sampling())).text == "Yes"
         async with ScriptedTriton().serving() as here:
             async with TritonEndpoint(Endpoint(url=here)) as triton:
-                assert await triton.server(5) == ("triton", "0.0-scripted")
+                assert await triton.server(5) == ("triton", "0.0-scripted", "")
         assert proxy.asked == []
         policy = RetryPolicy(attempts=1, deadline=5)
         there = GeneralistEndpoint(url="grpc://judge.test:5000")

@@ -287,7 +287,7 @@ async def test_a_full_mask_of_an_edit_of_the_whole_image(tmp_path: Path) -> None
     given = line(id="style", instruction="do style", type="style_editing", mask="full.png")
     given.pop("mask_shows", None)
     bench = Bench(tmp_path, [given])
-    assert "1 masks are all white (first: style)" in verb("validate", *bench.arguments).out
+    assert "1 mask is all white (first: style)" in verb("validate", *bench.arguments).out
     async with bench.served() as (_, triton, run):
         done = await asyncio.to_thread(command, *run)
     assert done.code == 0, done.err

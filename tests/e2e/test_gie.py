@@ -166,7 +166,7 @@ async def test_from_the_released_file_to_both_tables(
 ) -> None:
     imported(monkeypatch, tmp_path / "prompts")
     ran, paper, judge, clip = await run_and_summary(gie, "paper")
-    assert "ours: 1 outputs are missing" in ran.err
+    assert "ours: 1 output is missing" in ran.err
     assert paper.json["protocol"] == "gie.paper.3"
     assert paper.json["items"] == 10
 
@@ -292,7 +292,7 @@ def test_validate_tells_what_is_odd(gie: Gie) -> None:
     assert any("cannot be won" in note and "(2)" in note for note in notes)
     assert any("all-black mask" in note for note in notes)
     assert any("all-white mask" in note for note in notes)
-    assert any("repeat another's" in note for note in notes)
+    assert any("repeats another's" in note for note in notes)
     # Two models, nine questions that can be won; 8 has no output of ours, and 0 has two.
     assert found["calls"]["generalist.judge"] == 9 + 7
     well = verb("validate", *gie.arguments("copy"))
@@ -443,9 +443,9 @@ async def test_the_judge_decides_once_which_questions_compare(gie: Gie) -> None:
         assert done.code == 0, done.err
         asked = server.about
         assert asked >= 9
-        assert "1 questions compare with the source" in done.out
+        assert "1 question compares with the source" in done.out
         assert "of 2 their words say otherwise" in done.out
-        assert "of 1 questions no answer could be read" in done.err
+        assert "of 1 question no answer could be read" in done.err
         decided = json.loads((out / "compares.json").read_text())
         assert [one["position"] for one in decided[:2]] == [0, 1]
         decided[1]["compares"] = True  # somebody looked it over

@@ -399,7 +399,7 @@ async def test_every_kind_of_unscored(tmp_path: Path) -> None:
     (missed,) = (one for one in found["problems"] if one["kind"] == "segmenter")
     assert missed["note"]
     assert missed["what"].startswith(
-        "1 commands on 1 items name what the segmenter does not find in their own source"
+        "1 command on 1 item names what the segmenter does not find in their own source"
     )
     assert "(first: me-bad: 'nothing')" in missed["what"]
     kind, why = said("me-bad", "i2i.me.detail_fidelity")

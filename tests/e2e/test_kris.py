@@ -130,7 +130,7 @@ async def test_from_folders_to_table_2(kris: Kris) -> None:
         run = ["run", *kris.arguments("ours", "single"), "--out", kris.out, "--generalist", url]
         first = await asyncio.to_thread(command, *run)
         assert first.code == 3, first.err
-        assert "ours: 1 outputs are missing" in first.err
+        assert "ours: 1 output is missing" in first.err
         table = verb("summary", kris.out, "--single-image", "single", "--json")
         again = verb("summary", kris.out, "--single-image", "single")
         made = len(server.requests)
@@ -383,7 +383,7 @@ def test_core_has_a_table_too(tmp_path: Path) -> None:
     done = command("run", *given, "--out", tmp_path / "r", "--dimension", "core.psnr.source.whole")
     assert done.code == 0, done.err
     shown = verb("summary", tmp_path / "r")
-    assert "Generic dimensions, core.1, 1 items" in shown.out
+    assert "Generic dimensions, core.1, 1 item" in shown.out
     assert "(1/1)" in shown.out
     refused = verb("summary", tmp_path / "r", "--single-image", "m")
     assert refused.code == 2

@@ -161,7 +161,7 @@ async def test_from_lists_to_tables(bench: Bench) -> None:
         done = await asyncio.to_thread(command, *run)
         again = await asyncio.to_thread(command, *run)
     assert done.code == 0, done.err
-    assert "1 outputs are missing" in done.err
+    assert "1 output is missing" in done.err
     assert again.code == 0, again.err
     # One item has a pair of its own; the others' were written once, then checked.
     assert judge.asked == {"pairs": 5, "checks": 6}

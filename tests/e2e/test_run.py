@@ -377,7 +377,7 @@ def test_missing_outputs_are_counted(data: Data) -> None:
     third = command("run", *data.arguments(PIXELS))
     assert third.code == 0, third.err
     assert "(4/6)" in third.out, "0 stands, 2 and 3 are there now, 5 is judged again"
-    assert "3 outputs are others than last time" in third.err
+    assert "1 output is another than last time" in third.err, "5; 2 and 3 had none"
 
 
 async def test_shown_and_rescored_without_a_call(data: Data) -> None:

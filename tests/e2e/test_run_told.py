@@ -126,7 +126,7 @@ def test_outputs_that_went_stay_judged(data: Data) -> None:
     (data.folder / "a" / "set" / "1.png").unlink()
     done = command("run", *data.arguments(PIXELS))
     assert done.code == 0, done.err
-    assert "a: 1 outputs are missing" in done.err
+    assert "a: 1 output is missing" in done.err
     assert "1 were judged before and stay judged" in done.err
     assert "(3/3)" in done.out
     other = command("run", *data.arguments("core.ssim.source.whole"))
@@ -137,7 +137,7 @@ def test_outputs_that_cannot_be_read_are_told(data: Data) -> None:
     small(data, 3)
     (data.folder / "a" / "set" / "2.png").write_bytes(b"no picture")
     done = command("run", *data.arguments(PIXELS))
-    assert "a: 1 outputs cannot be read" in done.err
+    assert "a: 1 output cannot be read" in done.err
     assert "2.png" in done.err
     assert "(2/3)" in done.out
     data.model("b", 3)
@@ -145,7 +145,7 @@ def test_outputs_that_cannot_be_read_are_told(data: Data) -> None:
     assert "cannot be read" not in other.err, "nobody asked about a"
     (data.folder / "a" / "set" / "2.png").unlink()
     gone = command("run", *data.arguments(PIXELS))
-    assert "a: 1 outputs are missing" in gone.err
+    assert "a: 1 output is missing" in gone.err
     assert "cannot be read" not in gone.err
 
 

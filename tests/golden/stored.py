@@ -19,7 +19,9 @@ from typing import Any
 
 from editjudge.app.view import RunView
 from editjudge.benchmarks.registry import benchmark
+from editjudge.storage.checksums import Checks, expressions
 from editjudge.storage.store import RunStore
+from editjudge.storage.tables import EDITS, HEADER
 
 from .cases import CASES, Case
 from .services import GREY
@@ -45,6 +47,8 @@ _STORED: Mapping[str, tuple[str, ...]] = {
     "kris.paper": (),
     "omni_iie.paper": (),
 }
+_WITH_CHECKSUMS = 5
+"""The form since which rows have checksums."""
 _HERE = "/golden"
 """What stands in archives for the folder in which they are."""
 
@@ -90,6 +94,11 @@ def _moved(file: Path, old: str, new: str) -> int:
         why = "missing" if version == 2 else "reason"
         for table, column in (("header", "value"), ("edits", why)):
             db.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (old, new))  # noqa: S608
+        if version >= _WITH_CHECKSUMS:
+            Checks().register(db)
+            for of in (HEADER, EDITS):
+                checksum = f"row_checksum({expressions(of)})"
+                db.execute(f"UPDATE {of.name} SET checksum = {checksum}")  # noqa: S608
     return int(version)
 
 

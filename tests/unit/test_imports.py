@@ -37,7 +37,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "demo": (_REPORT | {"report"}) - {"storage"},
     "prepare": (_REPORT | {"report"}) - {"storage"},
     # It runs nothing and stores nothing itself: it asks `app`.
-    "cli": (_REPORT | {"report", "demo", "prepare"}) - {"engine", "storage"},
+    "cli": (_REPORT | {"report", "demo", "prepare", "serve"}) - {"engine", "storage"},
+    "v1": frozenset(),  # generated
+    "serve": (_REPORT - {"storage"}) | {"v1"},
     # The modules that lie in no package: the public names, and `python -m editjudge`.
     "__init__": _REPORT,
     "__main__": frozenset({"cli"}),

@@ -37,6 +37,7 @@ def test_every_public_name_loads() -> None:
 
 INNER = {
     *("Finished", "JudgeRounds", "JudgeSpread", "ModelIdentity", "Order", "Resolved", "RunStore"),
+    "ItemChanges",
     "ServiceName",
 }
 """Types that are only passed on, or read by their fields."""
@@ -144,6 +145,11 @@ def loaded_after(statement: str) -> set[str]:
 def test_help_loads_nothing_heavy() -> None:
     helped = "import editjudge.cli; editjudge.cli.root.main(['--help'], standalone_mode=False)"
     assert loaded_after(helped).isdisjoint(HEAVY)
+
+
+def test_a_run_that_computes_nothing_needs_no_opencv() -> None:
+    asked = "import editjudge.cli.run; from editjudge.benchmarks.registry import benchmarks"
+    assert "cv2" not in loaded_after(f"{asked}; benchmarks()")
 
 
 def test_the_client_needs_no_server_side_package() -> None:

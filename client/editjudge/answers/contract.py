@@ -36,7 +36,7 @@ class OutputContract(ABC, Generic[T_co]):
     """
 
     name: ClassVar[str]
-    parser: ClassVar[int] = 2
+    parser: ClassVar[int] = 3
     averaged: ClassVar[bool] = False
 
     @property

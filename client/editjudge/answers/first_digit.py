@@ -60,6 +60,7 @@ class FirstDigit(OutputContract[FoundScores]):
     """
 
     name: ClassVar[str] = "first_digit"
+    parser: ClassVar[int] = 2
     averaged: ClassVar[bool] = True
 
     keys: tuple[str, ...]

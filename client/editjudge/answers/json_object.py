@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from .contract import Unparsable, shown
 from .lenient import Malformed, Members, Reader, Value
+from .spoken import Spoken, unclosed
 
-_OPENED = re.compile(r"\s*<think(?:ing)?>")
-_CLOSED = re.compile(r"</think(?:ing)?>")
-_MARK = re.compile(r"\{|</think(?:ing)?>")
 # A brace is taken for JSON once a key in quotes and a colon follow it; `{a, b}`, `\frac{1}{2}`,
 # `{'}` and `{}` are prose. Keys have a limit, so that a million braces cost a million short
 # looks; a longer one counts as JSON, and breaks there.
@@ -25,7 +24,6 @@ _QUOTED = re.compile(
 _QUOTE = re.compile(r"\{\s*+[\"“\u2018'](?!\})")
 _BARE = re.compile(r"\{\s*+(?P<key>[A-Za-z_][\w\- ]{0,60})\s*+:\s*+(?P<opens>[{\[\"“\u2018'])?")
 _LIST = re.compile(r"\s*(?:`{3}\w*\s*)?\[")
-_OBJECT = re.compile(r"\{")
 _FENCE = re.compile(r"`{3}\w*\s*$")
 _KEY = re.compile(r"\{\s*+[\"“\u2018']?(?P<key>[\w\- ]{1,60})")
 _PLAIN = re.compile(r"[\s_\\-]+")
@@ -37,95 +35,75 @@ def plain(key: str) -> str:
     return _PLAIN.sub("", key).casefold()
 
 
-def answer(reply: str, *, cut: bool = False) -> tuple[str, bool]:
-    """A reply without its byte order mark and leading `<think>…</think>`.
-
-    Returns:
-        The rest, and whether the block was there from its opening tag on.
-
-    Raises:
-        Unparsable: it is empty, or the block is not closed.
-    """
-    text = reply.removeprefix("\ufeff")
-    opened = _OPENED.match(text)
-    if opened:
-        closed = _CLOSED.search(text, opened.end())
-        if closed is None:
-            raise Unparsable(
-                "cut at the token limit while thinking" if cut else "the thinking is not closed"
-            )
-        text = text[closed.end() :]
-    if not text.strip():
-        raise Unparsable(
-            "cut at the token limit before any answer" if cut else "the reply is empty"
-        )
-    return text, opened is not None
-
-
-def fields(reply: str, keys: Iterable[str], *, cut: bool = False) -> dict[str, Value]:
+def fields(
+    spoken: Spoken,
+    keys: Iterable[str],
+    *,
+    unwrapped: Callable[[Members], Members] | None = None,
+) -> dict[str, Value]:
     """The values of a reply's one JSON object, by the contract's keys.
 
-    Code fences and prose around the object are passed over. Keys may differ from the
+    Code fences and prose before the object are passed over. Keys may differ from the
     contract's in case, spaces, hyphens and underscores.
+
+    Args:
+        unwrapped: Makes the members that are read of those of the object.
 
     Raises:
         Unparsable: no object, several, one that is malformed or not complete, a key that is
             missing, given twice or not of the contract.
     """
-    text, thought = answer(reply, cut=cut)
     due = {plain(key): key for key in keys}
-    objects = _objects(text, due, thought=thought, cut=cut)
+    objects = _objects(spoken, due)
     if len(objects) > 1:
         raise Unparsable("more than one JSON object")
     if not objects:
-        raise Unparsable(
-            "cut at the token limit before the JSON object" if cut else "no JSON object"
-        )
-    return match(objects[0], due.values())
+        raise _none(spoken)
+    members, spoken.end = objects[0]
+    return match(members if unwrapped is None else unwrapped(members), due.values())
 
 
-def listed(reply: str, key: str, *, cut: bool = False) -> list[Value]:
+def listed(spoken: Spoken, key: str) -> list[Value]:
     """The list that is the value of an object's only key, or that the reply is by itself.
 
     Raises:
         Unparsable: there is neither, or more than one, or it is malformed or not complete.
     """
-    text, thought = answer(reply, cut=cut)
-    tags = [] if thought else list(_CLOSED.finditer(text))
-    rest = text[tags[-1].end() :] if tags else text
-    opened = _LIST.match(rest)
+    start = spoken.closes[-1][1] if spoken.closes else 0
+    opened = _LIST.match(spoken.text, start)
     if opened is None:
-        return _under(reply, key, cut=cut)
+        return _under(spoken, key)
     try:
-        return _alone(rest, opened.end() - 1, cut=cut)
+        return _alone(spoken, opened.end() - 1)
     except Unparsable as error:
         # A bracket in prose may stand before the object.
         try:
-            return _under(reply, key, cut=cut)
+            return _under(spoken, key)
         except Unparsable:
             raise error from None
 
 
-def _under(reply: str, key: str, *, cut: bool) -> list[Value]:
-    value = fields(reply, (key,), cut=cut)[key]
+def _under(spoken: Spoken, key: str) -> list[Value]:
+    value = fields(spoken, (key,))[key]
     if not isinstance(value, list):
         raise Unparsable(f'"{key}" is not a list')
     return value
 
 
-def _alone(text: str, at: int, *, cut: bool) -> list[Value]:
-    reader = Reader(text, at)
+def _alone(spoken: Spoken, at: int) -> list[Value]:
+    reader = Reader(spoken.text, at)
     try:
         values = reader.values()
     except Malformed as error:
-        raise _broken(error, "list", cut=cut) from None
-    if re.search(r"[\[{]", text[reader.at :]):
+        raise _broken(error, "list", cut=spoken.cut) from None
+    if re.search(r"[\[{]", spoken.text[reader.at :]):
         raise Unparsable("more than one JSON list")
+    spoken.end = reader.at
     return values
 
 
 def last_fields(
-    reply: str, keys: Iterable[str], *, beside: Iterable[str] = (), cut: bool = False
+    spoken: Spoken, keys: Iterable[str], *, beside: Iterable[str] = ()
 ) -> tuple[str, dict[str, Value]]:
     """What stands before the object that ends a reply, and its values by the contract's keys.
 
@@ -135,32 +113,69 @@ def last_fields(
         beside: Keys that it may have as well.
 
     Raises:
-        Unparsable: no such object, several, one that is malformed, not complete or followed by
-            more text in a reply that was cut, or as for `fields`.
+        Unparsable: no such object, several, one that is malformed or not complete, or as for
+            `fields`.
     """
-    text, _ = answer(reply, cut=cut)
     keys, beside = tuple(keys), tuple(beside)
     due = {plain(key) for key in keys}
     ours = due | {plain(key) for key in beside}
+    text = spoken.text
     answers: list[tuple[int, int, Members]] = []
-    at = 0
-    while mark := _OBJECT.search(text, at):
-        at = mark.end()
-        if (read := _read(text, mark.start(), ours, cut=cut)) is None:
+    at = begin = 0
+    while (mark := _mark(spoken, at)) is not None:
+        start, at, closes = mark
+        if closes:
+            answers, begin = [], at
+            continue
+        try:
+            read = _read(text, start, ours, cut=spoken.cut)
+        except Unparsable:
+            if spoken.thought or (after := _closing(spoken, at)) is None:
+                raise
+            at = after
+            continue
+        if read is None:
             continue
         members, at = read
         if due & {plain(key) for key, _ in members.pairs}:
-            answers.append((mark.start(), at, members))
+            answers.append((start, at, members))
     if len(answers) > 1:
         raise Unparsable("more than one JSON object with scores")
     if not answers:
-        raise Unparsable(
-            "cut at the token limit before the JSON object" if cut else "no JSON object"
-        )
-    start, end, members = answers[0]
-    if cut and re.sub(r"[`\s]", "", text[end:]):
-        raise Unparsable("cut at the token limit after a JSON object that may be a draft")
-    return _FENCE.sub("", text[:start]).strip(), match(members, keys, beside)
+        raise _none(spoken)
+    start, spoken.end, members = answers[0]
+    return _FENCE.sub("", text[begin:start]).strip(), match(members, keys, beside)
+
+
+def _none(spoken: Spoken) -> Unparsable:
+    return Unparsable(
+        "cut at the token limit before the JSON object" if spoken.cut else "no JSON object"
+    )
+
+
+def _closing(spoken: Spoken, at: int) -> int | None:
+    """Where the next closing tag of a draft begins."""
+    closing = bisect_left(spoken.closes, (at, 0))
+    return spoken.closes[closing][0] if closing < len(spoken.closes) else None
+
+
+def _mark(spoken: Spoken, at: int) -> tuple[int, int, bool] | None:
+    """The next brace, or the next closing tag of a draft: where it begins, ends, and if it is one.
+
+    Raises:
+        Unparsable: a draft is opened before it, and nothing closes it.
+    """
+    closing = bisect_left(spoken.closes, (at, 0))
+    if closing < len(spoken.closes):
+        start, end = spoken.closes[closing]
+        brace = spoken.text.find("{", at, start)
+        return (start, end, True) if brace < 0 else (brace, brace + 1, False)
+    brace = spoken.text.find("{", at)
+    stop = len(spoken.text) if brace < 0 else brace
+    opening = bisect_left(spoken.opens, at)
+    if opening < len(spoken.opens) and spoken.opens[opening] < stop:
+        raise unclosed(cut=spoken.cut)
+    return None if brace < 0 else (brace, brace + 1, False)
 
 
 def _read(text: str, at: int, ours: Set[str], *, cut: bool) -> tuple[Members, int] | None:
@@ -213,31 +228,31 @@ def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> 
     return values
 
 
-def _objects(text: str, due: Mapping[str, str], *, thought: bool, cut: bool) -> list[Members]:
-    """The reply's objects; not looked for beyond the second, which is one too many."""
-    objects: list[Members] = []
+def _objects(spoken: Spoken, due: Mapping[str, str]) -> list[tuple[Members, int]]:
+    """The reply's objects and where they end; not looked for beyond the second, one too many."""
+    objects: list[tuple[Members, int]] = []
     drafts = at = 0
-    tag = -1 if thought else max(text.rfind("</think>"), text.rfind("</thinking>"))
-    while len(objects) < (_DRAFTS if at <= tag else 2) and (mark := _MARK.search(text, at)):
-        at = mark.end()
-        if mark[0] != "{":
-            # Some chat templates open the block themselves, so a reply begins inside it. Only
-            # a tag outside any object counts: one that a judge quotes in its answer is text.
-            if not thought:
-                objects = []
+    last = spoken.closes[-1][0] if spoken.closes else -1
+    while len(objects) < (_DRAFTS if at <= last else 2):
+        if (mark := _mark(spoken, at)) is None:
+            break
+        start, at, closes = mark
+        if closes:
+            # Only a tag outside any object counts: one that a judge quotes in its answer is text.
+            objects = []
             continue
-        if not _begins(text, mark.start(), due):
+        if not _begins(spoken.text, start, due):
             continue
-        reader = Reader(text, mark.start())
+        reader = Reader(spoken.text, start)
         try:
-            objects.append(reader.members())
+            objects.append((reader.members(), reader.at))
         except Malformed as error:
-            # What stands inside a broken object is no answer. It may be a thinking draft.
+            # What stands inside a broken object is no answer. It may be a draft.
             drafts += 1
-            closed = None if thought or drafts > _DRAFTS else _CLOSED.search(text, at)
-            if closed is None:
-                raise _broken(error, cut=cut) from None
-            at = closed.start()
+            after = _closing(spoken, at)
+            if spoken.thought or drafts > _DRAFTS or after is None:
+                raise _broken(error, cut=spoken.cut) from None
+            at = after
         else:
             at = reader.at
     return objects

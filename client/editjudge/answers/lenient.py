@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
 
@@ -75,12 +76,28 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"} | {
     c: c for c in "\"'\\/“”\u2018\u2019"
 }
+_EXACT = 15  # characters: of so few and no exponent, no number is rounded
 _HALF = re.compile(r"[\w.+-]{0,20}")
 
 
 def number(text: str) -> float | None:
     """The value of a JSON number and nothing else; None where it is not one."""
-    return float(text) if _NUMBER.fullmatch(text) else None
+    return _told(text) if _NUMBER.fullmatch(text) else None
+
+
+def _told(text: str) -> float:
+    """A number as it is written: one that is not whole is not rounded to a whole one.
+
+    5.0000000000000000001 lies above 5, and becomes the number above it that can be told from it.
+    """
+    value = float(text)
+    if not value.is_integer() or (len(text) <= _EXACT and "e" not in text.lower()):
+        return value
+    try:
+        side = Decimal(text).compare(Decimal(value))
+    except InvalidOperation:  # an exponent of many digits, which is less than zero
+        side = Decimal(-1 if text.startswith("-") else 1)
+    return math.nextafter(value, math.copysign(math.inf, side)) if side else value
 
 
 def written(value: Value) -> str:
@@ -178,7 +195,7 @@ class Reader:
             return self._string()
         if match := _NUMBER.match(self.text, self.at):
             self.at = match.end()
-            return float(match[0])
+            return _told(match[0])
         match = _WORD.match(self.text, self.at)
         if match and match[0] in _WORDS:
             self.at = match.end()

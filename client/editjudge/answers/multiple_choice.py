@@ -10,6 +10,7 @@ from .contract import OutputContract, Unparsable, shown
 from .json_object import fields, plain
 from .lenient import Value
 from .questions import LONGEST
+from .spoken import Spoken
 
 LONGEST_OPTION = 150
 _ENDS = ("?", "\uff1f", "؟")
@@ -91,7 +92,8 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
 
     def parse(self, reply: str, *, cut: bool = False) -> ChoiceQuestion:
         """Read the question; see `OutputContract.parse`."""
-        values = fields(reply, ("question", "answer", "wrong"), cut=cut)
+        spoken = Spoken(reply, cut=cut)
+        values = fields(spoken, ("question", "answer", "wrong"))
         question = _text(values["question"], "question", LONGEST)
         if not question.endswith(_ENDS):
             raise Unparsable(f"{shown(question)} is not a question")
@@ -110,7 +112,7 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
         )
         if len({_comparable(option) for option in options}) < len(options):
             raise Unparsable("two of the answers are the same")
-        return ChoiceQuestion(question, options, answer)
+        return spoken.alone(ChoiceQuestion(question, options, answer))
 
 
 def _text(value: Value, key: str, longest: int) -> str:

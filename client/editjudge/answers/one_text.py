@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from .contract import OutputContract, Unparsable, shown
 from .json_object import fields
+from .spoken import Spoken
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,11 @@ class OneText(OutputContract[str]):
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """Read the text, in single spaces; see `OutputContract.parse`."""
-        value = fields(reply, (self.key,), cut=cut)[self.key]
+        spoken = Spoken(reply, cut=cut)
+        value = fields(spoken, (self.key,))[self.key]
         text = " ".join(value.split()) if isinstance(value, str) else ""
         if not any(c.isalnum() for c in text):
             raise Unparsable(f'"{self.key}" holds {shown(value)}, which is no text')
         if len(text) > self.longest:
             raise Unparsable(f'"{self.key}" has {len(text)} characters, more than {self.longest}')
-        return text
+        return spoken.alone(text)

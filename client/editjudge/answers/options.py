@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .contract import OutputContract, Unparsable, shown
-from .json_object import answer
+from .spoken import Spoken
 
-# Some chat templates open the block themselves, so a reply begins inside it. The tag ends a
-# line there; one that a judge quotes from an image stands within one.
-_THOUGHT = re.compile(r"</think(?:ing)?>[ \t]*\n")
 _QUOTES = "\"'`“”\u2018\u2019«»"
 _AROUND = f"{_QUOTES} \t\r\n*"
 
@@ -83,16 +79,13 @@ class Option(OutputContract[str]):
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """The option chosen, as given; see `OutputContract.parse`."""
-        text, _ = answer(reply, cut=cut)
-        if ends := list(_THOUGHT.finditer(text)):
-            text = text[ends[-1].end() :]
-        return self._chosen(text, cut=cut)
+        return self._chosen(Spoken(reply, cut=cut))
 
-    def _chosen(self, text: str, *, cut: bool) -> str:
-        if cut:
+    def _chosen(self, spoken: Spoken) -> str:
+        if spoken.cut:
             # The beginning of one option may be another: what is cut cannot be told.
             raise Unparsable("cut at the token limit")
-        text = _unquoted(text.strip())
+        text = _unquoted(spoken.last_line.strip())
         if text in self.options:
             return text
         loose = _loose(text)
@@ -117,10 +110,10 @@ class FirstWord(Option):
 
     name: ClassVar[str] = "first_word"
 
-    def _chosen(self, text: str, *, cut: bool) -> str:
-        start = text.lstrip(_AROUND).casefold()
+    def _chosen(self, spoken: Spoken) -> str:
+        start = spoken.last.lstrip(_AROUND).casefold()
         for option in self.options:
             rest = start.removeprefix(option.casefold())
-            if rest != start and not (rest[:1].isalnum() or (cut and not rest)):
+            if rest != start and not (rest[:1].isalnum() or (spoken.cut and not rest)):
                 return option
-        return super()._chosen(text, cut=cut)
+        return super()._chosen(spoken)

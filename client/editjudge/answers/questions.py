@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from .contract import OutputContract, Unparsable, shown
 from .json_object import listed, match
 from .lenient import Members, Value
+from .spoken import Spoken
 
 LONGEST = 300
 _ENDS = ("?", "\uff1f", "؟")
@@ -26,8 +27,8 @@ def _same(question: str) -> str:
     return " ".join(question.casefold().split())
 
 
-def _listed(reply: str, key: str, high: int, *, cut: bool) -> list[Value]:
-    values = listed(reply, key, cut=cut)
+def _listed(spoken: Spoken, key: str, high: int) -> list[Value]:
+    values = listed(spoken, key)
     if len(values) > high:
         # Which of them to leave out would be our choice, and the score depends on it.
         raise Unparsable(f'"{key}" has {len(values)} entries, more than {high}')
@@ -66,7 +67,7 @@ class Questions(OutputContract[tuple[str, ...]]):
     """
 
     name: ClassVar[str] = "questions"
-    parser: ClassVar[int] = 3
+    parser: ClassVar[int] = 4
 
     low: int = 5
     high: int = 7
@@ -93,7 +94,8 @@ class Questions(OutputContract[tuple[str, ...]]):
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[str, ...]:
         """Read the questions, in order; see `OutputContract.parse`."""
-        entries = _listed(reply, self.key, self.high, cut=cut)
+        spoken = Spoken(reply, cut=cut)
+        entries = _listed(spoken, self.key, self.high)
         kept: dict[str, str] = {}
         for value in entries:
             if not isinstance(value, str):
@@ -105,7 +107,7 @@ class Questions(OutputContract[tuple[str, ...]]):
             raise Unparsable(
                 f"{len(kept)} different questions among {len(entries)} entries, {self.low} are due"
             )
-        return tuple(kept.values())
+        return spoken.alone(tuple(kept.values()))
 
 
 class QuestionAnswer(NamedTuple):
@@ -130,7 +132,7 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
     """
 
     name: ClassVar[str] = "question_answers"
-    parser: ClassVar[int] = 3
+    parser: ClassVar[int] = 4
     key: ClassVar[str] = "pairs"
 
     count_low: int = 1
@@ -163,13 +165,14 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[QuestionAnswer, ...]:
         """Read the pairs, in order; see `OutputContract.parse`."""
-        entries = _listed(reply, self.key, self.count_high, cut=cut)
+        spoken = Spoken(reply, cut=cut)
+        entries = _listed(spoken, self.key, self.count_high)
         if len(entries) < self.count_low:
             raise Unparsable(f"{len(entries)} pairs where {self.count_low} are due")
         pairs = tuple(_pair(value) for value in entries)
         if len({_same(pair.question) for pair in pairs}) < len(pairs):
             raise Unparsable("a question is given twice")
-        return pairs
+        return spoken.alone(pairs)
 
 
 def _pair(value: Value) -> QuestionAnswer:

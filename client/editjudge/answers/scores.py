@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Literal
 from .contract import OutputContract, Unparsable, shown
 from .json_object import fields, last_fields, plain
 from .lenient import Members, Value, number, written
+from .spoken import Spoken
 
 LIST = "score"
+_WITHIN = "analysis"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,10 @@ class ScoreField:
         if not math.isfinite(read):
             raise Unparsable(f'"{self.name}" is not finite')
         if self.integer and not read.is_integer():
-            raise Unparsable(f'"{self.name}" is {read:g}, not an integer')
+            raise Unparsable(f'"{self.name}" is {_told(read)}, not an integer')
         if not self.low <= read <= self.high:
-            raise Unparsable(f'"{self.name}" is {read:g}, outside {self.low:g} to {self.high:g}')
+            scale = f"{self.low:g} to {self.high:g}"
+            raise Unparsable(f'"{self.name}" is {_told(read)}, outside {scale}')
         return read + 0.0  # -0.0 becomes 0.0
 
 
@@ -93,6 +96,10 @@ class ScoresAnswer:
 class Scores(OutputContract[ScoresAnswer]):
     """One JSON object: reasons first, so that the scores follow from them, then the scores.
 
+    Read too is the form of I2I-Bench's own prompt (appendix F, dimension 12): these keys in an
+    object under `analysis`, with further texts beside them, where an only score may be called
+    `score`.
+
     Source: KRIS-Bench asks for 1 to 5 with a reason, one score a call, and two in the joint
     call for instruction and knowledge, each with a reason of its own (figures 28 to 36);
     I2I-Bench for 1 to 5 on the style of text (appendix F, dimension 12); Co-EditBench for
@@ -110,7 +117,7 @@ class Scores(OutputContract[ScoresAnswer]):
 
     name: ClassVar[str] = "scores"
     averaged: ClassVar[bool] = True
-    parser: ClassVar[int] = 3
+    parser: ClassVar[int] = 4
 
     fields: tuple[ScoreField, ...]
     reasoning: bool | tuple[str, ...] | Literal["before"] = True
@@ -189,19 +196,30 @@ class Scores(OutputContract[ScoresAnswer]):
 
     def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
         """Read the scores; see `OutputContract.parse`."""
+        spoken = Spoken(reply, cut=cut)
         names = (LIST,) if self.as_list else tuple(field.name for field in self.fields)
         if self.reasoning == "before":
-            before, values = last_fields(reply, names, beside=("reasoning",), cut=cut)
+            before, values = last_fields(spoken, names, beside=("reasoning",))
             reasons = [before]
         else:
-            values = fields(reply, (*self.texts, *names), cut=cut)
+            values = fields(spoken, (*self.texts, *names), unwrapped=self._unwrapped)
             reasons = [_reason(values[key]) for key in self.texts]
         if self.as_list:
             due = self._listed(values[LIST])
         else:
             due = [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
-        return ScoresAnswer(scores, "\n\n".join(reasons))
+        return spoken.alone(ScoresAnswer(scores, "\n\n".join(reasons)))
+
+    def _unwrapped(self, members: Members) -> Members:
+        inner = members.pairs[0][1] if len(members.pairs) == 1 else None
+        if not isinstance(inner, Members) or plain(members.pairs[0][0]) != _WITHIN:
+            return members
+        ours = {plain(key) for key in (*self.texts, *(field.name for field in self.fields))}
+        called = self.fields[0].name if len(self.fields) == 1 else LIST
+        named = ((called if plain(key) == LIST else key, value) for key, value in inner.pairs)
+        kept = (pair for pair in named if plain(pair[0]) in ours or not isinstance(pair[1], str))
+        return Members(tuple(kept))
 
     def _listed(self, value: Value) -> list[Value]:
         if not isinstance(value, list):
@@ -209,6 +227,13 @@ class Scores(OutputContract[ScoresAnswer]):
         if len(value) != len(self.fields):
             raise Unparsable(f'"{LIST}" has {len(value)} values where {len(self.fields)} are due')
         return value
+
+
+def _told(number: float) -> str:
+    """A number, with all its digits where fewer would make it a whole one."""
+    short = f"{number:g}"
+    near = abs(number - round(number)) < 1e-12 * max(1.0, abs(number))
+    return repr(number) if near and not number.is_integer() else short
 
 
 def _named(field: ScoreField) -> str:

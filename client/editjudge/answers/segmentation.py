@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from .contract import OutputContract, Unparsable, shown
-from .json_object import answer, listed, match, plain
+from .json_object import listed, match, plain
 from .lenient import Members, Value
+from .spoken import Spoken
 
 LONGEST = 120
 """Of a command, in characters: it names one thing."""
@@ -60,7 +61,7 @@ class Commands(OutputContract[tuple[Command, ...]]):
     """
 
     name: ClassVar[str] = "commands"
-    parser: ClassVar[int] = 3
+    parser: ClassVar[int] = 4
     key: ClassVar[str] = "commands"
 
     low: int = 1
@@ -129,26 +130,27 @@ class Commands(OutputContract[tuple[Command, ...]]):
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[Command, ...]:
         """Read the commands, in order; see `OutputContract.parse`."""
-        spoken = self._spoken(reply, cut=cut)
-        values = [spoken] if spoken else listed(reply, self.key, cut=cut)
+        spoken = Spoken(reply, cut=cut)
+        command = self._command(spoken)
+        values = [command] if command else listed(spoken, self.key)
         if len(values) > self.high:
             # Which of them to leave out would be our choice, and the score depends on it.
             raise Unparsable(f'"{self.key}" has {len(values)} entries, more than {self.high}')
         kept: dict[tuple[str, int], Command] = {}
         for value in values:
-            command = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
-            same = " ".join(command.phrase.casefold().split())
-            kept.setdefault((same, command.source_index), command)
+            read = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
+            same = " ".join(read.phrase.casefold().split())
+            kept.setdefault((same, read.source_index), read)
         if len(kept) < self.low:
             raise Unparsable(f"{len(kept)} different commands, {self.low} are due")
-        return tuple(kept.values())
+        return spoken.alone(tuple(kept.values()))
 
-    def _spoken(self, reply: str, *, cut: bool) -> str:
+    def _command(self, spoken: Spoken) -> str:
         """A reply that is one spoken command; empty where it is none."""
-        text = answer(reply, cut=cut)[0].strip(_AROUND)
+        text = spoken.last.strip(_AROUND)
         if self.indexed or "\n" in text or not _ASKED.match(text):
             return ""
-        if cut:
+        if spoken.cut:
             raise Unparsable("cut at the token limit")
         return text
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 from .contract import OutputContract, Unparsable, shown
 from .json_object import fields, plain
 from .lenient import Value
+from .spoken import Spoken
 
 LONGEST_PHRASE = 80
 Scope: TypeAlias = Literal["objects", "surroundings", "whole"]
@@ -78,7 +79,8 @@ class Targets(OutputContract[TargetPhrases]):
 
     def parse(self, reply: str, *, cut: bool = False) -> TargetPhrases:
         """Read the phrases, in order; see `OutputContract.parse`."""
-        values = fields(reply, ("scope", "phrases"), cut=cut)
+        spoken = Spoken(reply, cut=cut)
+        values = fields(spoken, ("scope", "phrases"))
         scope, listed = values["scope"], values["phrases"]
         if scope not in get_args(Scope):
             raise Unparsable(f'"scope" is {shown(scope)}, none of {", ".join(get_args(Scope))}')
@@ -89,7 +91,7 @@ class Targets(OutputContract[TargetPhrases]):
         if (scope == "whole") == bool(listed):
             raise Unparsable(f'"scope" is "{scope}" with {len(listed)} phrases')
         phrases = {plain(one): one for one in reversed([_phrase(value) for value in listed])}
-        return TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values())))
+        return spoken.alone(TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values()))))
 
 
 def _phrase(value: Value) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .contract import OutputContract, Unparsable
-from .json_object import answer
 from .options import COPY_ONE
+from .spoken import Spoken
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Verbatim(OutputContract[str]):
     """
 
     name: ClassVar[str] = "verbatim"
+    parser: ClassVar[int] = 2
 
     @property
     def instruction(self) -> str:
@@ -66,7 +67,7 @@ class ShortAnswer(OutputContract[str]):
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """The answer in one line, without thinking before it; see `OutputContract.parse`."""
-        text = " ".join(answer(reply, cut=cut)[0].rpartition("</think>")[2].split())
+        text = " ".join(Spoken(reply, cut=cut).last.split())
         if cut or not text:
             raise Unparsable("cut at the token limit" if cut else "the reply is empty")
         if len(text) > self.longest:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select
-from ..engine.judge import Judgement, judge
+from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..prompts.custom import custom_in
@@ -84,9 +84,7 @@ def make_edit(
         target=None if target is None else load_image(target),
         target_text=target_text,
     )
-    for reference in (item.source, item.target):
-        if item.mask is not None and reference is not None:
-            item.mask.fitted(reference.size)
+    item.check_mask()
     return Edit(item, model, load_image(edited))
 
 
@@ -116,6 +114,7 @@ class Client:
         self.budget = Budget(self.settings.max_cost)
         self._resources = AsyncExitStack()
         self._panel: Panel | None = None
+        self._signed = Signatures({})
 
     @property
     def panel(self) -> Panel:
@@ -146,12 +145,14 @@ class Client:
         edit: Edit,
         dimensions: Iterable[str | Dimension] | None = None,
         prompts: Path | str | None = None,
+        budget: Budget | None = None,
     ) -> Judgement:
         """Judge one edit.
 
         Args:
             dimensions: Ids, globs or declarations; all by default.
             prompts: Folder of templates of one's own, which replace ours (docs/prompts.md).
+            budget: That pays for its calls, instead of the client's.
 
         Returns:
             An outcome for every dimension asked for: a number on the dimension's scale, or the
@@ -165,11 +166,17 @@ class Client:
         """
         custom = custom_in(Path(prompts)) if prompts is not None else ()
         asked = in_words(_declared(dimensions), custom)
-        known = {d.id: d for d in in_words(all_dimensions().values(), custom)}
-        with self.budget.pays():
-            judgement = await judge(edit, asked, known, self.panel)
+        known = {d.id: d for d in (*in_words(all_dimensions().values(), custom), *asked)}
+        with (budget or self.budget).pays():
+            judgement = await judge(edit, asked, known, self.panel, self._signatures(known))
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
         return replace(judgement, said=await self.panel.said(calls))
+
+    def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:
+        """Those made for the calls before, as long as these knew the same dimensions."""
+        if self._signed.known != known:
+            self._signed = Signatures(known)
+        return self._signed
 
 
 def score(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,10 @@ from PIL import Image as Pil
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.identity import ServiceName
 from ..base.item import Item
+from ..base.words import counted
 from ..benchmarks.dimension import Dimension
+from ..engine.canary.asking import canary_calls
+from ..engine.canary.watching import BASELINE_ROUNDS, due
 from ..engine.fold import fold
 from ..engine.order import Order
 from ..engine.plan import calls_of, in_order
@@ -22,10 +25,12 @@ from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
 from ..scorers.asking import Asking, Question
 from ..scorers.scorer import Scorer
+from .known import Known
 
 _SAMPLED = 200
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
+_TOKENS_OF_A_CANARY = 300
 # By field of a template: which images it shows.
 _PICTURES = {
     "sources": {"sources"},
@@ -45,9 +50,12 @@ class Estimate:
         verdicts: To be judged.
         calls: By service; at most, since what depends on an item alone is asked once. Averaged
             replies are counted (`repeats`), second tries are not.
+        known: What ledgers answer of these.
+        canaries: How many of them only watch the judge.
         image_bytes: Of all image files that are read.
         prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
-        cost: Of these tokens and one generated token per call, where a price is configured.
+        cost: Of these tokens and one generated token per call, where a price is configured;
+            nothing for calls that are known.
         sampled: Edits whose images were looked at; the rest is taken to be like them.
         notes: What else is to be known of the judges, a line each.
     """
@@ -56,6 +64,8 @@ class Estimate:
     edits: int = 0
     verdicts: int = 0
     calls: Counter[ServiceName] = field(default_factory=Counter)
+    known: Known = field(default_factory=Known)
+    canaries: Counter[ServiceName] = field(default_factory=Counter)
     image_bytes: int = 0
     prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
     cost: float | None = None
@@ -68,9 +78,13 @@ class Estimate:
         return {name: count for name, count in self.calls.items() if name.is_generalist}
 
 
-def estimate(plan: RunPlan, settings: Settings) -> Estimate:
-    """Counts every call; image sizes are read of a sample of items, spread over all."""
-    estimated = Estimate(verdicts=plan.total("todo"))
+def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> Estimate:
+    """Counts every call; image sizes are read of a sample of items, spread over all.
+
+    Args:
+        known: What ledgers answer; without, nothing is taken to be known.
+    """
+    estimated = Estimate(verdicts=plan.total("todo"), known=known or Known())
     unfinished = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
     step = max(1, unfinished // _SAMPLED)
     tokens: Counter[ServiceName] = Counter()
@@ -102,9 +116,40 @@ def estimate(plan: RunPlan, settings: Settings) -> Estimate:
     scale = estimated.edits / estimated.sampled if estimated.sampled else 0
     estimated.image_bytes = round(sizes * scale)
     estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
+    if settings.canary:
+        _add_canaries(estimated, due(plan), settings)
     estimated.cost = _cost(estimated, settings)
-    estimated.notes = (*notes(plan.order, settings), *_uncertain(estimated, choosing, settings))
+    estimated.notes = (
+        *notes(plan.order, settings),
+        *_uncertain(estimated, choosing, settings),
+        *_unpriced(estimated, settings),
+    )
+    if estimated.known.unmet:
+        why = "no run with it has met the services of these settings yet"
+        estimated.notes += (f"what the ledger answers is not known: {why}",)
     return estimated
+
+
+def _add_canaries(estimated: Estimate, judges: Iterable[ServiceName], settings: Settings) -> None:
+    """The calls by which judges are watched: at the beginning for a first look, and at the end."""
+    for name in judges:
+        calls = canary_calls(_endpoint(name, settings), BASELINE_ROUNDS + 1)
+        estimated.calls[name] += calls
+        tokens = estimated.prompt_tokens.get(name, 0)
+        estimated.prompt_tokens[name] = tokens + calls * _TOKENS_OF_A_CANARY
+        estimated.canaries[name] = calls
+
+
+def calls_for(plan: RunPlan, settings: Settings) -> Counter[ServiceName]:
+    """The calls of an estimate alone; no file is looked at."""
+    calls: Counter[ServiceName] = Counter()
+    for ref, models in plan.items():
+        item = plan.order.dataset.outline(ref)
+        for names in models.values():
+            scorers = _scorers(plan.named(names), plan.order.known, item)
+            for scorer, fields in scorers.items():
+                calls.update(_calls(scorer, item, fields, settings))
+    return calls
 
 
 def notes(order: Order, settings: Settings) -> tuple[str, ...]:
@@ -176,8 +221,8 @@ def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
     """The estimate for people."""
     done = plan.total("standing")
     for_people = [
-        f"{estimated.verdicts:,} verdicts on {estimated.edits:,} edits of {estimated.items:,} items"
-        + (f"; {done:,} are there already" if done else ""),
+        f"{counted(estimated.verdicts, 'verdict')} on {counted(estimated.edits, 'edit')} of"
+        f" {counted(estimated.items, 'item')}" + (f"; {done:,} are there already" if done else ""),
         f"{estimated.image_bytes / 1e6:,.1f} MB of images",
     ]
     for_people += call_lines(estimated)
@@ -189,9 +234,12 @@ def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
             f"cost about {estimated.cost:,.4g}, without what is generated or asked again"
         )
     for_people += estimated.notes
+    for_people += plan.item_changes.lines
     for model, (count, reason) in plan.missing.items():
         if count:
-            for_people.append(f"{model}: {count:,} outputs are missing (first: {reason})")
+            for_people.append(
+                f"{model}: {counted(count, 'output is', 'outputs are')} missing (first: {reason})"
+            )
     return for_people
 
 
@@ -199,9 +247,22 @@ def call_lines(estimated: Estimate) -> list[str]:
     """The calls for people, a line for each service."""
     again = ", and as many again where no reply can be read"
     return [
-        f"{service}: at most {count:,} calls" + (again if service in estimated.second_tries else "")
+        f"{service}: at most {counted(count, 'call')}"
+        + _of_these(estimated, service)
+        + (again if service in estimated.second_tries else "")
         for service, count in estimated.calls.items()
     ]
+
+
+def _of_these(estimated: Estimate, service: ServiceName) -> str:
+    """What some of the calls of a service are, in brackets; empty where nothing is to be said."""
+    told = []
+    if count := estimated.canaries[service]:
+        told.append(f"{count:,} of them canaries")
+    if count := estimated.known.calls[service]:
+        about = "" if estimated.known.exact else "about "
+        told.append(f"the ledger answers {about}{count:,}")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _endpoint(service: ServiceName, settings: Settings) -> GeneralistEndpoint | None:
@@ -287,10 +348,21 @@ def _tokens(
     return total
 
 
+def _unpriced(estimated: Estimate, settings: Settings) -> tuple[str, ...]:
+    """Whose calls the cost leaves out, where it has those of others."""
+    if estimated.cost is None:
+        return ()
+    endpoints = {service: _endpoint(service, settings) for service in estimated.prompt_tokens}
+    names = [name for name, of in endpoints.items() if of is None or of.price is None]
+    return (f"the cost is without {', '.join(names)}: no price is configured",) if names else ()
+
+
 def _cost(estimated: Estimate, settings: Settings) -> float | None:
     total = None
     for service, tokens in estimated.prompt_tokens.items():
         endpoint = _endpoint(service, settings)
         if endpoint is not None and endpoint.price is not None:
-            total = (total or 0.0) + endpoint.price.of(tokens, 0, estimated.calls[service])
+            calls = estimated.calls[service]
+            left = 1 - min(1.0, estimated.known.calls[service] / calls) if calls else 1.0
+            total = (total or 0.0) + left * endpoint.price.of(tokens, 0, calls)
     return total

@@ -18,21 +18,24 @@ from typing import Any, Literal, TypeAlias
 from ..base.errors import ConfigError, MissingExtra, StoreError
 from ..storage.codec import dumps
 from .view import RunView
-from .wire.verdict import Row
+from .wire.verdict import EarlierRow, Row
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl"]
 Plain: TypeAlias = dict[str, Any]
+Fields: TypeAlias = tuple[str, ...]
 
 FIELDS = tuple(Row.model_fields)
 """The columns; see `Row`."""
+_EARLIER = tuple(EarlierRow.model_fields)
 _ROWS_AT_ONCE = 10_000
 _REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
 
 
-def export(view: RunView, file: Path, form: Format) -> int:
+def export(view: RunView, file: Path, form: Format, *, earlier: bool = False) -> int:
     """Write all verdicts of a run to a file, which is there whole or not at all.
 
     Args:
+        earlier: Instead of them those in whose place they came, which count in nothing.
         form: `jsonl` has evidence and calls as objects; `csv` and `parquet` as JSON text, and
             `csv` has nothing where there is no value.
 
@@ -49,7 +52,9 @@ def export(view: RunView, file: Path, form: Format) -> int:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            count = write(partial, rows_of(view), view.header.model_dump_json())
+            rows = map(EarlierRow.by, view.earlier()) if earlier else rows_of(view)
+            fields = _EARLIER if earlier else FIELDS
+            count = write(partial, rows, fields, view.header.model_dump_json())
             partial.replace(file)
         finally:
             partial.unlink(missing_ok=True)
@@ -82,12 +87,13 @@ def rows_of(view: RunView) -> Iterator[Row]:
                 status="missing_output",
                 reason=str(edit.missing),
             )
-    spoilt = view.spoilt()
+    spoilt, drift = view.spoilt(), view.drift()
+    became = view.became()
     judged: set[tuple[str, str, str]] = set()
     for stored in view.verdicts():
         if stored.item in spoilt:
             judged.add((stored.item, stored.model, stored.dimension))
-        yield Row.of(stored)
+        yield Row.of(stored, drift.get(stored.dimension), became(stored.item, stored.model))
     for item, outcomes in spoilt.items():
         for model in view.header.outputs:
             for name, outcome in outcomes.items():
@@ -102,7 +108,7 @@ def rows_of(view: RunView) -> Iterator[Row]:
                     )
 
 
-def _write_jsonl(file: Path, rows: Iterable[Row], _: str) -> int:
+def _write_jsonl(file: Path, rows: Iterable[Row], _: Fields, __: str) -> int:
     count = 0
     # Lone surrogates of a reply are no UTF-8: their escapes are valid JSON.
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
@@ -112,10 +118,10 @@ def _write_jsonl(file: Path, rows: Iterable[Row], _: str) -> int:
     return count
 
 
-def _write_csv(file: Path, rows: Iterable[Row], _: str) -> int:
+def _write_csv(file: Path, rows: Iterable[Row], fields: Fields, _: str) -> int:
     count = 0
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
-        writer = csv.DictWriter(out, FIELDS)
+        writer = csv.DictWriter(out, fields)
         writer.writeheader()
         for row in map(_with_text, rows):
             writer.writerow({name: _inert(value) for name, value in row.items()})
@@ -123,7 +129,7 @@ def _write_csv(file: Path, rows: Iterable[Row], _: str) -> int:
     return count
 
 
-def _write_parquet(file: Path, rows: Iterable[Row], header: str) -> int:
+def _write_parquet(file: Path, rows: Iterable[Row], fields: Fields, header: str) -> int:
     try:
         pa: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
@@ -135,7 +141,7 @@ def _write_parquet(file: Path, rows: Iterable[Row], header: str) -> int:
         ) from error
     kinds = {"value": pa.float64(), "imputed": pa.bool_()}
     schema = pa.schema(
-        [pa.field(name, kinds.get(name, pa.string())) for name in FIELDS],
+        [pa.field(name, kinds.get(name, pa.string())) for name in fields],
         metadata={"editjudge.run": header},
     )
     count = 0
@@ -169,7 +175,7 @@ def _utf8(row: Plain) -> Plain:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_WRITERS: Mapping[Format, Callable[[Path, Iterable[Row], str], int]] = {
+_WRITERS: Mapping[Format, Callable[[Path, Iterable[Row], Fields, str], int]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,
     "jsonl": _write_jsonl,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ..base.differences import differences
 from ..base.errors import ConfigError
 from ..base.verdict import Failed, Scored
 from ..benchmarks.dimension import Dimension
@@ -19,8 +20,8 @@ from .spec import Resolved, RunSpec
 
 Prefer: TypeAlias = Literal["first", "last"]
 _ALIKE = (
-    "leave {} out: only runs of one benchmark, protocol, data, judges and number of rounds can be"
-    " merged, each model's outputs from one folder"
+    "leave {} out: only runs of one benchmark, protocol, judges and number of rounds can be merged,"
+    " each model's outputs from one folder"
 )
 _CONFLICT = "merge runs that agree, or say which one counts with --prefer first or last"
 
@@ -66,9 +67,9 @@ def merge(
         known: Dimensions by id, for their tolerances.
 
     Raises:
-        ConfigError: the runs are about different things; values of one signature differ
-            beyond the dimension's tolerance; something differs and nothing is preferred; the
-            new folder is there already.
+        ConfigError: the runs are about different things, an item among them; values of one
+            signature differ beyond the dimension's tolerance; something differs and nothing is
+            preferred; the new folder is there already.
         StoreError: a run is damaged, or the disk is full.
     """
     if out.exists():
@@ -97,7 +98,26 @@ def merge(
 def _header(runs: Sequence[RunStore]) -> RunHeader:
     header = runs[0].header
     for run in runs[1:]:
-        header = header.joined(run.header, str(runs[0].folder), _ALIKE.format(run.folder))
+        later = run.header
+        for model, folder in later.outputs.items():
+            if header.outputs.get(model, folder) != folder:
+                raise ConfigError(
+                    f"{runs[0].folder} has the outputs of {model} from {header.outputs[model]},"
+                    f" not {folder}",
+                    _ALIKE.format(run.folder),
+                )
+        header = header.joined(later, str(runs[0].folder), _ALIKE.format(run.folder))
+        same = header.data_digest == later.data_digest
+        by_item = header.per_item and later.per_item
+        if not same and not by_item:
+            raise ConfigError(
+                f"{run.folder} has other data than a run before it, and an earlier editjudge began"
+                " one of them, which did not keep what each item was",
+                "give the command of each of them once more, on today's data, then merge",
+            )
+        # Of no data is it known that it says what both say; the next session compares each item.
+        digest = header.data_digest if same else ""
+        header = header.model_copy(update={"per_item": by_item, "data_digest": digest})
     return header
 
 
@@ -113,11 +133,15 @@ class _Merger:
         self._prefer = prefer
 
     def add(self, run: RunStore) -> None:
-        """Add one run's calls, facts, edits and verdicts."""
+        """Add one run's calls, facts, items, edits and verdicts."""
         calls = copy_calls(run.database, self._target.database)
+        self._add_items(run)
         for edit in run.edits():
             if self._takes_output(run, edit):
-                number = self._target.edit_id(edit.item, edit.model, edit.digest, edit.missing)
+                number = self._target.edit_id(
+                    edit.item, edit.model, edit.digest, edit.missing, edit.seen
+                )
+                self._target.take_earlier(run, edit.id, number, calls)
                 for chosen in self._chosen(run, edit):
                     name = chosen.dimension
                     self._target.put_verdicts(
@@ -125,6 +149,25 @@ class _Merger:
                     )
                     rests_on = (calls[call] for call in run.calls_of(edit.id, name))
                     self._target.rests_on(number, name, rests_on)
+
+    def _add_items(self, run: RunStore) -> None:
+        """Add what its items were when they were judged.
+
+        Raises:
+            ConfigError: an item was another one in a run before.
+        """
+        if not self._target.header.per_item:
+            return
+        earlier, states = self._target.items(), run.items()
+        for item, state in states.items():
+            if item in earlier and not state.is_of(earlier[item]):
+                raise ConfigError(
+                    f"{run.folder} judged another {item} than a run before it: what the data says"
+                    " of it, or a picture of it, changed in between",
+                    "give the command of each of them once more, on today's data, then merge",
+                )
+        names = (*(self._target.item_names() or ()), *(run.item_names() or ()))
+        self._target.keep_items(states, dict.fromkeys(names))
 
     def _takes_output(self, run: RunStore, edit: StoredEdit) -> bool:
         """Whether the new run has this output of an edit, and counts what that changes."""
@@ -174,7 +217,9 @@ class _Merger:
             return False
         if self._prefer is None:
             what = "another signature" if other else f"status {verdict.status}"
-            raise ConfigError(f"{where} has {what} than in a run before it", _CONFLICT)
+            told = differences(earlier.signature, later.signature) if other else ()
+            keys = f": {'; '.join(map(str, told))}" if told else ""
+            raise ConfigError(f"{where} has {what} than in a run before it{keys}", _CONFLICT)
         self.merged.preferred += 1
         return self._prefer == "last"
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import first_of
 from ..base.verdict import Failed, Verdict
 from ..benchmarks.cell import Tally
+from ..engine.items import item_changes
 from ..engine.keeping import JudgedEdit
 from ..engine.order import Order
 from ..engine.progress import Progress
@@ -46,8 +48,9 @@ Changes = dict[tuple[str, str], Change]
 class _Compared:
     """Takes verdicts in a store's place, and compares them with those that are there."""
 
-    def __init__(self, store: RunStore, *, write: bool) -> None:
+    def __init__(self, store: RunStore, changed: Container[str], *, write: bool) -> None:
         self._store = store
+        self._changed = changed
         self._write = write
         self._digests = {(edit.item, edit.model): edit.digest for edit in store.edits()}
         self.changes: Changes = {}
@@ -55,7 +58,7 @@ class _Compared:
     async def keep(
         self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
     ) -> None:
-        item, model, digest, _ = edit
+        item, model, digest = edit.item, edit.model, edit.digest
         old = {
             stored.dimension: stored.verdict
             for stored in self._store.verdicts(model, item=item, evidence=False)
@@ -70,6 +73,8 @@ class _Compared:
             why = verdict.error if isinstance(verdict, Failed) else ""
             if digest != self._digests.get((item, model)):
                 why = "the output is not the one that was judged"
+            if item in self._changed:
+                why = "the item is not what was judged"
             if why:
                 change.after.add(before)
                 change.kept += 1
@@ -92,9 +97,11 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
         By model and dimension, what changed.
     """
     header = store.header
-    plan = plan_run(observe(order), None, header.identities, frozenset(header.identities))
+    observed = observe(order, header)
+    plan = plan_run(observed, None, header.identities, frozenset(header.identities))
     _only_judged(plan, store)
-    compared = _Compared(store, write=write)
+    changes = item_changes(observed.look, store, observed.files)
+    compared = _Compared(store, changes.changed, write=write)
 
     async def judge() -> None:
         panel = Panel.replaying(store.ledger, header.identities)
@@ -104,7 +111,10 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
             scheduler = Scheduler(order, panel, compared, progress, in_flight=at_once)
             await scheduler.run(jobs(plan))
 
-    asyncio.run(judge())
+    try:
+        asyncio.run(judge())
+    except BaseExceptionGroup as several:
+        raise first_of(several) from several
     return {
         key: compared.changes[key]
         for model in order.outputs
@@ -117,7 +127,7 @@ def rescored_run(folder: Path, *, write: bool = False) -> Changes:
     """The same for the run in a folder, with the data and the outputs where they were.
 
     Raises:
-        ConfigError: it has dimensions that this editjudge does not know, or its data changed.
+        ConfigError: it has dimensions that this editjudge does not know.
         InputError: its data is not there any more.
     """
     with RunStore.open(folder, read_only=not write) as store:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
 
+from ..base.files import Files
 from ..base.identity import Identities
 from ..base.verdict import Outcome
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
-from ..benchmarks.column import Column, Row, tabulate
+from ..benchmarks.column import Column, Row, Tabulation
 from ..engine.fold import fold
+from ..engine.items import ItemChanges, Look, item_changes, other_outputs
 from ..engine.order import Order
 from ..engine.plan import in_order
 from ..storage.store import RunStore
+from .parts import of_parts
 from .spec import Resolved
-from .spread import JudgeSpread, judge_spread
+from .spread import JudgeSpread, Spreading
 from .summary import columns as means
+from .watched import Watched, marked_columns, watched_in
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
+_ITEMS_AT_ONCE = 100
+"""Items whose verdicts are held at once."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,11 @@ class Results:
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
         identities: Of the services that the columns can rest on.
         beside: What each judge and each round says, where there are several.
+        changes: What became of items and outputs since they were judged: what changed is
+            `pending`.
         count_missing: Missing outputs count as the worst value, marked as imputed.
+        watched: What canaries told of the judges, session by session.
+        drift: By column that rests on a judge which shifted or cannot order the canaries, a note.
     """
 
     benchmark: Benchmark
@@ -44,7 +55,10 @@ class Results:
     columns: tuple[Column, ...]
     cells: Mapping[str, Mapping[str, Cell]]
     beside: JudgeSpread
+    changes: ItemChanges
     count_missing: bool = False
+    watched: tuple[Watched, ...] = ()
+    drift: Mapping[str, str] = field(default_factory=dict)
 
 
 def results(
@@ -57,7 +71,8 @@ def results(
     """Aggregate a run; nothing is called, and outputs are not looked at.
 
     Verdicts count that were made by the services of the last session, with today's prompts and
-    code. Everything else that was asked for counts as `pending`.
+    code, of items as they are today, and what composites say of their parts. Everything else that
+    was asked for counts as `pending`.
 
     Args:
         single_image: Models under test that take one image only: what they gave no output for
@@ -75,25 +90,37 @@ def results(
     resolved.check_single_image(single_image)
     table = _columns(resolved)
     alone = frozenset((*header.single_image, *single_image))
-    rows = list(_rows(store, order, table, rules.single_image, alone, count_missing=count_missing))
-    cells = tabulate(table, rows)
+    asked = {d.id for d in order.dimensions}
+    became = changes(store, resolved)
+    shown = _Shown(order, table, became, rules.single_image, alone, count_missing)
+    tabulation = Tabulation(table)
+    spreading = Spreading(table, order.judge_rounds, order.known, asked)
+    edits = 0
+    for row in _rows(store, shown):
+        tabulation.add(row)
+        spreading.add(row)
+        edits += 1
+    cells = tabulation.cells()
     if count_missing:
         cells = {model: _marked(row) for model, row in cells.items()}
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
     roles = order.roles(name for name in order.known if name in of)
-    asked = {d.id for d in order.dimensions}
+    watched = tuple(one for one in watched_in(store) if one.service in roles)
     return Results(
         resolved.benchmark,
         rules.protocol,
         rules.switches.on,
-        len(rows) // max(1, len(header.outputs)),
+        edits // max(1, len(header.outputs)),
         "+".join(sorted(words)) or None,
         {role: identity for role, identity in header.identities.items() if role in roles},
         table,
         cells,
-        judge_spread(table, cells, rows, order.judge_rounds, order.known, asked),
+        spreading.spread(cells),
+        became,
         count_missing,
+        watched,
+        marked_columns(table, order, watched),
     )
 
 
@@ -106,8 +133,16 @@ def _marked(row: Mapping[str, Cell]) -> dict[str, Cell]:
 
 
 def rows(store: RunStore, resolved: Resolved) -> Iterator[Row]:
-    """Every edit that was asked for, with an outcome for each dimension of the table."""
-    return _rows(store, resolved.order, _columns(resolved), None, frozenset())
+    """Every edit that was asked for, item by item, with an outcome for each dimension."""
+    return _rows(store, _Shown(resolved.order, _columns(resolved), changes(store, resolved)))
+
+
+def changes(store: RunStore, resolved: Resolved) -> ItemChanges:
+    """What became of a run's items and outputs since they were judged."""
+    look, files = Look.at(resolved.dataset, store.header), Files()
+    became = item_changes(look, store, files)
+    became.outputs = other_outputs(look, store, files)
+    return became
 
 
 def _columns(resolved: Resolved) -> tuple[Column, ...]:
@@ -135,22 +170,31 @@ def asked_for(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column
     return tuple(kept.values())
 
 
-def _rows(
-    store: RunStore,
-    order: Order,
-    table: tuple[Column, ...],
-    imputed: float | None,
-    single_image: frozenset[str],
-    *,
-    count_missing: bool = False,
-) -> Iterator[Row]:
-    """Every edit that was asked for."""
-    header = store.header
-    of = {name for column in table for name in column.dimensions}
+@dataclass(frozen=True)
+class _Shown:
+    """What rows are of.
+
+    Attributes:
+        changes: What nothing stands of that is stored.
+        imputed: What models that take one image only get for several, where there is a rule.
+        single_image: These models.
+    """
+
+    order: Order
+    table: tuple[Column, ...]
+    changes: ItemChanges
+    imputed: float | None = None
+    single_image: frozenset[str] = frozenset()
+    count_missing: bool = False
+
+
+def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
+    """Every edit that was asked for, item by item; verdicts are read as they are needed."""
+    header, order = store.header, shown.order
+    of = {name for column in shown.table for name in column.dimensions}
     dimensions = in_order((order.known[name] for name in order.known if name in of), order.known)
     signatures = order.signed.of(dimensions, header.identities)
     today = {name: str(signature) for name, signature in signatures.items()}
-    missing = {(e.model, e.item): e.missing for e in store.edits() if e.digest is None}
     # What is made of readings and of other dimensions is judged with all of them.
     unserved = {
         d.id: ", ".join(sorted(absent))
@@ -158,24 +202,34 @@ def _rows(
         for absent in [order.roles([d.id]) & header.not_served.keys()]
         if absent
     }
-    judged: dict[tuple[str, str], dict[str, Outcome]] = {}
-    for stored in store.verdicts(evidence=False):
-        if today.get(stored.dimension) == stored.signature:
+    unasked = signatures.keys() - set(header.dimensions)
+    remaining = iter(order.dataset.items())
+    while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
+        names = [ref.id for ref in refs]
+        edits = store.edits([*header.outputs], item=names)
+        missing = {(e.model, e.item): e.missing for e in edits if e.digest is None}
+        judged: dict[tuple[str, str], dict[str, Outcome]] = {}
+        for stored in store.verdicts([*header.outputs], item=names, evidence=bool(unasked)):
+            if shown.changes.became(stored.item, stored.model) != "same":
+                continue
             edit = judged.setdefault((stored.model, stored.item), {})
-            edit[stored.dimension] = stored.verdict
-    items = [order.dataset.outline(ref) for ref in order.dataset.items()]
-    for model in header.outputs:
-        for item in items:
+            if today.get(stored.dimension) == stored.signature:
+                edit[stored.dimension] = stored.verdict
+            if unasked:
+                parts = of_parts(stored, order.known, signatures).items()
+                edit |= {name: part for name, part in parts if name in unasked}
+        items = [order.dataset.outline(ref) for ref in refs]
+        for item, model in product(items, header.outputs):
             verdicts = judged.get((model, item.id), {})
             why = missing.get((model, item.id))
-            alone = model in single_image and len(item.sources) > 1
+            alone = model in shown.single_image and len(item.sources) > 1
             outcomes = fold(
                 dimensions,
                 item,
                 missing=why,
                 unserved=unserved,
                 verdicts=verdicts,
-                rule=imputed if alone and not (why and why.given) else None,
-                count_missing=count_missing,
+                rule=shown.imputed if alone and not (why and why.given) else None,
+                count_missing=shown.count_missing,
             )
             yield Row(item, model, outcomes, {name: signatures[name] for name in verdicts})

@@ -21,22 +21,29 @@ from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
 from ..base.images import show_path
+from ..base.words import counted
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
 from ..engine.order import Order
+from ..engine.outdated import Outdated, outdated
 from ..engine.progress import Progress
 from ..engine.runplan import RunPlan, observe, plan_run, told_of_data
-from ..engine.session import Finished, HowEnded, Session, planned_as_before
+from ..engine.session import Finished, HowEnded, Session, asking, planned_as_before
 from ..panel import Panel
+from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
+from .known import known_calls
 from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
 from .spread import JudgeSpread
 from .summary import Cells, by_judge, cells
 from .view import RunView
+from .watched import watched_of
+from .wire import checks as wired
 from .wire import run as wire
+from .wire.canary import Watched
 from .wire.results import table
 
 Tell: TypeAlias = Callable[[wire.RunEvent], None]
@@ -233,13 +240,13 @@ class Running:
             raise InputError("outputs", "no model is given", "name a model and its folder")
         self.resolved = Resolved(spec)
         self.resolved.check_single_image(spec.single_image)
-        self._observed = observe(replace(self.resolved.order, shard=shard))
+        self._before = header_of(out)
+        self._observed = observe(replace(self.resolved.order, shard=shard), self._before)
         self._out = out
         self._settings = settings
-        self._teller = _Teller(tell or (lambda _: None), every)
+        self._teller = _Teller(tell or (lambda _: None), every, settings)
         self._retry = retry
         self._fail_on_error = fail_on_error
-        self._before = header_of(out)
         if self._before is None:
             plan_run(self._observed, None, {})  # begins nothing where outputs are unusable
         if not as_named:
@@ -254,12 +261,17 @@ class Running:
         with ExitStack() as opened:
             self._store = opened.enter_context(RunStore.open(self._out, header))
             if self._retry:
-                dropped = self._dropped(self._retry)
-                self.say(f"{dropped:,} {self._retry} verdicts are asked for again")
-            self._session = Session(self._observed, self._store, self._settings, self._teller)
+                self.say(self._dropped(self._retry))
+            ledger = self._settings.ledger
+            calls = calls_of_run(self._store.ledger, ledger, self.say, opened)
+            self._session = Session(
+                self._observed, self._store, calls, self._settings, self._teller
+            )
             self.left = self._session.left(self._before)
             for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):
                 self.say(f"data: {line}")
+            for line in self.left.item_changes.lines:
+                self.say(line)
             self._tell_outputs()
             self._open = opened.pop_all()
         return self
@@ -277,7 +289,7 @@ class Running:
         Args:
             at_hand: The settings with the services there are.
         """
-        self._session.settings = at_hand
+        self._session.settings = self._teller.settings = at_hand
         for line in notes(self._observed.order, at_hand):
             self.say(line)
         return self._result(await self._session.judge(self.left, self._fail_on_error))
@@ -289,7 +301,9 @@ class Running:
     def _result(self, finished: Finished) -> RunResult:
         made = cells(self._store, finished.plan)
         for model, reasons in self._unreadable(finished.plan).items():
-            self.say(f"{model}: {len(reasons):,} outputs cannot be read (first: {reasons[0]})")
+            self.say(
+                f"{model}: {counted(len(reasons), 'output')} cannot be read (first: {reasons[0]})"
+            )
         progress = finished.progress
         event = wire.Finished.of(
             progress,
@@ -300,6 +314,7 @@ class Running:
             first_failure=progress.first_failure or None,
             not_served=finished.not_served,
             columns=table(made),
+            watched=tuple(map(Watched.in_session, watched_of(finished.watched))),
         )
         self._teller.tell(event)
         identities = self._store.header.identities
@@ -307,24 +322,32 @@ class Running:
         beside = by_judge(order, made)
         return RunResult(self._out, event, order.dimensions, made, identities, beside, order)
 
-    def _dropped(self, status: Retry) -> int:
-        order = self._observed.order
-        return sum(
-            self._store.drop_verdicts(status, model=model, dimension=dimension.id)
+    def _dropped(self, status: Retry) -> str:
+        """Drop what is to be asked anew; says how much that is."""
+        order, store = self._observed.order, self._store
+        before = store.verdict_count
+        above = order.above
+        dropped = sum(
+            store.drop_verdicts(status, model=model, dimension=dimension.id, above=above)
             for model in order.outputs
             for dimension in order.dimensions
         )
+        beside = before - store.verdict_count - dropped
+        told = f"{dropped:,} {status} verdicts are asked for again"
+        return f"{told}, and {beside:,} that rest on the same replies" if beside else told
 
     def _tell_outputs(self) -> None:
         for model, (count, reason) in self.left.missing.items():
             if count:
                 gone = self.left.gone[model]
                 kept = f"; {gone:,} were judged before and stay judged" if gone else ""
-                self.say(f"{model}: {count:,} outputs are missing (first: {reason}){kept}")
+                outputs = counted(count, "output is", "outputs are")
+                self.say(f"{model}: {outputs} missing (first: {reason}){kept}")
         for model, (count, name) in self.left.others.items():
             if count:
                 folder = show_path(self._observed.order.outputs[model])
-                self.say(f"{model}: {count:,} files in {folder} belong to no item (first: {name})")
+                files = counted(count, f"file in {folder} belongs", f"files in {folder} belong")
+                self.say(f"{model}: {files} to no item (first: {name})")
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
         """By model, why outputs that are there count as missing, of the items asked for."""
@@ -340,7 +363,8 @@ class Running:
 class _Teller:
     """Makes events of what a session says."""
 
-    def __init__(self, tell: Tell, every: float) -> None:
+    def __init__(self, tell: Tell, every: float, settings: Settings) -> None:
+        self.settings = settings
         self.tell = tell
         self.every = every
         self._progress = Progress()
@@ -359,27 +383,38 @@ class _Teller:
         """Tell people something."""
         self.tell(wire.Noted(text=line))
 
+    def outdated(self, verdicts: Outdated) -> None:
+        """Tell what is judged again, why, and what that takes."""
+        self.tell(wire.Again(outdated=wired.Outdated.of(verdicts, self.settings)))
+
 
 def foreseen(
     spec: RunSpec, out: Path, settings: Settings, *, as_named: bool = False
-) -> tuple[Estimate, RunPlan]:
-    """What a session would take, and what it would do; nothing is called or written.
+) -> tuple[Estimate, RunPlan, tuple[wired.Outdated, ...]]:
+    """What a session would take, what it would do, and why it would judge verdicts again.
+
+    Nothing is called or written.
 
     Raises:
-        ConfigError: the spec cannot be used.
+        ConfigError: the spec cannot be used, or the run in `out` is about something else.
         InputError: the data, or a folder of outputs, cannot be used; see `run`.
     """
     resolved = Resolved(spec)
     resolved.check_single_image(spec.single_image)
-    observed = observe(resolved.order)
+    observed = observe(resolved.order, header_of(out))
     if not as_named:
         refuse_shifted(observed)
+    at_hand = with_local_stack(settings)
     if not RunView.is_at(out):
         plan = plan_run(observed, None, {})
-    else:
-        with RunStore.open(out, read_only=True) as store:
-            plan = planned_as_before(observed, store, store.header, settings)
-    return estimate(plan, with_local_stack(settings)), plan
+        return estimate(plan, at_hand, known_calls(plan, out, None, at_hand)), plan, ()
+    with RunStore.open(out, read_only=True) as store:
+        header = store.header
+        header.joined(resolved.header(settings), str(out))  # what a session would refuse
+        plan = planned_as_before(observed, store, header, settings)
+        again = outdated(plan, store, header.settings, asking(settings))
+    told = tuple(wired.Outdated.of(one, at_hand) for one in again)
+    return estimate(plan, at_hand, known_calls(plan, out, header, at_hand)), plan, told
 
 
 def header_of(out: Path) -> RunHeader | None:
@@ -387,8 +422,8 @@ def header_of(out: Path) -> RunHeader | None:
     if not RunView.is_at(out):
         return None
     try:
-        with RunView(out) as view:
-            return view.header
+        with RunStore.open(out, read_only=True, only_header=True) as store:
+            return store.header
     except ConfigError:  # of an older version, or begun and not yet written
         return None
 

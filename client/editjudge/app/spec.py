@@ -25,7 +25,7 @@ from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import ConfigError
 from ..benchmarks.benchmark import Benchmark, Rules
-from ..benchmarks.dataset import Dataset
+from ..benchmarks.dataset import Dataset, mapped
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import dimensions as all_dimensions
@@ -72,7 +72,8 @@ class RunSpec(BaseModel):
         protocol: By its short name, or in full (`kris.paper.1`); empty for the usual one.
         on: Switches to turn on besides (`editjudge list switches`).
         off: Switches to turn off.
-        roots: Where files lie that the data names by their official paths.
+        roots: Where files lie that the data names by their official paths. A folder by its own
+            name is one whose pictures the data may name although it is not its own.
         judges: Names of the generalists that judge, side by side.
         rounds: How often each of them judges, 1 to 1,000. Every round is kept.
         dimensions: Ids or globs; the benchmark's own without.
@@ -242,15 +243,16 @@ class Resolved:
         """The data.
 
         Raises:
-            ConfigError: there are roots, and this data names no such files.
+            ConfigError: a root maps official paths, and this data has none.
             InputError: there is nothing to read.
         """
-        path, roots = self.spec.data, self.spec.roots
-        if self.benchmark.remaps:
-            return self.benchmark.data(path, roots={old: str(new) for old, new in roots.items()})
-        if roots:
-            raise ConfigError(f"the data of {self.benchmark.name} has no roots", "leave --root out")
-        return self.benchmark.data(path)
+        roots = {old: str(new) for old, new in self.spec.roots.items()}
+        if mapped(roots) and not self.benchmark.remaps:
+            raise ConfigError(
+                f"the data of {self.benchmark.name} names no official paths",
+                "give --root FOLDER, for pictures outside its own folder",
+            )
+        return self.benchmark.data(self.spec.data, **({"roots": roots} if roots else {}))
 
     @cached_property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -325,7 +327,8 @@ class Resolved:
             protocol=self.rules.protocol,
             data=str(self.dataset.path),
             data_digest=self.dataset.digest,
-            outputs={model: str(path.resolve()) for model, path in self.spec.outputs.items()},
+            per_item=True,
+            outputs=self.order.places,
             dimensions=tuple(d.id for d in self.dimensions),
             roots={old: str(new) for old, new in self.spec.roots.items()},
             single_image=self.spec.single_image,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -15,7 +17,7 @@ from ..benchmarks.column import (
     Composite,
     Row,
     ScoredWeighted,
-    tabulate,
+    Tabulation,
 )
 from ..benchmarks.dimension import Dimension, derived
 from ..benchmarks.fusion import mean
@@ -24,6 +26,8 @@ from ..engine.fold import derive
 from .agreement import Figure, between, standard_deviation, within
 
 _MEAN = derived(mean)
+_KEPT = 10_000
+"""Means that are held at once to be shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,44 +88,65 @@ class JudgeSpread:
     agreement: tuple[Agreement, ...] = ()
 
 
-def judge_spread(
-    columns: Sequence[Column],
-    cells: Mapping[str, Mapping[str, Cell]],
-    rows: Sequence[Row],
-    judge_rounds: JudgeRounds,
-    known: Mapping[str, Dimension],
-    asked: Collection[str],
-) -> JudgeSpread:
-    """What each judge and each round says.
+class Spreading:
+    """What each judge and each round says, aggregated as the edits of a run come.
 
     Args:
         columns: Of the table.
-        cells: Of the table.
-        rows: Have outcomes of each round too.
+        judge_rounds: Where they are one, there is nothing to tell.
         known: All dimensions by id.
         asked: Ids of those that were asked for.
     """
-    each = judge_rounds.each
-    if len(each) < 2:
-        return JudgeSpread(judge_rounds)
-    names = dict.fromkeys(name for column in columns for name in column.dimensions)
-    judged = [name for name in names if each[0].of(name) in known]
-    table = _Table(columns, rows, tuple(names), judged)
-    standing = [{name: row.outcomes[name] for name in judged} for row in rows]
-    ensemble = table.spreads(each, standing, cells)
-    judges = dict.fromkeys(judge_rounds.judges, ensemble)
-    if len(judges) > 1:
-        for judge in judges:
-            own = [judge_round for judge_round in each if judge_round.judge == judge]
-            means = list(table.means(own))
-            judges[judge] = table.spreads(own, means, table.cells(means))
-    agreement = tuple(
-        figures
-        for name in judged
-        if name in asked
-        for figures in _agreements(rows, name, judge_rounds, known[name].range)
-    )
-    return JudgeSpread(judge_rounds, ensemble, judges, agreement)
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        judge_rounds: JudgeRounds,
+        known: Mapping[str, Dimension],
+        asked: Collection[str],
+    ) -> None:
+        self._judge_rounds = judge_rounds
+        self._ensemble: _Together | None = None
+        self._judges: dict[str, _Together] = {}
+        self._agreements: list[_Agreeing] = []
+        each = judge_rounds.each
+        if len(each) < 2:
+            return
+        names = dict.fromkeys(name for column in columns for name in column.dimensions)
+        judged = [name for name in names if each[0].of(name) in known]
+        table = _Table(columns, tuple(names), judged)
+        self._ensemble = _Together(table, each)
+        if len(judge_rounds.judges) > 1:
+            for judge in judge_rounds.judges:
+                own = [judge_round for judge_round in each if judge_round.judge == judge]
+                self._judges[judge] = _Together(table, own, own_cells=True)
+        self._agreements = [
+            _Agreeing(name, judge_rounds, known[name].range) for name in judged if name in asked
+        ]
+
+    def add(self, row: Row) -> None:
+        """Add an edit; it has outcomes of each round too."""
+        if self._ensemble is None:
+            return
+        self._ensemble.add(row)
+        for judge in self._judges.values():
+            judge.add(row)
+        for agreeing in self._agreements:
+            agreeing.add(row)
+
+    def spread(self, cells: Mapping[str, Mapping[str, Cell]]) -> JudgeSpread:
+        """What was said of the edits so far.
+
+        Args:
+            cells: Of the table.
+        """
+        if self._ensemble is None:
+            return JudgeSpread(self._judge_rounds)
+        ensemble = self._ensemble.spreads(cells)
+        judges = dict.fromkeys(self._judge_rounds.judges, ensemble)
+        judges |= {judge: together.spreads() for judge, together in self._judges.items()}
+        agreement = tuple(figures for each in self._agreements for figures in each.figures())
+        return JudgeSpread(self._judge_rounds, ensemble, judges, agreement)
 
 
 _Outcomes: TypeAlias = dict[str, Outcome]
@@ -137,59 +162,25 @@ class _Table:
     """
 
     def __init__(
-        self,
-        columns: Sequence[Column],
-        rows: Sequence[Row],
-        names: Iterable[str],
-        judged: Sequence[str],
+        self, columns: Sequence[Column], names: Iterable[str], judged: Sequence[str]
     ) -> None:
-        self._columns = columns
-        self._rows = rows
+        self.columns = columns
+        self.judged = judged
+        self.shown = _resting_on(columns, judged)
         self._names = names
-        self._judged = judged
-        self._shown = _resting_on(columns, judged)
         self._numbers: dict[tuple[float, bool], Scored] = {}
 
-    def means(self, judge_rounds: Sequence[JudgeRound]) -> Iterator[_Outcomes]:
-        """Of each edit, what these rounds say together."""
-        ids = {
-            name: [judge_round.of(name) for judge_round in judge_rounds] for name in self._judged
-        }
-        for row in self._rows:
-            yield {name: self._mean(row, of) for name, of in ids.items()}
-
-    def cells(self, outcomes: Iterable[_Outcomes]) -> Mapping[str, Mapping[str, Cell]]:
-        """The columns, with these outcomes of what is judged."""
-        rows = [
-            Row(row.item, row.model, {name: row.outcomes[name] for name in self._names} | judged)
-            for row, judged in zip(self._rows, outcomes, strict=True)
-        ]
-        return tabulate(self._columns, rows)
-
-    def spreads(
-        self,
-        judge_rounds: Sequence[JudgeRound],
-        together: Sequence[_Outcomes],
-        cells: Mapping[str, Mapping[str, Cell]],
-    ) -> Spreads:
-        """What these rounds say together, and each round alone.
-
-        Args:
-            together: Of each edit, what they say together.
-            cells: The columns with that.
-        """
-        numbers = dict.fromkeys(judge_round.round for judge_round in judge_rounds)
-        alone = []
-        for number in numbers if len(numbers) > 1 else ():
-            own = [judge_round for judge_round in judge_rounds if judge_round.round == number]
-            alone.append(self.cells(_on_same_edits(self.means(own), together)))
+    def means(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
+        """What these rounds say together of an edit."""
         return {
-            model: {
-                name: Spread(row[name], tuple(of_round[model][name].value for of_round in alone))
-                for name in self._shown
-            }
-            for model, row in cells.items()
+            name: self._mean(row, [judge_round.of(name) for judge_round in judge_rounds])
+            for name in self.judged
         }
+
+    def with_(self, row: Row, outcomes: _Outcomes) -> Row:
+        """An edit with these outcomes of what is judged."""
+        plain = {name: row.outcomes[name] for name in self._names}
+        return Row(row.item, row.model, plain | outcomes)
 
     def _mean(self, row: Row, ids: Sequence[str]) -> Outcome:
         """Of what was said of an edit."""
@@ -202,23 +193,70 @@ class _Table:
         value = mean({name: one.value for name, one in scored.items()})
         key = value, any(one.imputed for one in scored.values())
         # Judges say few different things, of many edits.
-        if key not in self._numbers:
-            self._numbers[key] = Scored(value=value, imputed=key[1])
-        return self._numbers[key]
+        if (number := self._numbers.get(key)) is None:
+            if len(self._numbers) >= _KEPT:
+                self._numbers.clear()
+            number = self._numbers[key] = Scored(value=value, imputed=key[1])
+        return number
 
 
-def _on_same_edits(
-    alone: Iterable[_Outcomes], together: Iterable[_Outcomes]
-) -> Iterator[_Outcomes]:
-    """What one round says, on the edits that have a number in all rounds.
+class _Together:
+    """What some rounds say together, and each round alone.
+
+    Args:
+        own_cells: Whether the columns with what they say together are not the table's own.
+    """
+
+    def __init__(
+        self, table: _Table, judge_rounds: Sequence[JudgeRound], *, own_cells: bool = False
+    ) -> None:
+        self._table = table
+        self._judge_rounds = judge_rounds
+        self._own = Tabulation(table.columns) if own_cells else None
+        numbers = dict.fromkeys(judge_round.round for judge_round in judge_rounds)
+        self._alone = [
+            ([each for each in judge_rounds if each.round == number], Tabulation(table.columns))
+            for number in (numbers if len(numbers) > 1 else ())
+        ]
+
+    def add(self, row: Row) -> None:
+        """Add an edit."""
+        table = self._table
+        if self._own is None:
+            together = {name: row.outcomes[name] for name in table.judged}
+        else:
+            together = table.means(row, self._judge_rounds)
+            self._own.add(table.with_(row, together))
+        for of_round, tabulation in self._alone:
+            alone = _on_same_edits(table.means(row, of_round), together)
+            tabulation.add(table.with_(row, alone))
+
+    def spreads(self, cells: Mapping[str, Mapping[str, Cell]] | None = None) -> Spreads:
+        """The columns with what they say together, and by each round.
+
+        Args:
+            cells: The former, where they are the table's own.
+        """
+        own = self._own.cells() if self._own else cells or {}
+        alone = [tabulation.cells() for _, tabulation in self._alone]
+        return {
+            model: {
+                name: Spread(row[name], tuple(of_round[model][name].value for of_round in alone))
+                for name in self._table.shown
+            }
+            for model, row in own.items()
+        }
+
+
+def _on_same_edits(alone: _Outcomes, together: _Outcomes) -> _Outcomes:
+    """What one round says, where the edit has a number in all rounds.
 
     So rounds differ by what was said, and not by which edits have a number.
     """
-    for outcomes, means in zip(alone, together, strict=True):
-        yield {
-            name: outcomes[name] if isinstance(outcome, Scored) else outcome
-            for name, outcome in means.items()
-        }
+    return {
+        name: alone[name] if isinstance(outcome, Scored) else outcome
+        for name, outcome in together.items()
+    }
 
 
 def _resting_on(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[str, ...]:
@@ -236,28 +274,55 @@ def _resting_on(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[s
     return tuple(resting)
 
 
-def _agreements(
-    rows: Iterable[Row], dimension: str, judge_rounds: JudgeRounds, ends: tuple[float, float]
-) -> Iterator[Agreement]:
-    """Of each two judges, then of each judge with itself.
+class _Agreeing:
+    """What judges say of one dimension, gathered as edits come: eight bytes a value.
 
     Args:
         ends: The dimension's range; where nothing else was said, values are one of two.
     """
-    ids = {
-        judge: [each.of(dimension) for each in judge_rounds.each if each.judge == judge]
-        for judge in judge_rounds.judges
-    }
-    edits = [{judge: _values(row, names) for judge, names in ids.items()} for row in rows]
-    values = {value for edit in edits for of_judge in edit.values() for value in of_judge}
-    for first, second in combinations(judge_rounds.judges, 2):
-        both = [(edit[first], edit[second]) for edit in edits if edit[first] and edit[second]]
-        pairs = [pair for a, b in both for pair in zip(a, b, strict=True)]
-        figures = between(pairs, two_valued=values <= set(ends))
-        yield Agreement(dimension, (first, second), len(both), figures)
-    for judge in judge_rounds.judges if judge_rounds.rounds > 1 else ():
-        of_judge = [edit[judge] for edit in edits if edit[judge]]
-        yield Agreement(dimension, (judge,), len(of_judge), within(of_judge))
+
+    def __init__(
+        self, dimension: str, judge_rounds: JudgeRounds, ends: tuple[float, float]
+    ) -> None:
+        self._dimension = dimension
+        self._judge_rounds = judge_rounds
+        self._ends = ends
+        self._ids = {
+            judge: [each.of(dimension) for each in judge_rounds.each if each.judge == judge]
+            for judge in judge_rounds.judges
+        }
+        self._models: dict[str, dict[str, array[float]]] = {}
+
+    def add(self, row: Row) -> None:
+        """Add an edit: a value for each round; NaN where a judge has not all of them."""
+        if (judges := self._models.get(row.model)) is None:
+            judges = self._models[row.model] = {judge: array("d") for judge in self._ids}
+        for judge, names in self._ids.items():
+            judges[judge].extend(_values(row, names) or [math.nan] * len(names))
+
+    def figures(self) -> Iterator[Agreement]:
+        """Of each two judges, then of each judge with itself."""
+        rounds, dimension = self._judge_rounds.rounds, self._dimension
+        for first, second in combinations(self._judge_rounds.judges, 2):
+            pairs = [
+                pair
+                for pair in zip(self._of(first), self._of(second), strict=True)
+                if not (math.isnan(pair[0]) or math.isnan(pair[1]))
+            ]
+            figures = between(pairs, two_valued=self._two_valued())
+            yield Agreement(dimension, (first, second), len(pairs) // rounds, figures)
+        for judge in self._judge_rounds.judges if rounds > 1 else ():
+            values = [value for value in self._of(judge) if not math.isnan(value)]
+            edits = [values[start : start + rounds] for start in range(0, len(values), rounds)]
+            yield Agreement(dimension, (judge,), len(edits), within(edits))
+
+    def _of(self, judge: str) -> Iterator[float]:
+        return (value for judges in self._models.values() for value in judges[judge])
+
+    def _two_valued(self) -> bool:
+        """Whether nothing but the ends was said, by any judge."""
+        values = (value for judge in self._ids for value in self._of(judge))
+        return all(value in self._ends or math.isnan(value) for value in values)
 
 
 def _values(row: Row, ids: Iterable[str]) -> list[float]:

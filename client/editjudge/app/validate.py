@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..base.errors import ImageError, InputError
-from ..base.images import Mask, load_image, show_path
+from ..base.images import MAX_PIXELS, Mask, load_image, show_path
 from ..base.item import Item, Need
 from ..base.verdict import Evidence, Unscored
+from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
 from ..benchmarks.dimension import Dimension
 from ..engine.order import Order
@@ -184,7 +185,7 @@ def _of_fields(order: Order, refs: Iterable[ItemRef]) -> list[Problem]:
         names = sorted(set().union(*items.values()))
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         what = (
-            f"{len(items):,} items have no {need}, and so no number of"
+            f"{counted(len(items), 'item has', 'items have')} no {need}, and so no number of"
             f" {', '.join(names[:_NAMED])}{more} (first: {next(iter(items))})"
         )
         problems.append(Problem("field", "data", what, note=True))
@@ -223,7 +224,8 @@ def _extra(model: str, others: Sequence[str], *, all_known: bool) -> list[Proble
     """Outputs that belong to no item; where items cannot be used, they may be of these."""
     if all_known or not others:
         return [Problem("extra", model, f"{name}: no item") for name in others]
-    what = f"{len(others):,} outputs belong to no item that can be used (first: {others[0]})"
+    count = counted(len(others), "output belongs", "outputs belong")
+    what = f"{count} to no item that can be used (first: {others[0]})"
     return [Problem("extra", model, what, note=True)]
 
 
@@ -240,7 +242,7 @@ def _of_data(path: Path) -> _Looked:
 
 def _picture(path: Path, where: str) -> _Looked:
     try:
-        image = load_image(path)
+        image = load_image(path, left_encoded=MAX_PIXELS)
     except ImageError as error:
         return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"), None)
     for note in image.notes:
@@ -272,15 +274,16 @@ def _of_sizes(
     ]
     if not others:
         return []
-    what = f"{len(others):,} outputs have another size than their source (first: {others[0]})"
+    count = counted(len(others), "output has", "outputs have")
+    what = f"{count} another size than their source (first: {others[0]})"
     return [Problem("size", model, what, note=True)]
 
 
 def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
     """Masks that do not fit their image; and noted, those that select nothing or everything."""
     masked = [ref for ref in refs if dataset.outline(ref).mask is not None]
-    read = pool.map(partial(_share, dataset), masked)
-    shares = {ref.id: one for ref, one in zip(masked, read, strict=True)}
+    read = tuple(pool.map(partial(_share, dataset), masked))
+    shares = {ref.id: one.share for ref, one in zip(masked, read, strict=True)}
     problems = [
         Problem("mask", "data", f"{item}: {one}")
         for item, one in shares.items()
@@ -289,20 +292,42 @@ def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecuto
     for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
         odd = [item for item, one in shares.items() if one == share]
         if odd:
-            what = f"{len(odd):,} masks are {kind} (first: {odd[0]})"
+            what = f"{counted(len(odd), 'mask is', 'masks are')} {kind} (first: {odd[0]})"
             problems.append(Problem("mask", "data", what, note=True))
+    resized = [
+        f"{ref.id}: {of.resized}" for ref, of in zip(masked, read, strict=True) if of.resized
+    ]
+    if resized:
+        count = counted(len(resized), "mask has", "masks have")
+        what = f"{count} another size than the image, to which it is brought (first: {resized[0]})"
+        problems.append(Problem("mask", "data", what, note=True))
     return problems
 
 
-def _share(dataset: Dataset, ref: ItemRef) -> float | str:
-    """The share of an item's image that its mask selects, or why it cannot be used."""
+class _Masked(NamedTuple):
+    """What is to be said of an item's mask.
+
+    Attributes:
+        share: Of the item's image that it selects, or why it cannot be used.
+        resized: Its size and that of the image, where they differ.
+    """
+
+    share: float | str
+    resized: str = ""
+
+
+def _share(dataset: Dataset, ref: ItemRef) -> _Masked:
     item = dataset.load(ref)
     if "mask" in item.flaws:
         unreadable = any(_of_data(path).size is None for path in dataset.pictures(ref))
-        return "" if unreadable else item.flaws["mask"].reason  # told already
+        return _Masked("" if unreadable else item.flaws["mask"].reason)  # told already
     # Where masks are no files, their reader notes what is odd about them.
-    mask = item.mask
-    return float(mask.selected.mean()) if type(mask) is Mask else ""
+    mask, over = item.mask, item.source or item.target
+    if type(mask) is not Mask:
+        return _Masked("")
+    (width, height), (w, h) = mask.size, over.size if over else mask.size
+    resized = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"
+    return _Masked(float(mask.selected.mean()), resized)
 
 
 def _of_segmenter(run: Path, items: Container[str]) -> list[Problem]:
@@ -316,9 +341,11 @@ def _of_segmenter(run: Path, items: Container[str]) -> list[Problem]:
     if not missed:
         return []
     (item, command), of = next(iter(missed)), len({item for item, _ in missed})
+    items = counted(of, "item")
     what = (
-        f"{len(missed):,} commands on {of:,} items name what the segmenter does not find in "
-        f"their own source, so these are unscored (first: {item}: {command!r})"
+        f"{counted(len(missed), f'command on {items} names', f'commands on {items} name')} what the"
+        " segmenter does not find in their own source, so these are unscored"
+        f" (first: {item}: {command!r})"
     )
     return [Problem("segmenter", "data", what, note=True)]
 

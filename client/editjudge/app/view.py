@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +16,15 @@ from ..benchmarks.column import Row
 from ..benchmarks.dataset import ItemRef
 from ..engine.fold import fold
 from ..engine.header import RunHeader
+from ..engine.items import ItemChanges, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
-from ..storage.store import FILE, RunStore, StoredEdit, StoredVerdict
+from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
 from . import results as tables
 from .spec import Resolved, RunSpec
+from .watched import Watched, marks, note_on, watched_in
 
-__all__ = ["Pictures", "RunView", "StoredEdit", "StoredVerdict"]
+__all__ = ["EarlierVerdict", "Known", "Pictures", "RunView", "StoredEdit", "StoredVerdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +96,36 @@ class RunView:
         """What that means here: rules, dimensions and data.
 
         Raises:
-            ConfigError: its data changed.
             InputError: its data is not there any more.
         """
-        resolved, header = Resolved(self.spec), self.header
-        if resolved.dataset.digest != header.data_digest:
-            raise ConfigError(f"{header.data} is not what it was when the run began", "restore it")
-        return resolved
+        return Resolved(self.spec)
+
+    def changes(self) -> ItemChanges:
+        """What became of the items since they were judged; pictures that may have changed are read.
+
+        Raises:
+            ConfigError: the data has none of the items that were judged.
+            InputError: the data is not there any more.
+        """
+        return tables.changes(self._store, self.resolved)
+
+    def became(self) -> Callable[[str, str | None], Known]:
+        """What became of an item, and of its output by a model under test, since they were judged.
+
+        Returns:
+            It, by the item's id and the model; for None as model of the item alone.
+        """
+        try:
+            return self.changes().became
+        except EditjudgeError:
+            return lambda _, __: "unknown"
 
     def by(self, rules: Rules | None) -> Resolved:
         """The same by other rules than the run's own, all of whose dimensions must be known.
 
         Raises:
-            ConfigError: it has dimensions that this editjudge does not know, or its data changed.
+            ConfigError: it has dimensions that this editjudge does not know, or its data has none
+                of its items.
             InputError: its data is not there any more.
         """
         header, own = self.header, self.resolved
@@ -125,6 +144,15 @@ class RunView:
         """
         return self._store.edits(model)
 
+    def other_items(self, other: RunView) -> frozenset[str]:
+        """The items that were others when they were judged in another run, of those both know.
+
+        Nothing of runs that did not keep what each was. The data is not looked at.
+        """
+        mine, others = self._store.items(), other._store.items()
+        both = mine.keys() & others.keys()
+        return frozenset(item for item in both if not mine[item].is_of(others[item]))
+
     def verdicts(
         self,
         model: str | None = None,
@@ -141,6 +169,16 @@ class RunView:
         """
         return self._store.verdicts(model, dimension, item=item, evidence=evidence)
 
+    def earlier(
+        self, model: str | None = None, *, item: str | None = None
+    ) -> Iterator[EarlierVerdict]:
+        """The verdicts in whose place others came; nothing counts them.
+
+        Args:
+            item: Only this item's, by its id.
+        """
+        return self._store.earlier(model, item=item)
+
     def item(self, name: str) -> Item | None:
         """What the data says of an item, without its pictures; None where it has none such."""
         ref = self._ref(name)
@@ -150,7 +188,7 @@ class RunView:
         """Where the pictures of an item and its outputs lie.
 
         Raises:
-            ConfigError: the data has no such item, or changed.
+            ConfigError: the data has no such item.
         """
         ref = self._ref(name)
         if ref is None:
@@ -174,7 +212,7 @@ class RunView:
     def spoilt(self, only: str | None = None) -> dict[str, dict[str, Unscored]]:
         """By item and dimension, what the data spoilt, and so no verdict is stored of.
 
-        Nothing where the data is not there any more, or changed; see `without_data`.
+        Nothing where the data is not there any more; see `without_data`.
 
         Args:
             only: Of this item alone.
@@ -196,12 +234,14 @@ class RunView:
         return lost
 
     def rows(self) -> Iterator[Row]:
-        """Every edit that was asked for, with an outcome for each of its dimensions.
+        """Every edit that was asked for, item by item, with an outcome for each of its dimensions.
 
-        What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`.
+        What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`, and so
+        is what was judged of an item that changed since.
 
         Raises:
-            ConfigError: it has dimensions that this editjudge does not know, or its data changed.
+            ConfigError: it has dimensions that this editjudge does not know, or its data has none
+                of its items.
             InputError: its data is not there any more.
         """
         return tables.rows(self._store, self.by(None))
@@ -225,12 +265,29 @@ class RunView:
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
-                the data changed.
+                the data has none of the run's items.
             InputError: the data is not there any more.
         """
         return tables.results(
             self._store, self.by(rules), single_image, count_missing=count_missing
         )
+
+    def watched(self) -> tuple[Watched, ...]:
+        """What canaries told of the judges, session by session; nothing where none was watched."""
+        return watched_in(self._store)
+
+    def drift(self) -> dict[str, str]:
+        """By dimension that rests on a judge which shifted or cannot order the canaries, a note."""
+        notes = marks(self.watched())
+        if not notes:
+            return {}
+        try:
+            known = Resolved(self.spec).known
+        except ConfigError:  # of an older reading of its benchmark
+            return {}
+        names = [name for name in self.header.dimensions if name in known]
+        of = {name: note_on(roles_of(known[name], known), notes) for name in names}
+        return {name: note for name, note in of.items() if note}
 
     def waiting(self) -> dict[str, str]:
         """The dimensions that wait for a service no session had, each with the reason.

@@ -55,52 +55,66 @@ class Secret(BaseModel):
                 raise ConfigError(f"{setting}: the variable {self.env} is not set")
             return value
         try:
-            return self.file.read_text().strip()  # type: ignore[union-attr]
+            value = self.file.read_text().strip()  # type: ignore[union-attr]
         except OSError as error:
             raise ConfigError(f"{setting}: {self.file}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{setting}: {self.file}: this is no text") from error
+        if not value.isprintable() or not value:  # it goes into a header
+            held = "more than one line" if "\n" in value else "nothing that can be sent"
+            raise ConfigError(f"{setting}: {self.file} holds {held}", "write the secret alone")
+        return value
 
 
 class Concurrency(int):
-    """Calls in flight at one endpoint at most: a number that knows its range.
+    """Calls in flight at one endpoint at most: a number that knows how it is begun with.
 
     Args:
         most: At most, 1 to 1024.
-        least: However overloaded the endpoint is, and at first; None for what is found out.
+        least: However overloaded the endpoint is; None for 1.
+        start: At first; None for what is found out, see `panel.limit`.
 
     Attributes:
         least: As given.
+        start: As given.
 
     Raises:
         ValueError: they are no range.
     """
 
     least: int | None
+    start: int | None
 
-    def __new__(cls, most: int, least: int | None = None) -> Self:
+    def __new__(cls, most: int, least: int | None = None, start: int | None = None) -> Self:
         """A number, as every int is made; see the class."""
         if not 1 <= (most if least is None else least) <= most <= _MOST_CALLS:
             raise ValueError(f"write it as MAX or START..MAX, from 1 to {_MOST_CALLS}")
         number = super().__new__(cls, most)
-        number.least = least
+        number.least, number.start = least, start
         return number
 
     @classmethod
     def parsed(cls, value: object) -> Concurrency:
-        """The range that `32`, `"32"` or `"8..64"` is.
+        """What `32`, `"32"` (so many at first too), `"8..64"` or `"..64"` is.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is none of them.
         """
         if isinstance(value, Concurrency):
             return value
         start, dots, most = str(value).partition("..")
-        numbers = (start, most) if dots else (start,)
+        numbers = ((start, most) if start.strip() else (most,)) if dots else (start,)
         if isinstance(value, bool) or not all(each.strip().isdecimal() for each in numbers):
             raise ValueError(f"write it as MAX or START..MAX, from 1 to {_MOST_CALLS}")
-        return cls(int(most), int(start)) if dots else cls(int(start))
+        if not dots:
+            return cls(int(start), start=int(start))
+        least = int(start) if start.strip() else None
+        return cls(int(most), least, least)
 
     def __str__(self) -> str:
-        return f"{int(self)}" if self.least is None else f"{self.least}..{int(self)}"
+        if self.start is not None and self.least is None:
+            return f"{int(self)}"
+        return f"{'' if self.least is None else self.least}..{int(self)}"
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
@@ -118,6 +132,7 @@ class Endpoint(BaseModel):
         ca_file: Certificate authorities to trust instead of the system's (PEM).
         cert_file: Client certificate (PEM), with `key_file`.
         key_file: Its private key (PEM).
+        api_key: Sent as a bearer token; `{env = …}` or `{file = …}`, never the key itself.
         headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
     """
 
@@ -127,6 +142,7 @@ class Endpoint(BaseModel):
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+    api_key: Secret | None = None
     headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
 
     @field_validator("url")
@@ -144,15 +160,12 @@ class Endpoint(BaseModel):
         return {name.lower(): value for name, value in headers.items()}
 
     def header_values(self) -> dict[str, str]:
-        """The headers with their secrets.
+        """The headers with their secrets, the key among them.
 
         Raises:
             ConfigError: a secret is not where its setting says.
         """
-        return {
-            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
-            for name, value in self.headers.items()
-        }
+        return _header_values(self)
 
     def certificates(self) -> dict[str, bytes | None]:
         """Arguments of `grpc.ssl_channel_credentials`.
@@ -267,13 +280,17 @@ class GeneralistEndpoint(BaseModel):
         Raises:
             ConfigError: a secret is not where its setting says.
         """
-        headers = {
-            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
-            for name, value in self.headers.items()
-        }
-        if self.api_key is not None:
-            headers["authorization"] = f"Bearer {self.api_key.read(f'{self.url}: api_key')}"
-        return headers
+        return _header_values(self)
+
+
+def _header_values(endpoint: Endpoint | GeneralistEndpoint) -> dict[str, str]:
+    headers = {
+        name: value.read(f"{endpoint.url}: header {name}") if isinstance(value, Secret) else value
+        for name, value in endpoint.headers.items()
+    }
+    if endpoint.api_key is not None:
+        headers["authorization"] = f"Bearer {endpoint.api_key.read(f'{endpoint.url}: api_key')}"
+    return headers
 
 
 class StackSettings(BaseModel):
@@ -292,6 +309,11 @@ class StackSettings(BaseModel):
         generalist_port: 0 means a free port.
         generalist_args: Further arguments for vLLM, for example `--dtype=float32`.
         generalist_timeout: Seconds until the generalist must be ready.
+        front: Whether to start the front door before them, for callers elsewhere.
+        front_address: Where callers come to, as `host:port`; port 0 means a free one.
+        front_names: By which callers reach it, beside the address and this machine's own name: its
+            certificate has them, and callers are told the first.
+        front_values: Further values of the front door, as in its file of values.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -307,6 +329,10 @@ class StackSettings(BaseModel):
     generalist_port: int = Field(default=0, ge=0, le=65535)
     generalist_args: tuple[str, ...] = ()
     generalist_timeout: float = Field(default=600.0, gt=0)
+    front: bool = False
+    front_address: str = "127.0.0.1:0"
+    front_names: tuple[str, ...] = ()
+    front_values: Path | None = None
 
 
 class Settings(BaseSettings):
@@ -317,16 +343,19 @@ class Settings(BaseSettings):
         endpoints: Triton servers by name; where several serve a model, they share its calls.
         generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
         vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
-        ledger: SQLite file that keeps every call and its reply, so that none is made twice. By
-            default calls to generalists are kept in memory.
+        canary: Whether a run watches its judges for drift, where that is worth its calls.
+        ledger: SQLite file that keeps every call and its reply, so that none is made twice: by
+            single scores, and by all runs that read theirs through it. By default calls to
+            generalists are kept in memory, and those of a run in the run alone.
         max_cost: What a run may spend on generalists, in the currency of their prices.
         attempts: How often a call is made at most.
         retry_wait: Seconds before the second attempt, about; doubled each time.
         deadline: Seconds for one call at one endpoint, retries included.
         patience: Seconds that a run waits for an endpoint that was lost.
         probe_timeout: Seconds to wait for a server's metadata.
-        concurrency: Calls in flight per endpoint at most; how many it gets is found out. As
-            `START..MAX` it gets START at first, and never fewer.
+        concurrency: Calls in flight per endpoint at most. A number is begun with, unless a session
+            before found that the endpoint takes fewer. As `START..MAX` the endpoint gets START at
+            first, and never fewer; as `..MAX` how many it takes is found out.
     """
 
     model_config = SettingsConfigDict(
@@ -337,6 +366,7 @@ class Settings(BaseSettings):
     generalists: dict[str, GeneralistEndpoint] = Field(default_factory=dict)
     vllm_python: Path | None = None
     ledger: Path | None = None
+    canary: bool = True
     max_cost: float | None = Field(default=None, gt=0)
     attempts: int = Field(default=4, ge=1, le=20)
     retry_wait: float = Field(default=0.1, ge=0)
@@ -414,5 +444,5 @@ def load_settings(file: Path | None = None, **flags: Any) -> Settings:
         raise ConfigError(
             f"setting {setting}: {_first_message(error)}", "see docs/configuration.md"
         ) from error
-    except ValueError as error:  # tomllib and pydantic-settings: syntax errors
+    except (ValueError, RecursionError) as error:  # tomllib and pydantic-settings: no syntax
         raise ConfigError(f"{file or CONFIG_FILE}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -21,6 +21,20 @@ class _Screen(Console):
         return super().render_str(encodable(printable(text), self.file), **how)
 
 
+class _Encodable:
+    """A stream to which what its encoding lacks is written otherwise, our own marks too."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """As `IO.write`."""
+        return self._stream.write(encodable(text, self._stream))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def console(*, err: bool = False, width: int | None = None) -> Console:
     """For tables; strings in them are shown as they are.
 
@@ -29,7 +43,9 @@ def console(*, err: bool = False, width: int | None = None) -> Console:
         width: In characters; by default the terminal's, or `WIDTH` where there is none.
     """
     stream = sys.stderr if err else sys.stdout
-    screen = _Screen(stderr=err, width=width, markup=False, emoji=False, highlight=False)
+    # The marks of tables that are cut are put in after strings were made encodable.
+    file = cast("IO[str]", _Encodable(stream))
+    screen = _Screen(file=file, width=width, markup=False, emoji=False, highlight=False)
     if width is None and not stream.isatty():
         screen.width = WIDTH
     return screen

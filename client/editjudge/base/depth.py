@@ -7,6 +7,7 @@ they are: a guess by the values of one file would read a source and its edit at 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,10 +25,18 @@ _COLOURS = {"RGB", "RGBA"}
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
 _WHITE_IS_ZERO, _SIGNED = 0, 2
 _SAVE_8 = "save it with 8 bits per channel"
+_BAND_PIXELS = 1024 * 1024
 
 
 class DepthError(ValueError):
     """Values without a defined white, or that cannot be read exactly; the text says the mend."""
+
+
+def bands(width: int, height: int) -> Iterator[slice]:
+    """Rows of a picture, some at a time: what every step copies is then small."""
+    rows = max(1, _BAND_PIXELS // width)
+    for top in range(0, height, rows):
+        yield slice(top, min(top + rows, height))
 
 
 def is_deep(picture: Pil.Image) -> bool:
@@ -65,11 +74,17 @@ def stored(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     read: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if read is None or read.dtype != np.uint16 or read.ndim != 3:
         raise DepthError(f"16 bits per channel that cannot be read exactly: {_SAVE_8}")
-    levels: Levels = read[..., [2, 1, 0, 3][: read.shape[2]]]
     # Two decoders must agree on what both read: planes and premultiplied alpha fool either.
-    seen, upper = np.asarray(picture)[..., :3], (levels[..., :3] >> 8).astype(np.uint8)
-    if seen.shape != upper.shape or np.any(np.asarray(cv2.absdiff(seen, upper)) > 1):
+    levels: Levels = read
+    if levels.shape[1::-1] != picture.size:
         raise DepthError(f"16 bits per channel that cannot be read exactly: {_SAVE_8}")
+    for rows in bands(*picture.size):
+        band = levels[rows]
+        band[..., :3] = band[..., 2::-1].copy()  # from OpenCV's order
+        seen = np.asarray(picture.crop((0, rows.start, picture.width, rows.stop)))[..., :3]
+        upper = (band[..., :3] >> 8).astype(np.uint8)
+        if np.any(np.asarray(cv2.absdiff(seen, upper)) > 1):
+            raise DepthError(f"16 bits per channel that cannot be read exactly: {_SAVE_8}")
     return levels
 
 
@@ -87,14 +102,19 @@ def scaled(levels: Levels) -> NDArray[np.uint8]:
             "save it with 8 bits per channel, or multiply its values by 257"
         )
     half = _TO_8 // 2
-    rounded: NDArray[Any] = (np.minimum(levels, _WHITE - half) + np.uint16(half)) // _TO_8
-    return rounded.astype(np.uint8)
+    return _each(levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8)
 
 
 def black_or_not(levels: Levels) -> NDArray[np.uint8]:
     """For masks: 0 stays 0, and no other value becomes 0."""
-    eight = (levels >> 8).clip(1, 255).astype(np.uint8)
-    return np.where(levels == 0, np.uint8(0), eight)
+    return _each(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
+
+
+def _each(levels: Levels, reduced: Callable[[Levels], NDArray[Any]]) -> NDArray[np.uint8]:
+    eight = np.empty(levels.shape, np.uint8)
+    for rows in bands(levels.shape[1], levels.shape[0]):
+        eight[rows] = reduced(levels[rows])
+    return eight
 
 
 def as_picture(eight: NDArray[np.uint8]) -> Pil.Image:
@@ -103,11 +123,13 @@ def as_picture(eight: NDArray[np.uint8]) -> Pil.Image:
 
 
 def _grey(picture: ImageFile.ImageFile) -> Levels:
-    levels: Levels = np.asarray(picture).astype(np.uint16)[..., None]
+    levels: Levels = np.asarray(picture).astype(np.uint16, copy=False)[..., None]
     if getattr(picture, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO:
         levels = _WHITE - levels
     clear = picture.info.get("transparency")
     if not isinstance(clear, int):
         return levels
-    alpha = np.where(levels == clear, 0, _WHITE).astype(np.uint16)
-    return np.concatenate([levels, levels, levels, alpha], axis=2)
+    told = np.empty((*levels.shape[:2], 4), np.uint16)
+    told[..., :3] = levels
+    told[..., 3:] = np.where(levels == clear, np.uint16(0), np.uint16(_WHITE))
+    return told

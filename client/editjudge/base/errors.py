@@ -5,6 +5,7 @@
     EditjudgeError                 one line for people: what is wrong, and the mend
     ├── InputError                 something the caller gave (exit 2)
     │   ├── ImageError             a file, bytes or array that is not one still picture
+    │   │   └── UnreadError        a file that could not be read just now
     │   └── TextError              an instruction or target text
     ├── ConfigError                editjudge.toml, EDITJUDGE_* or a flag (exit 2)
     ├── MissingExtra               an optional dependency is not installed (exit 2)
@@ -71,6 +72,10 @@ class InputError(EditjudgeError):
 
 class ImageError(InputError):
     """Not one still picture within the limits of `editjudge.base.images`."""
+
+
+class UnreadError(ImageError):
+    """A file that could not be read just now: what is in it is not known."""
 
 
 class TextError(InputError):
@@ -222,3 +227,9 @@ class Abstained(Exception):
         self.reason = reason
         self.evidence = dict(evidence or {})
         self.calls = calls
+
+
+def first_of(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of those that were raised side by side."""
+    first = several.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -108,6 +108,10 @@ class ModelIdentity:
         """The identity as far as signatures tell it: equal where the texts are."""
         return self.without(FINGERPRINT)
 
+    def may_be(self, later: ModelIdentity) -> bool:
+        """Whether this model is still the later one, of which more facts may be known."""
+        return self.name == later.name and self.facts.items() <= later.facts.items()
+
     def without(self, *facts: str) -> ModelIdentity:
         """The identity without some of its facts."""
         return ModelIdentity(

@@ -10,20 +10,21 @@ import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from threading import Lock
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 from PIL import ImageOps, UnidentifiedImageError
 
-from .depth import DepthError, Levels, as_picture, black_or_not, is_deep, scaled, stored
+from .depth import DepthError, Levels, as_picture, bands, black_or_not, is_deep, scaled, stored
 from .digest import content_digest
-from .errors import ImageError
+from .errors import ImageError, UnreadError
 from .signature import implementation
 from .structure import check_structure
+from .whole import media_type_of, whole
 
 RGB: TypeAlias = NDArray[np.uint8]
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
@@ -70,7 +71,6 @@ _MASK = _Reading(black_or_not, from_32=True)
 _OPAQUE = _Reading(over_white=False)
 MAX_PATH = 4096
 """Characters; no longer one names a file (Linux)."""
-_BAND_PIXELS = 1024 * 1024
 _LONGEST = 1024
 """Characters of a path that errors show."""
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
@@ -96,15 +96,108 @@ class Note:
 Notes: TypeAlias = "tuple[Note, ...]"
 
 
-@dataclass(frozen=True, eq=False)
+class _Decoded(NamedTuple):
+    """A file that was decoded.
+
+    Attributes:
+        media_type: Of a file that may be sent as it is; see `Image`.
+    """
+
+    rgb: RGB
+    notes: Notes
+    media_type: str | None
+
+
 class _Picture:
     """What images and masks share.
 
     Attributes:
         name: How errors and reports call it.
         encoded: What travels to services: the file's own bytes, or PNG made from an array.
-        pixels: The decoded picture, read-only.
         notes: What was converted on the way.
+    """
+
+    name: str
+    encoded: bytes
+    notes: Notes
+
+    @property
+    def digest(self) -> str:
+        """`sha256:` and 64 hex digits, of the encoded bytes; made once."""
+        # The lock of Python 3.11's `cached_property` is one for all pictures.
+        known: dict[str, str] = vars(self)
+        return known.get("_digest") or known.setdefault("_digest", content_digest(self.encoded))
+
+
+class Image(_Picture):
+    """One still picture.
+
+    Args:
+        pixels: Decoded; None for a file that is known to be whole, which is decoded when its pixels
+            are first asked for.
+        media_type: `image/png` and so on where `encoded` is this picture and nothing else: nothing
+            was converted on the way, and the file holds no metadata. None where it may not be
+            shown as it is.
+        size: Of one that is not decoded.
+
+    Attributes:
+        size: Width and height in pixels.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        encoded: bytes,
+        pixels: RGB | None,
+        notes: Notes = (),
+        *,
+        media_type: str | None = None,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        self.name, self.encoded = name, encoded
+        if pixels is not None:
+            size = pixels.shape[1], pixels.shape[0]
+        elif size is None:
+            raise ValueError(f"{name}: neither decoded nor of a known size")
+        self.notes = notes
+        self.media_type = media_type
+        self.size = size
+        self._pixels = pixels
+        self._decoding = Lock()
+
+    @property
+    def was_clear(self) -> bool:
+        """Whether it had transparency, which was laid over white or dropped."""
+        return any(note.kind == "alpha" for note in self.notes)
+
+    @property
+    def pixels(self) -> RGB:
+        """As `rgb`."""
+        return self.rgb
+
+    @property
+    def rgb(self) -> RGB:
+        """uint8 of shape (H, W, 3), upright, 0..255, read-only; may be asked for by any thread."""
+        with self._decoding:
+            if self._pixels is None:
+                try:
+                    self._pixels = _decoded(self.encoded, _PICTURE).rgb
+                except ValueError as error:
+                    raise _refused(self.name, error) from error
+            return self._pixels
+
+    @property
+    def held(self) -> int:
+        """Bytes that it takes in memory now."""
+        return len(self.encoded) + (0 if self._pixels is None else self._pixels.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class Mask(_Picture):
+    """Where an edit may change its source.
+
+    Attributes:
+        pixels: Bool of shape (H, W), read-only.
     """
 
     name: str
@@ -113,32 +206,14 @@ class _Picture:
     notes: Notes = ()
 
     @property
+    def held(self) -> int:
+        """Bytes that it takes in memory."""
+        return len(self.encoded) + self.pixels.nbytes
+
+    @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
         return self.pixels.shape[1], self.pixels.shape[0]
-
-    @cached_property
-    def digest(self) -> str:
-        """`sha256:` and 64 hex digits, of the encoded bytes."""
-        return content_digest(self.encoded)
-
-
-class Image(_Picture):
-    """One still picture."""
-
-    @property
-    def was_clear(self) -> bool:
-        """Whether it had transparency, which was laid over white or dropped."""
-        return any(note.kind == "alpha" for note in self.notes)
-
-    @property
-    def rgb(self) -> RGB:
-        """uint8 of shape (H, W, 3), upright, 0..255, read-only."""
-        return self.pixels
-
-
-class Mask(_Picture):
-    """Where an edit may change its source."""
 
     @property
     def selected(self) -> NDArray[np.bool_]:
@@ -160,6 +235,18 @@ class Mask(_Picture):
         """
         if size == self.size:
             return self
+        self.check_fits(size)
+        (width, height), (w, h) = self.size, size
+        picture = Pil.fromarray(self.selected).resize(size, Pil.Resampling.NEAREST)
+        note = Note("mask", f"mask resized from {width}x{height} to {w}x{h} (nearest)")
+        return replace(self, pixels=np.asarray(picture, dtype=bool), notes=(*self.notes, note))
+
+    def check_fits(self, size: tuple[int, int]) -> None:
+        """That it lies over a picture of this size, maybe made larger or smaller.
+
+        Raises:
+            ImageError: as `fitted`.
+        """
         (width, height), (w, h) = self.size, size
         if abs(width * h - height * w) > max(w, h, width, height):
             raise ImageError(
@@ -167,23 +254,32 @@ class Mask(_Picture):
                 f"mask of {width}x{height} for an image of {w}x{h}",
                 "give a mask of the same size, or at least the same aspect ratio",
             )
-        picture = Pil.fromarray(self.selected).resize(size, Pil.Resampling.NEAREST)
-        note = Note("mask", f"mask resized from {width}x{height} to {w}x{h} (nearest)")
-        return replace(self, pixels=np.asarray(picture, dtype=bool), notes=(*self.notes, note))
 
 
-def load_image(image: ImageLike, name: str = "") -> Image:
+def load_image(image: ImageLike, name: str = "", *, left_encoded: int = 0) -> Image:
     """Read an image from a path, encoded bytes, a Pillow image or an array.
 
     Args:
         image: Arrays are uint8 of shape (H, W), (H, W, 3) or (H, W, 4), RGB order.
         name: How errors call it; the path by default.
+        left_encoded: Files of up to so many pixels that can be shown as they are stay encoded until
+            their pixels are asked for. Whether they are whole is checked now; see `base.whole`.
 
     Raises:
         ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels, of 16 bits
             with values up to 255 only, or not an image.
     """
-    return image if isinstance(image, Image) else _loaded(image, name, _PICTURE)
+    return image if isinstance(image, Image) else _loaded(image, name, _PICTURE, left_encoded)
+
+
+def pixels_of(data: bytes) -> int:
+    """How many pixels the head of an encoded picture tells; 0 where it will not be decoded."""
+    try:
+        with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
+            pixels = picture.width * picture.height
+            return pixels if pixels <= MAX_PIXELS else 0
+    except Exception:  # noqa: BLE001 - Pillow's plugins raise anything; decoding tells what
+        return 0
 
 
 @implementation(2)
@@ -233,16 +329,22 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
     Raises:
         ValueError: one line saying what is wrong with the data.
     """
-    return _decoded(data, _PICTURE)
+    decoded = _decoded(data, _PICTURE)
+    return decoded.rgb, decoded.notes
 
 
-def _decoded(data: bytes, reading: _Reading) -> tuple[RGB, Notes]:
-    """The same, with a rule for values of other depths."""
+def _check_cost(data: bytes) -> None:
+    """Refuse what is no file of a picture, or would take its decoder too long."""
     if not data:
         raise ValueError("0 bytes")
     if len(data) > MAX_BYTES:
         raise ValueError(f"{len(data):,} bytes, the limit is {MAX_BYTES:,}")
     check_structure(data)
+
+
+def _decoded(data: bytes, reading: _Reading) -> _Decoded:
+    """The same, with a rule for values of other depths."""
+    _check_cost(data)
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
@@ -250,8 +352,9 @@ def _decoded(data: bytes, reading: _Reading) -> tuple[RGB, Notes]:
             deep = is_deep(picture)
             picture.load()
             turned = picture.getexif().get(_TURNED, 1)
-            levels = stored(picture, data) if deep else None
-            rgb, notes = _to_rgb(picture, reading, levels, turned)
+            # Nothing here keeps the values of 16 bits while they are reduced.
+            rgb, notes = _to_rgb(picture, reading, stored(picture, data) if deep else None, turned)
+            media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
     except _BOMBS:
@@ -263,7 +366,7 @@ def _decoded(data: bytes, reading: _Reading) -> tuple[RGB, Notes]:
     except Exception as error:  # noqa: BLE001 - Pillow's plugins raise anything on damaged data
         raise ValueError(f"damaged or truncated: {_line(error)}") from None
     rgb.setflags(write=False)
-    return rgb, notes
+    return _Decoded(rgb, notes, media_type)
 
 
 def without_alpha(image: Image) -> Image:
@@ -273,7 +376,7 @@ def without_alpha(image: Image) -> Image:
     """
     if not image.was_clear:
         return image
-    rgb, notes = _decoded(image.encoded, _OPAQUE)
+    rgb, notes, _ = _decoded(image.encoded, _OPAQUE)
     # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
     buffer = io.BytesIO()
     Pil.fromarray(rgb).save(buffer, "PPM")
@@ -314,18 +417,19 @@ def _read(path: Path, shown: str) -> bytes:
         if path.is_dir():
             raise ImageError(shown, "is a directory", "give an image file")
         if not path.is_file():
-            raise ImageError(shown, "no such file", "check the path")
+            raise UnreadError(shown, "no such file", "check the path")
         if path.stat().st_size > MAX_BYTES:
             raise ImageError(shown, f"{path.stat().st_size:,} bytes, the limit is {MAX_BYTES:,}")
         return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ImageError(shown, f"cannot be read: {reason}") from error
+    except OSError as error:
+        raise UnreadError(shown, f"cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ImageError(shown, f"cannot be read: {error}") from error
 
 
-def _loaded(image: _Unread, name: str, reading: _Reading) -> Image:
+def _loaded(image: _Unread, name: str, reading: _Reading, left_encoded: int = 0) -> Image:
     if isinstance(image, bytes):
-        return _from_bytes(image, name or "image bytes", reading)
+        return _from_bytes(image, name or "image bytes", reading, left_encoded)
     if isinstance(image, Pil.Image):
         return _from_pillow(image, name or "image", reading)
     if isinstance(image, np.ndarray):
@@ -334,19 +438,28 @@ def _loaded(image: _Unread, name: str, reading: _Reading) -> Image:
     shown = name or show_path(path)
     if len(str(path)) > MAX_PATH:
         raise ImageError(shown, f"a path of {len(str(path)):,} characters", "check the path")
-    return _from_bytes(_read(path, shown), shown, reading, suffix=path.suffix.lower())
+    suffix = path.suffix.lower()
+    return _from_bytes(_read(path, shown), shown, reading, left_encoded, suffix)
 
 
-def _from_bytes(data: bytes, name: str, reading: _Reading, suffix: str = "") -> Image:
+def _from_bytes(
+    data: bytes, name: str, reading: _Reading, left_encoded: int, suffix: str = ""
+) -> Image:
+    expected = _SUFFIXES.get(suffix)
     try:
-        rgb, notes = _decoded(data, reading)
+        _check_cost(data)
+        known = whole(data, min(left_encoded, MAX_PIXELS)) if left_encoded else None
+        # One that is named as what it is not has a note, and is not shown as it is.
+        if known and (not expected or known.media_type == f"image/{expected.lower()}"):
+            return Image(name, data, None, media_type=known.media_type, size=known.size)
+        rgb, notes, media_type = _decoded(data, reading)
     except ValueError as error:
         raise _refused(name, error) from error
-    expected = _SUFFIXES.get(suffix)
-    actual = _format(data)
-    if expected and actual != expected:
+    actual = _format(data) if expected else expected
+    if actual != expected:
         notes = (*notes, Note("misnamed", f"named {suffix} but holds {actual}"))
-    return Image(name, data, rgb, notes)
+        media_type = None
+    return Image(name, data, rgb, notes, media_type=media_type)
 
 
 def _from_pillow(picture: Pil.Image, name: str, reading: _Reading) -> Image:
@@ -394,7 +507,8 @@ def _encoded(rgb: RGB, name: str, notes: Notes) -> Image:
     buffer = io.BytesIO()
     # Level 1: three times as fast as the default for a tenth more bytes.
     Pil.fromarray(rgb).save(buffer, "PNG", compress_level=1)
-    return Image(name, buffer.getvalue(), rgb, notes)
+    rgb.setflags(write=False)
+    return Image(name, buffer.getvalue(), rgb, notes, media_type=None if notes else "image/png")
 
 
 def _check_header(picture: Pil.Image) -> None:
@@ -431,7 +545,8 @@ def _to_rgb(
     if levels is None and (mode.startswith("I") or mode == "F"):
         levels = _wide(picture, reading)
     if levels is not None:
-        picture = as_picture(reading.to_8(levels))
+        eight, levels = reading.to_8(levels), None
+        picture = as_picture(eight)
         picture.getexif()[_TURNED] = turned
         mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)
     if turned not in {0, 1}:
@@ -453,16 +568,15 @@ def _in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
     """
     width, height = picture.size
     rgb = np.empty((height, width, 3), np.uint8)
-    rows = max(1, _BAND_PIXELS // width)
     clear = False
-    for top in range(0, height, rows):
-        band = picture.crop((0, top, width, min(top + rows, height)))
+    for rows in bands(width, height):
+        band = picture.crop((0, rows.start, width, rows.stop))
         if over_white:
             band = band.convert("RGBA")
             if band.getchannel("A").getextrema() != (255, 255):
                 clear = True
                 band = Pil.alpha_composite(Pil.new("RGBA", band.size, "white"), band)
-        rgb[top : top + rows] = np.asarray(band.convert("RGB"))
+        rgb[rows] = np.asarray(band.convert("RGB"))
     return rgb, clear
 
 

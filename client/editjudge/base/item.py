@@ -68,6 +68,16 @@ class Item:
         """The source, where there is exactly one: what "preserved" is measured against."""
         return self.sources[0] if len(self.sources) == 1 else None
 
+    def check_mask(self) -> None:
+        """That the mask lies over the source and the target, where there are such.
+
+        Raises:
+            ImageError: it belongs to another picture.
+        """
+        for reference in (self.source, self.target):
+            if self.mask is not None and reference is not None:
+                self.mask.check_fits(reference.size)
+
 
 MissingKind: TypeAlias = Literal["absent", "several", "unreadable"]
 

@@ -31,6 +31,23 @@ class LocalGeneralist(BaseModel):
     log: Path
 
 
+class LocalFront(BaseModel):
+    """The front door of a local stack.
+
+    Attributes:
+        url: `grpcs://host:port`, for callers elsewhere.
+        ca: The authority that callers trust (PEM).
+        metrics: Its Prometheus metrics.
+        log: Its log file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    url: str
+    ca: Path
+    metrics: str
+    log: Path
+
+
 class StackState(BaseModel):
     """What the supervisor of a local stack writes down.
 
@@ -43,6 +60,7 @@ class StackState(BaseModel):
         log: Triton's log file, or the supervisor's own.
         started: Seconds since the epoch.
         generalist: Of `editjudge up --generalist`; None without it.
+        front: Of `editjudge up --front`; None without it.
         unloaded: Models that could not be loaded, or were lost again and again, and why.
     """
 
@@ -54,6 +72,7 @@ class StackState(BaseModel):
     log: Path
     started: float
     generalist: LocalGeneralist | None = None
+    front: LocalFront | None = None
     unloaded: dict[str, str] = {}
 
     @property

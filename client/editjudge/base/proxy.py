@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 _NAMED_BY: dict[str, tuple[str, ...]] = {
     "http": ("http",),
@@ -30,6 +29,8 @@ def proxy_of(url: str) -> str | None:
     It is that of `http_proxy` and its kin, unless `no_proxy` has the host. This machine is never
     asked through a proxy.
     """
+    from urllib.request import getproxies, proxy_bypass  # brings Python's own HTTP with it
+
     parts = urlsplit(url)
     host = parts.hostname or ""
     if is_loopback(host) or proxy_bypass(host):

@@ -37,7 +37,7 @@ class Scored(_Outcome):
 
     status: Literal["scored"] = "scored"
     value: FiniteFloat
-    evidence: Evidence = {}
+    evidence: Evidence = Field(default_factory=dict)
     calls: tuple[str, ...] = ()
     imputed: bool = False
 
@@ -53,8 +53,8 @@ class Unscored(_Outcome):
 
     Attributes:
         kind: `abstained` (the judge declined), `unparsable` (its reply holds no valid
-            answer), `refused` (its provider blocked the call), `degenerate` (the metric
-            is not defined here: empty mask, failed alignment).
+            answer), `refused` (its provider blocked the call, or it declined in words),
+            `degenerate` (the metric is not defined here: empty mask, failed alignment).
         evidence: As of `Scored`.
         calls: As of `Scored`.
     """
@@ -62,7 +62,7 @@ class Unscored(_Outcome):
     status: Literal["unscored"] = "unscored"
     kind: UnscoredKind
     reason: str
-    evidence: Evidence = {}
+    evidence: Evidence = Field(default_factory=dict)
     calls: tuple[str, ...] = ()
 
 
@@ -94,7 +94,7 @@ class NotApplicable(_Outcome):
 
     status: Literal["not_applicable"] = "not_applicable"
     reason: str
-    evidence: Evidence = {}
+    evidence: Evidence = Field(default_factory=dict)
     calls: tuple[str, ...] = ()
 
 
@@ -139,13 +139,9 @@ def calls_of(outcome: Outcome) -> tuple[str, ...]:
 
 
 def rests_on(verdict: Verdict, calls: Iterable[str]) -> Verdict:
-    """A number with further calls after its own.
-
-    Where there is none it says itself what it rests on: of calls side by side one may have ended
-    it before the others were made.
-    """
+    """What was judged, a number or none, with further calls after its own."""
     further = [key for key in sorted(calls) if key not in calls_of(verdict)]
-    if not isinstance(verdict, Scored) or not further:
+    if not isinstance(verdict, Scored | Unscored) or not further:
         return verdict
     return verdict.model_copy(update={"calls": (*verdict.calls, *further)})
 

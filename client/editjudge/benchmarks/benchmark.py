@@ -69,7 +69,8 @@ class Benchmark:
     Attributes:
         name: As in ids and on the command line.
         title: As its paper calls it.
-        data: Reads it at a path; where `remaps`, with the keyword `roots` too.
+        data: Reads it at a path; the keyword `roots` says which other folders' pictures it may
+            name and, where `remaps`, what they are called in it.
         rules_by: Makes the rules, given the switches.
         table: Which table of the paper the columns are.
         version: Of our reading of it; raised when a number changes.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Literal, TypeAlias
 
 from ..base.item import Item
@@ -189,12 +189,12 @@ class Column:
         return ()
 
 
-def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[str, Cell]]:
+def tabulate(columns: Iterable[Column], rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
     """Aggregate a run.
 
     Args:
         columns: A composite stands after the columns it is made of.
-        rows: Edits of any number of models.
+        rows: Edits of any number of models; each is looked at once.
 
     Returns:
         `{model: {column id: cell}}`, models in order of first appearance.
@@ -202,78 +202,188 @@ def tabulate(columns: Iterable[Column], rows: Sequence[Row]) -> dict[str, dict[s
     Raises:
         KeyError: a composite names a column that does not stand before it.
     """
-    columns = tuple(columns)
-    pool = _Pool(rows)
-    table: dict[str, dict[str, Cell]] = {model: {} for model in pool.models}
-    for column in columns:
-        for model, cells in table.items():
-            cells[column.id] = _cell(column, model, pool, cells)
-    return table
-
-
-class _Pool:
-    """The rows of a run, sorted once for all columns."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self.models: dict[str, list[Row]] = {}
-        for row in rows:
-            self.models.setdefault(row.model, []).append(row)
-        self._chosen: dict[tuple[str, int], list[Row]] = {}
-        self._values: dict[str, list[float]] = {}
-
-    @property
-    def rows(self) -> Iterator[Row]:
-        """All of them, model by model."""
-        return chain.from_iterable(self.models.values())
-
-    def where(self, model: str, condition: Callable[[Item], bool]) -> Sequence[Row]:
-        """A model's rows whose item meets a condition; each condition looks at them once."""
-        # By identity: a callable need not have a hash, and the columns keep it alive.
-        key = model, id(condition)
-        if key not in self._chosen:
-            self._chosen[key] = [row for row in self.models[model] if condition(row.item)]
-        return self._chosen[key]
-
-    def values(self, dimension: str) -> Sequence[float]:
-        """What all models scored on a dimension, without what a rule put in."""
-        if dimension not in self._values:
-            self._values[dimension] = [
-                one.value for one in _scored(self.rows, dimension) if not one.imputed
-            ]
-        return self._values[dimension]
-
-
-def _cell(column: Column, model: str, pool: _Pool, cells: Mapping[str, Cell]) -> Cell:
-    match column.how:
-        case Mean() as how:
-            return _mean(column, how, pool.where(model, how.where))
-        case Paired() as how:
-            return _paired(column, how, pool.models[model])
-        case Composite() as how:
-            parts = {name: cells[part] for name, part in how.of.items()}
-            return _composite(column, how.fn, parts)
-        case AskedWeighted() as how:
-            return _asked_weighted(column, how, cells)
-        case ScoredWeighted() as how:
-            return _scored_weighted(column, how, cells)
-        case Pooled() as how:
-            return _pooled(column, how, pool.models[model], pool)
-
-
-def _mean(column: Column, how: Mean, rows: Sequence[Row]) -> Cell:
-    tally = Tally()
+    table = Tabulation(columns)
     for row in rows:
-        outcome = row.outcomes[how.of]
+        table.add(row)
+    return table.cells()
+
+
+class Tabulation:
+    """The columns of a run, aggregated as its edits come; of an edit a column keeps a number.
+
+    Args:
+        columns: A composite stands after the columns it is made of.
+    """
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        self._columns = tuple(columns)
+        self._models: dict[str, dict[int, _Gathering]] = {}
+        # By identity: a callable need not have a hash, and the columns keep it alive.
+        self._where: dict[int, tuple[Callable[[Item], bool], list[int]]] = {}
+        for place, column in enumerate(self._columns):
+            if isinstance(column.how, Mean):
+                condition = column.how.where
+            elif isinstance(column.how, Paired | Pooled):
+                condition = _everywhere
+            else:
+                continue
+            self._where.setdefault(id(condition), (condition, []))[1].append(place)
+
+    def add(self, row: Row) -> None:
+        """Add an edit; each condition looks at its item once."""
+        if (gathered := self._models.get(row.model)) is None:
+            gathered = self._models[row.model] = dict(enumerate(map(_begun, self._columns)))
+        for condition, places in self._where.values():
+            if condition(row.item):
+                for place in places:
+                    gathered[place].add(row)
+
+    def cells(self) -> dict[str, dict[str, Cell]]:
+        """What `tabulate` returns, of the edits so far.
+
+        Raises:
+            KeyError: a composite names a column that does not stand before it.
+        """
+        table: dict[str, dict[str, Cell]] = {model: {} for model in self._models}
+        for place, column in enumerate(self._columns):
+            of_column = {model: each[place] for model, each in self._models.items()}
+            for model, cells in table.items():
+                cells[column.id] = _cell(column, model, of_column, cells)
+        return table
+
+
+def _everywhere(_: Item) -> bool:
+    return True
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """What a column keeps of a model's edits.
+
+    Attributes:
+        signatures: Those of its values, by identity: a run has few, and many edits share them, so
+            that a digest for each would be slow.
+    """
+
+    signatures: dict[int, Signature] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        """Add an edit."""
+
+    def _sign(self, row: Row, dimension: str) -> None:
+        if (signature := row.signatures.get(dimension)) is not None:
+            self.signatures[id(signature)] = signature
+
+
+@dataclass(slots=True)
+class _OfMean(_Gathering):
+    """Of a mean.
+
+    Attributes:
+        absent: Which services were not there.
+    """
+
+    how: Mean = field(kw_only=True)
+    tally: Tally = field(default_factory=Tally)
+    absent: dict[str, None] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        """Add an edit."""
+        how, outcome = self.how, row.outcomes[self.how.of]
+        self._sign(row, how.of)
+        if isinstance(outcome, NotServed):
+            self.absent[outcome.reason] = None
         if outcome.status == "missing_output" and how.missing_output is not None:
             outcome = Scored(value=how.missing_output, imputed=True)
-        tally.add(outcome, row.outcomes[how.weighted_by] if how.weighted_by else None)
-    signature = _signature(column, _named(how), how.of, rows)
+        self.tally.add(outcome, row.outcomes[how.weighted_by] if how.weighted_by else None)
+
+
+_Side: TypeAlias = "float | Outcome"
+"""Of a pair: its number, where no rule put it in."""
+
+
+@dataclass(slots=True)
+class _OfPairs(_Gathering):
+    """Of a mean of differences.
+
+    Attributes:
+        pairs: By pair and side.
+    """
+
+    how: Paired = field(kw_only=True)
+    pairs: dict[str, dict[str, _Side]] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        """Add an edit, which is one side of a pair."""
+        self._sign(row, self.how.of)
+        if (place := self.how.pair(row.item)) is not None:
+            pair, side = place
+            outcome = row.outcomes[self.how.of]
+            kept: _Side = outcome
+            if isinstance(outcome, Scored) and not outcome.imputed:
+                kept = outcome.value
+            self.pairs.setdefault(pair, {})[side] = kept
+
+
+@dataclass(slots=True)
+class _OfPool(_Gathering):
+    """Of a mean after a transformation that is fitted to all models' values.
+
+    Attributes:
+        plain: The mean without it.
+        judged: Values without what a rule put in, which the transformation is fitted to.
+    """
+
+    plain: _OfMean = field(kw_only=True)
+    judged: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, row: Row) -> None:
+        """Add an edit."""
+        self.plain.add(row)
+        outcome = row.outcomes[self.plain.how.of]
+        if isinstance(outcome, Scored) and not outcome.imputed:
+            self.judged.append(outcome.value)
+
+
+def _begun(column: Column) -> _Gathering:
+    match column.how:
+        case Mean() as how:
+            return _OfMean(how=how)
+        case Paired() as how:
+            return _OfPairs(how=how)
+        case Pooled(of=of):
+            return _OfPool(plain=_OfMean(how=Mean(of)))
+    return _Gathering()
+
+
+def _cell(
+    column: Column, model: str, gathered: Mapping[str, _Gathering], cells: Mapping[str, Cell]
+) -> Cell:
+    match column.how, gathered[model]:
+        case _, _OfMean() as own:
+            return _mean(column, own)
+        case _, _OfPairs() as own:
+            return _paired(column, own)
+        case Pooled() as how, _OfPool() as own:
+            pool = {name: each for name, each in gathered.items() if isinstance(each, _OfPool)}
+            return _pooled(column, how, own, pool)
+        case Composite() as how, _:
+            parts = {name: cells[part] for name, part in how.of.items()}
+            return _composite(column, how.fn, parts)
+        case AskedWeighted() as how, _:
+            return _asked_weighted(column, how, cells)
+        case ScoredWeighted() as how, _:
+            return _scored_weighted(column, how, cells)
+    raise TypeError(f"{column.id} is no kind of column")
+
+
+def _mean(column: Column, gathered: _OfMean) -> Cell:
+    how, tally = gathered.how, gathered.tally
+    signature = _signature(column, _named(how), gathered.signatures.values())
     cell = tally.cell(_why_no_mean(tally), signature, how.affine)
     if not (how.served and tally.counts["not_served"]):
         return cell
-    outcomes = (row.outcomes[how.of] for row in rows)
-    absent = dict.fromkeys(one.reason for one in outcomes if isinstance(one, NotServed))
-    reason = f"not served: {'; '.join(absent)}"
+    reason = f"not served: {'; '.join(gathered.absent)}"
     return replace(cell, value=None, reason=reason, awaits=awaited(cell.counts))
 
 
@@ -289,37 +399,30 @@ def _named(how: Mean) -> str:
     return mean if how.affine == AS_JUDGED else f"{scale:g}*{mean}{offset:+g}"
 
 
-def _paired(column: Column, how: Paired, rows: Sequence[Row]) -> Cell:
-    pairs: dict[str, dict[str, Outcome]] = {}
-    for row in rows:
-        if (place := how.pair(row.item)) is not None:
-            pair, side = place
-            pairs.setdefault(pair, {})[side] = row.outcomes[how.of]
+def _paired(column: Column, gathered: _OfPairs) -> Cell:
     tally = Tally()
-    for sides in pairs.values():
-        plus, minus = sides.get("+"), sides.get("-")
-        if plus is None or minus is None:
-            continue  # an item that has no partner in the data
-        tally.add(_difference(plus, minus))
+    for sides in gathered.pairs.values():
+        if len(sides) == 2:  # otherwise an item has no partner in the data
+            tally.add(_difference(sides["+"], sides["-"]))
     reason = "nothing scored" if tally.counts else "no pairs"
-    signature = _signature(column, f"paired({how.of} as judged)", how.of, rows)
-    return tally.cell(reason, signature)
+    named = f"paired({gathered.how.of} as judged)"
+    return tally.cell(reason, _signature(column, named, gathered.signatures.values()))
 
 
 _PUT_IN = Unscored(kind="degenerate", reason="a rule put in a side of the pair")
 
 
-def _difference(plus: Outcome, minus: Outcome) -> Outcome:
+def _difference(plus: _Side, minus: _Side) -> Outcome:
     """Of a pair, or what it counts as: none where a side does not apply."""
     if isinstance(minus, NotApplicable):
         return minus
-    if not isinstance(plus, Scored):
+    if not isinstance(plus, float | Scored):
         return plus
-    if not isinstance(minus, Scored):
+    if not isinstance(minus, float | Scored):
         return minus
-    if plus.imputed or minus.imputed:
+    if isinstance(plus, Scored) or isinstance(minus, Scored):
         return _PUT_IN
-    return Scored(value=plus.value - minus.value)
+    return Scored(value=plus - minus)
 
 
 def _asked_weighted(column: Column, how: AskedWeighted, cells: Mapping[str, Cell]) -> Cell:
@@ -408,23 +511,19 @@ def _composite(
     return Cell(value, counts, imputed, "", signature)
 
 
-def _pooled(column: Column, how: Pooled, mine: Sequence[Row], pool: _Pool) -> Cell:
-    plain = _mean(column, Mean(how.of), mine)
-    signature = _signature(column, f"pooled({how.of})", how.of, pool.rows)
-    signature |= {"pool": "+".join(sorted(pool.models))}
+def _pooled(column: Column, how: Pooled, mine: _OfPool, pool: Mapping[str, _OfPool]) -> Cell:
+    plain = _mean(column, mine.plain)
+    signatures = (one for each in pool.values() for one in each.plain.signatures.values())
+    signature = _signature(column, f"pooled({how.of})", signatures)
+    signature |= {"pool": "+".join(sorted(pool))}
     try:
-        transform = how.fit(pool.values(how.of))
+        transform = how.fit([value for each in pool.values() for value in each.judged])
     except ValueError as error:
         waits = awaited(plain.counts)
         return Cell(None, plain.counts, plain.imputed, str(error), signature, waits)
-    values = [transform(one.value) for one in _scored(mine, how.of)]
-    value = math.fsum(values) / len(values) if values else None
+    values = mine.plain.tally.values
+    value = math.fsum(map(transform, values)) / len(values) if values else None
     return Cell(value, plain.counts, plain.imputed, plain.reason, signature, plain.awaits)
-
-
-def _scored(rows: Iterable[Row], dimension: str) -> Iterator[Scored]:
-    outcomes = (row.outcomes[dimension] for row in rows)
-    return (outcome for outcome in outcomes if isinstance(outcome, Scored))
 
 
 def _weighted_mean(values: Values, weights: Mapping[str, int]) -> float:
@@ -432,16 +531,13 @@ def _weighted_mean(values: Values, weights: Mapping[str, int]) -> float:
     return math.fsum(value * weights[name] for name, value in values.items()) / total
 
 
-def _signature(column: Column, aggregation: str, dimension: str, rows: Iterable[Row]) -> Signature:
+def _signature(column: Column, aggregation: str, signatures: Iterable[Signature]) -> Signature:
     """Of a column over one dimension: every signature its values have, by digest."""
-    signatures = (row.signatures.get(dimension) for row in rows)
-    # A run has few signatures and many rows that share them: a digest for each would be slow.
-    distinct = {id(one): one for one in signatures if one is not None}
     return Signature.of(
         {
             "column": column.id,
             "protocol": column.protocol,
             "aggregation": aggregation,
-            "of": "+".join(sorted({one.digest for one in distinct.values()})),
+            "of": "+".join(sorted({one.digest for one in signatures})),
         }
     )

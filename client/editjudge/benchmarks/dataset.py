@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from ..base.errors import ImageError, InputError
 from ..base.images import Image, Mask, load_image, show_path
 from ..base.item import Flaws, Item, Missing
 from ..base.verdict import Unscored, failed
+from ..base.words import counted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
 """What an output's name may end with, in lower or upper case."""
@@ -58,7 +61,7 @@ def unusable(
     count = len(problems) if count is None else count
     more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
     lines = "\n  ".join([*problems[:MAX_PROBLEMS], *more])
-    said = f"{count:,} {what[count != 1]} cannot be used:\n  {lines}"
+    said = f"{counted(count, *what)} cannot be used:\n  {lines}"
     return InputError(show_path(path), said, mend)
 
 
@@ -67,24 +70,98 @@ def flaw(reason: str) -> Unscored:
     return Unscored(kind="degenerate", reason=reason)
 
 
+class Consent:
+    """The folders whose pictures data may name: its own, and those that its user named.
+
+    What is sent to a judge is read by whoever runs it, so data that somebody else wrote does not
+    choose from the whole disk. It goes by words: data can write `..` and absolute paths. A link is
+    made by the owner of the disk and may lead anywhere, as those of downloaded snapshots do.
+
+    Args:
+        folder: Of the data.
+        roots: As of a spec: where files are, by what they are called in the data.
+    """
+
+    def __init__(self, folder: str | Path, roots: Mapping[str, str] | None = None) -> None:
+        named = (Path(path).absolute() for path in (folder, *(roots or {}).values()))
+        whole = [os.path.normpath(path) for path in named]
+        self._plain = tuple(map(_above, whole))
+        self._real = tuple(_above(os.path.realpath(path)) for path in whole)
+
+    def covers(self, path: str | Path) -> bool:
+        """Whether a picture at an absolute path may be used."""
+        within = self._real if ".." in str(path) else self._plain
+        return f"{plainly_at(path)}{os.sep}".startswith(within)
+
+
+def plainly_at(path: str | Path) -> str:
+    """A path without `..`: behind a link these lead elsewhere than they read."""
+    if ".." not in str(path):
+        return os.path.normpath(path)
+    folder, name = os.path.split(path)
+    return os.path.normpath(f"{os.path.realpath(folder)}{os.sep}{name}")
+
+
+def _above(folder: str) -> str:
+    return f"{folder.rstrip(os.sep)}{os.sep}"
+
+
+def mapped(roots: Mapping[str, str] | None) -> bool:
+    """Whether a root says more than that the pictures of a folder may be used."""
+    return any(old != new for old, new in (roots or {}).items())
+
+
 def lost(
-    files: Mapping[str, Iterable[str | Path]], exists: Callable[[str | Path], bool]
+    files: Mapping[str, Iterable[str | Path]],
+    exists: Callable[[str | Path], bool],
+    consent: Consent,
 ) -> dict[str, Unscored]:
-    """The flaws of an item whose pictures are not there.
+    """The flaws of an item whose pictures are not there, or are none of its data.
 
     Args:
         files: By field of the item.
         exists: Whether there is a file.
+        consent: Where pictures may be.
     """
     flaws: dict[str, Unscored] = {}
     for name, paths in files.items():
+        paths = tuple(paths)
         absent = [show_path(Path(path)) for path in paths if not exists(path)]
+        outside = [path for path in paths if not consent.covers(path)]
         if absent:
             flaws[name] = flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
+        elif outside:
+            first = plainly_at(outside[0])
+            mend = f"if you mean it, add --root {show_path(Path(first).parent)}"
+            flaws[name] = flaw(f"{name}: {OUTSIDE}: {show_path(Path(first))}; {mend}")
     return flaws
 
 
 NO_FILE = "no such file"
+OUTSIDE = "lies outside the folder of the data"
+
+
+def record_digest(
+    texts: Mapping[str, Any],
+    flaws: Flaws,
+    files: Mapping[str, Sequence[object]],
+    *others: object,
+) -> bytes:
+    """What the data says of an item, as its benchmark reads it, in 32 bytes.
+
+    In which order its fields stand, and what its files are called, is not in it.
+
+    Args:
+        texts: The item's fields but for its id and its images.
+        flaws: What stands there and cannot be used.
+        files: The item's picture files, by field.
+        others: What else there is to it.
+    """
+    wrong = {name: outcome.model_dump(mode="json") for name, outcome in flaws.items()}
+    counts = {name: len(paths) for name, paths in files.items()}
+    # What JSON cannot hold is told by its name; texts may hold lone surrogates.
+    said = json.dumps([texts, wrong, counts, others], sort_keys=True, default=repr)
+    return hashlib.sha256(said.encode()).digest()
 
 
 class Loading:
@@ -94,17 +171,19 @@ class Loading:
 
     Args:
         flaws: What is known beforehand; of these fields no file is opened.
+        left_encoded: See `load_image`.
     """
 
-    def __init__(self, flaws: Flaws) -> None:
+    def __init__(self, flaws: Flaws, left_encoded: int = 0) -> None:
         self.flaws = dict(flaws)
+        self._left_encoded = left_encoded
 
     def images(self, name: str, paths: Iterable[str | Path]) -> tuple[Image, ...]:
         """The pictures of a field, all of them or none."""
         if name in self.flaws:
             return ()
         try:
-            return tuple(map(load_image, paths))
+            return tuple(load_image(path, left_encoded=self._left_encoded) for path in paths)
         except ImageError as error:
             self.flaws[name] = failed(error)
             return ()
@@ -128,7 +207,7 @@ class Loading:
             mask = read()
             for image in () if frame else over:
                 if image is not None:
-                    mask.fitted(image.size)
+                    mask.check_fits(image.size)
         except ImageError as error:
             self.flaws["mask"] = failed(error)
             return None
@@ -188,14 +267,26 @@ class Dataset(Protocol):
     def outline(self, ref: ItemRef) -> Item:
         """An item with `placeholder()` for every image: enough to tell what applies to it."""
 
-    def load(self, ref: ItemRef) -> Item:
-        """An item with its images, decoded.
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
+        """An item with its images.
 
         One that cannot be read, or a mask that does not fit, is a flaw.
+
+        Args:
+            left_encoded: See `load_image`.
         """
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         """The files that `load` reads: those that are there, sources first."""
+
+    def files(self, ref: ItemRef) -> tuple[str, ...]:
+        """All files that the item names, also those that are not there, sources first."""
+
+    def stats(self, ref: ItemRef) -> bytes:
+        """The stats of these files, 40 bytes each; see `base.files`."""
+
+    def record(self, ref: ItemRef) -> bytes:
+        """See `record_digest`: 32 bytes that change where something else is asked."""
 
     def has_outputs(self, folder: Path) -> bool:
         """Whether there is what `outputs` reads."""

@@ -15,12 +15,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from ..answers import Option
 from ..base.digest import file_digest
 from ..base.errors import InputError, TextError
+from ..base.files import ABSENT, stat_of
 from ..base.images import MAX_PATH, Mask, load_mask, show_path
 from ..base.item import MAX_TEXT_CHARACTERS, Flaws, Item, check_text
 from ..base.verdict import Unscored
 from .dataset import (
     MAX_PROBLEMS,
     UNEDITED,
+    Consent,
     ItemRef,
     Loading,
     OutputFolder,
@@ -30,6 +32,7 @@ from .dataset import (
     lost,
     placeholder,
     placeholder_mask,
+    record_digest,
     unusable,
 )
 
@@ -221,6 +224,7 @@ class ItemsFile:
     Args:
         path: `items.jsonl`, or the folder that it lies in; UTF-8, one JSON object per line,
             empty lines do not count.
+        roots: Folders outside its own whose pictures it may name; see `Consent`.
 
     Raises:
         InputError: there is no such file.
@@ -230,10 +234,12 @@ class ItemsFile:
     released = False
     line: type[Line] = Line
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self.path = _file(path.absolute())
         self._folder = str(self.path.parent)
-        self._is_there = lru_cache(4096)(lambda file: self._is_file(self._at(file)))
+        self._consent = Consent(self._folder, roots)
+        self._stat = lru_cache(4096)(lambda file: stat_of(self._at(file)))
+        self._is_there = lru_cache(4096)(self._is_usable)
         self._looked_at: tuple[ItemRef | None, Flaws] = (None, {})
 
     @cached_property
@@ -289,16 +295,18 @@ class ItemsFile:
             self._looked_at = looked_at = ref, {**ref.data.flaws, **self._lost(ref.data)}
         return looked_at[1]
 
+    def _is_usable(self, file: str) -> bool:
+        return self._stat(file) != ABSENT and self._consent.covers(self._at(file))
+
     @staticmethod
     def _is_file(path: str | Path) -> bool:
         return os.path.isfile(path)  # noqa: PTH113 - many times faster than Path
 
     def _lost(self, line: Line) -> Flaws:
-        files = (*line.images, *filter(None, (line.mask, line.target)))
-        if all(map(self._is_there, files)):
+        if all(map(self._is_there, _named(line))):
             return {}
         there = {name: map(self._at, paths) for name, paths in _files_of(line).items()}
-        return lost(there, self._is_file)
+        return lost(there, self._is_file, self._consent)
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Nothing: paths are written in the file."""
@@ -333,10 +341,10 @@ class ItemsFile:
             **line.texts,
         )
 
-    def load(self, ref: ItemRef) -> Item:
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
         """The item with its images; a mask that fits neither source nor target is unusable."""
         line: Line = ref.data
-        loading = Loading(self.flaws(ref))
+        loading = Loading(self.flaws(ref), left_encoded)
         sources = loading.images("source", map(self._at, line.images))
         target = loading.image("target", line.target and self._at(line.target))
         source = sources[0] if len(sources) == 1 else None
@@ -357,6 +365,20 @@ class ItemsFile:
         files = _files_of(ref.data).items()
         there = (path for name, paths in files if name not in flaws for path in paths)
         return tuple(Path(self._at(path)) for path in there)
+
+    def files(self, ref: ItemRef) -> tuple[str, ...]:
+        """Sources, mask and target."""
+        return tuple(map(self._at, _named(ref.data)))
+
+    def stats(self, ref: ItemRef) -> bytes:
+        """Of those files, when they were first looked for."""
+        return b"".join(map(self._stat, _named(ref.data)))
+
+    def record(self, ref: ItemRef) -> bytes:
+        """Of its texts as they are read, and of what its mask shows."""
+        line: Line = ref.data
+        shows = line.mask_shows if line.mask else ""
+        return record_digest(line.texts, line.flaws, _files_of(line), shows)
 
     def has_outputs(self, folder: Path) -> bool:
         """Whether there is such a folder, or none is needed."""
@@ -403,6 +425,11 @@ def _file(path: Path) -> Path:
     if not path.is_file():
         raise InputError(show_path(path), "no such file", f"give --data {USUAL}")
     return path
+
+
+def _named(line: Line) -> tuple[str, ...]:
+    """The picture files: sources, mask and target."""
+    return (*line.images, *filter(None, (line.mask, line.target)))
 
 
 def _files_of(line: Line) -> dict[str, tuple[str, ...]]:

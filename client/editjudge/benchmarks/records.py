@@ -6,7 +6,6 @@ is a flaw of one field (`Item.flaws`): it costs the dimensions that read this fi
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +16,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..base.errors import InputError
+from ..base.files import ABSENT, stat_of
 from ..base.images import show_path
 from ..base.item import Flaws, Item
 from .dataset import (
     UNEDITED,
+    Consent,
     ItemRef,
     OutputFolder,
     Outputs,
@@ -29,6 +30,7 @@ from .dataset import (
     lost,
     placeholder,
     placeholder_mask,
+    record_digest,
     unusable,
 )
 from .items import plainly
@@ -142,10 +144,18 @@ class RecordsFile(ABC):
     def likeness(self, ref: ItemRef) -> Hashable:
         """See `Dataset`."""
 
+    @property
+    @abstractmethod
+    def _consent(self) -> Consent:
+        """Where its pictures may be."""
+
     @cached_property
-    def _exists(self) -> Callable[[str | Path], bool]:
-        """Whether a file is there; looked for once, since several ask."""
-        return lru_cache(65_536)(os.path.isfile)
+    def _stat(self) -> Callable[[str | Path], bytes]:
+        """A file's stat; looked for once, since several ask."""
+        return lru_cache(65_536)(stat_of)
+
+    def _exists(self, path: str | Path) -> bool:
+        return self._stat(path) != ABSENT
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
         """The items, in the order of the data."""
@@ -176,13 +186,31 @@ class RecordsFile(ABC):
         """Those of the record, and the files that are not there."""
         record: Placed = ref.data
         files = {n: paths for n, paths in self._files_of(ref).items() if n not in record.flaws}
-        return {**record.flaws, **lost(files, self._exists)}
+        return {**record.flaws, **lost(files, self._exists, self._consent)}
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         """The files that `load` reads."""
         flaws = self.flaws(ref)
         files = self._files_of(ref).items()
         return tuple(path for name, paths in files if name not in flaws for path in paths)
+
+    def files(self, ref: ItemRef) -> tuple[str, ...]:
+        """All files that the record names, by field."""
+        return tuple(str(path) for paths in self._files_of(ref).values() for path in paths)
+
+    def stats(self, ref: ItemRef) -> bytes:
+        """Of those files, when they were first looked for."""
+        paths = (path for paths in self._files_of(ref).values() for path in paths)
+        return b"".join(map(self._stat, paths))
+
+    def record(self, ref: ItemRef) -> bytes:
+        """Of its texts as they are read, and of what cannot be used."""
+        record: Placed = ref.data
+        return record_digest(record.texts, record.flaws, self._files_of(ref), *self._besides(ref))
+
+    def _besides(self, ref: ItemRef) -> tuple[object, ...]:
+        """What else there is to a record, beside texts and files."""
+        return ()
 
     def outline(self, ref: ItemRef) -> Item:
         """Texts as they are, images as placeholders."""

@@ -7,6 +7,7 @@ each verb the module whose `command` does it, and its line for `--help`. The tab
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -14,15 +15,18 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import NoReturn
 
 import click
 
-from ..base.errors import ConfigError, EditjudgeError
+from ..base.errors import ConfigError, EditjudgeError, InputError
 from ..base.screen import say
 
 VERBS = {
+    "canary": "Check whether judges are what they were: edits of known order, asked again.",
     "demo": "Judge a built-in set of edits and write a report.",
+    "diff": "Say what two runs differ in.",
     "doctor": "Check every service: reachable, ready, and answering correctly.",
     "export": "Write a run's verdicts to a file.",
     "list": "Show the benchmarks, switches, dimensions, services or prompts there are.",
@@ -32,6 +36,7 @@ VERBS = {
     "rescore": "Judge a run again from its stored replies.",
     "run": "Judge models on a data set, and go on where it ended.",
     "score": "Judge one edit.",
+    "serve": "Judge for callers of other languages, over gRPC.",
     "show": "Show one edit of a run.",
     "status": "Show the local stack.",
     "summary": "Show a run as the table of its benchmark's paper.",
@@ -40,6 +45,8 @@ VERBS = {
 """Our own verbs, each with its line for `--help`."""
 GROUP = "editjudge.commands"
 _INTERRUPTED = 130
+_SHOWN = 120
+"""Characters of the name of a file."""
 
 
 @cache
@@ -81,13 +88,28 @@ class _Verbs(click.Group):
             module, _ = plugged_in()[cmd_name]
         else:
             return None
-        command: click.Command = import_module(module).command
+        command: click.Command = _loaded(module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines = VERBS | {verb: line for verb, (_, line) in plugged_in().items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(lines.items()))
+
+
+def _loaded(module: str) -> ModuleType:
+    """Import a module, without looking for garbage meanwhile: almost nothing of it is.
+
+    What stays is not looked at by later collections either.
+    """
+    if module in sys.modules:
+        return sys.modules[module]
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @click.group(
@@ -99,12 +121,15 @@ def root() -> None:
     """Judges for image editing, served.
 
     Exit codes: 0 done; 1 something is wrong with the services; 2 bad input, setting or
-    usage; 3 a service failed on some dimension; 130 interrupted.
+    usage; 3 a service failed on some dimension; 4 two runs differ; 130 interrupted.
     """
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run a command; errors of ours are one line, never a traceback."""
+    """Run a command; errors of ours are one line, never a traceback.
+
+    A file that cannot be used is met wherever a path is looked at first, so it is told here.
+    """
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
     except EditjudgeError as error:
@@ -115,6 +140,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
+    except OSError as error:
+        if error.filename is None:  # about no file that was named: a defect, or the terminal
+            raise
+        name = str(error.filename)
+        told = InputError(
+            f"{name[:_SHOWN]}{'…' if len(name) > _SHOWN else ''}",
+            error.strerror or "cannot be used",
+            "give another path",
+        )
+        say(f"error: {told}", fg="red", err=True)
+        code = told.exit_code
     if code == _INTERRUPTED and _hanging():
         # They would be waited for, and every further interruption would print a traceback.
         sys.stdout.flush()

@@ -14,6 +14,7 @@ from ..app.wire.base import text_of
 from ..base.console import console
 from ..base.screen import say, tell
 from ..base.verdict import Failed
+from ..base.words import counted
 from ..benchmarks.column import tabulate
 from ..demo import judging
 from ..demo.editors import EDITORS
@@ -55,7 +56,7 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     failures = [o for j in judgements for o in j.outcomes.values() if isinstance(o, Failed)]
     if not failures:
         return 0
-    tell(f"{len(failures):,} verdicts failed (first: {failures[0].reason})")
+    tell(f"{counted(len(failures), 'verdict')} failed (first: {failures[0].reason})")
     return 3
 
 

@@ -116,7 +116,9 @@ class _Stranger:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._triton = {e.url: e for e in settings.endpoints.values() if e.headers}
+        self._triton = {
+            e.url: e for e in settings.endpoints.values() if e.headers or e.api_key is not None
+        }
         self._generalists = {
             name: endpoint.model_copy(update={"api_key": None, "headers": {}})
             for name, endpoint in settings.generalists.items()
@@ -132,7 +134,7 @@ class _Stranger:
         """What a specialist says to him; "" where nothing is needed to be let in."""
         if url not in self._triton:
             return ""
-        bare = self._triton[url].model_copy(update={"headers": {}})
+        bare = self._triton[url].model_copy(update={"headers": {}, "api_key": None})
         async with TritonEndpoint(bare, RetryPolicy(attempts=1)) as endpoint:
             return await _answered(bound.at(endpoint, probe_inputs(bound.name.role)))
 
@@ -172,7 +174,7 @@ async def _check_at(endpoint: TritonEndpoint, bound: Service, stranger: _Strange
     name, timeout = bound.name, stranger.timeout
     about = Finding(service=name, endpoint=endpoint.url, identity=str(bound.identity))
     try:
-        server = " ".join(await endpoint.server(timeout))
+        server = await endpoint.server(timeout)
         milliseconds = await _round_trip(endpoint.ready, model_name(name), timeout)
         reply = await bound.at(endpoint, probe_inputs(name.role))
         wrong = wrong_answer(name, reply, bound.identity.facts)
@@ -182,7 +184,8 @@ async def _check_at(endpoint: TritonEndpoint, bound: Service, stranger: _Strange
         return _with(about, problem=str(error), mend="see the server's log")
     return _with(
         about,
-        server=server,
+        server=f"{server.name} {server.version}",
+        team=server.team,
         round_trip_ms=milliseconds,
         answer=f"known answer {'wrong' if wrong else 'right'}" if known else _NOT_KNOWN,
         access=access,
@@ -270,6 +273,8 @@ def _show(finding: Finding) -> None:
         f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
         f"{finding.answer}\n  {finding.identity}"
     )
+    if finding.team:
+        say(f"  known to the front door as team {finding.team}")
     if finding.access:
         say(
             f"  key and headers: {finding.access}", fg="yellow" if finding.access == _OPEN else None

@@ -9,6 +9,7 @@ import click
 from ..app.export import Format, export
 from ..app.view import RunView
 from ..base.screen import say, tell
+from ..base.words import counted
 
 
 @click.command("export")
@@ -24,16 +25,24 @@ from ..base.screen import say, tell
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Instead of RUN/verdicts.<form>.",
+    help="Instead of RUN/verdicts.<form>, or RUN/earlier.<form>.",
 )
-def command(run: Path, form: Format, out: Path | None) -> None:
+@click.option(
+    "--earlier",
+    is_flag=True,
+    help="Those in whose place others came, with when and why; they count in nothing.",
+)
+def command(run: Path, form: Format, out: Path | None, earlier: bool) -> None:
     """Write the verdicts of a run to a file, one row each, missing outputs included.
 
     Works while the run goes on, and has what was judged until then.
     """
-    file = out or run / f"verdicts.{form}"
+    file = out or run / f"{'earlier' if earlier else 'verdicts'}.{form}"
     with RunView(run) as view:
-        count = export(view, file, form)
-        if gone := view.without_data:
+        count = export(view, file, form, earlier=earlier)
+        if not earlier and (gone := view.without_data):
             tell(f"dimensions that the data spoilt are not in the file: {gone}")
-    say(f"{file}: {count:,} rows")
+        else:
+            for line in view.changes().lines:
+                tell(line)
+    say(f"{file}: {counted(count, 'row')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import indent
 
@@ -10,6 +11,7 @@ import click
 from ..app.wire import lists as wire
 from ..app.wire.base import text_of
 from ..base.contracts import Tensor
+from ..base.errors import ConfigError
 from ..base.official import official_prompts
 from ..base.screen import say, say_json
 from ..benchmarks.benchmark import in_words
@@ -125,11 +127,31 @@ def list_services(as_json: bool) -> None:
 
 
 @command.command("prompts")
+@click.argument("patterns", nargs=-1, metavar="[NAME]...")
 @click.option("--text", is_flag=True, help="Print their words too.")
 @json_option
-def list_prompts(text: bool, as_json: bool) -> None:
-    """Every prompt of ours with its digest, and the official ones that can be imported."""
-    prompts = wire.Prompts(
+def list_prompts(patterns: tuple[str, ...], text: bool, as_json: bool) -> None:
+    """Every prompt of ours with its digest, and the official ones that can be imported.
+
+    NAME is a prompt, a glob of them (kris/*) or their folder (kris).
+    """
+    prompts = _named(_all_prompts(), patterns)
+    if as_json:
+        say_json(text_of(prompts))
+        return
+    for template in prompts.own:
+        say(f"{template.name:<48} own  {template.digest[:19]}")
+        say(f"    {template.asks} ({template.source})")
+        if text:
+            shown = "\n\n".join((template.system, template.user, template.answer))
+            say(indent(shown, "    | ", lambda _: True))
+    for release in prompts.originals:
+        state = "imported" if release.imported else "not imported"
+        say(f"{release.prompts:<48} official, {state}\n    {release.source}")
+
+
+def _all_prompts() -> wire.Prompts:
+    return wire.Prompts(
         own=tuple(
             wire.Template.model_validate(t, from_attributes=True) for t in templates().values()
         ),
@@ -143,18 +165,30 @@ def list_prompts(text: bool, as_json: bool) -> None:
             for o in official_prompts().values()
         ),
     )
-    if as_json:
-        say_json(text_of(prompts))
-        return
-    for template in prompts.own:
-        say(f"{template.name:<48} own  {template.digest[:19]}")
-        say(f"    {template.asks} ({template.source})")
-        if text:
-            shown = "\n\n".join((template.system, template.user, template.answer))
-            say(indent(shown, "    | ", lambda _: True))
-    for release in prompts.originals:
-        state = "imported" if release.imported else "not imported"
-        say(f"{release.prompts:<48} official, {state}\n    {release.source}")
+
+
+def _named(prompts: wire.Prompts, patterns: tuple[str, ...]) -> wire.Prompts:
+    """The prompts that patterns name, all without any.
+
+    Raises:
+        ConfigError: a pattern names none.
+    """
+
+    def names(pattern: str, name: str) -> bool:
+        return fnmatchcase(name, pattern) or name.startswith(f"{pattern.rstrip('/')}/")
+
+    known = [*(one.name for one in prompts.own), *(one.prompts for one in prompts.originals)]
+    for pattern in patterns:
+        if not any(names(pattern, name) for name in known):
+            folders = dict.fromkeys(name.partition("/")[0] for name in known)
+            raise ConfigError(f"no prompt is called {pattern}", f"there are {', '.join(folders)}")
+    chosen = {name for name in known if any(names(one, name) for one in patterns or ("*",))}
+    return prompts.model_copy(
+        update={
+            "own": tuple(one for one in prompts.own if one.name in chosen),
+            "originals": tuple(one for one in prompts.originals if one.prompts in chosen),
+        }
+    )
 
 
 def _tensor(tensor: Tensor) -> str:

@@ -8,6 +8,7 @@ import click
 
 from ..app.merge import Prefer, merge
 from ..base.screen import say
+from ..base.words import counted
 
 
 @click.command("merge")
@@ -33,6 +34,6 @@ def command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     merged = merge(runs, out, prefer)
     decided = f", {merged.preferred:,} of them decided by --prefer" if merged.preferred else ""
     say(
-        f"{out}: {merged.verdicts:,} verdicts on {merged.edits:,} edits"
+        f"{out}: {counted(merged.verdicts, 'verdict')} on {counted(merged.edits, 'edit')}"
         f" ({merged.same:,} were in several runs{decided})"
     )

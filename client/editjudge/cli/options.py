@@ -59,10 +59,12 @@ ledger_option = click.option(
     type=_PATH,
     help="SQLite file of calls and replies; calls in it are not made again.",
 )
+limit_option = click.option("--limit", type=click.IntRange(1), help="Only the first items.")
 concurrency_option = click.option(
     "--concurrency",
-    metavar="[START..]MAX",
-    help="Calls in flight per endpoint at most; with START, so many at first and never fewer.",
+    metavar="[[START]..]MAX",
+    help="Calls in flight per endpoint at most, and at first; with START, so many at first and"
+    " never fewer; as ..MAX how many is found out.",
 )
 cost_option = click.option(
     "--max-cost",
@@ -253,9 +255,9 @@ class SpecOptions(RulesOptions):
             "--root",
             "roots",
             multiple=True,
-            metavar="OLD=NEW",
-            help="Where files are that official data names by other paths; may be given several "
-            "times.",
+            metavar="[OLD=]FOLDER",
+            help="A folder outside that of the data whose pictures it may name; OLD is what "
+            "official data calls it. May be given several times.",
         ),
     ]
     outputs: Annotated[
@@ -282,9 +284,7 @@ class SpecOptions(RulesOptions):
         ),
     ]
     single_image: Annotated[tuple[str, ...], single_image_option]
-    limit: Annotated[
-        int | None, click.option("--limit", type=click.IntRange(1), help="Only the first items.")
-    ]
+    limit: Annotated[int | None, limit_option]
     judges: Annotated[
         tuple[str, ...],
         click.option(
@@ -341,11 +341,7 @@ class SpecOptions(RulesOptions):
 
     def _roots(self, before: RunSpec | None) -> Mapping[str, Path]:
         """The roots, absolute so that they hold in any folder; by default those of the run."""
-        pairs = pairs_of("--root", self.roots).items()
-        roots = {
-            old: Path(os.path.abspath(Path(new).expanduser()))  # noqa: PTH100
-            for old, new in pairs
-        }
+        roots = roots_of(self.roots)
         if before is None or before.benchmark != self.benchmark or roots == before.roots:
             return roots
         if not roots:
@@ -389,10 +385,35 @@ def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
         model, equals, folder = text.partition("=")
         if not model or not equals or not folder or not model.isprintable():
             raise InputError("--outputs", f"{text!r} is not MODEL=DIR")
+        if "=" in folder and not Path(folder).exists():
+            raise InputError(
+                "--outputs",
+                f"{text!r} holds several =, and there is no {folder}",
+                "the name of a model ends at the first =, give it another one",
+            )
         if model in folders:
             raise InputError("--outputs", f"two folders for {model}")
         folders[model] = Path(folder)
     return folders
+
+
+def roots_of(texts: tuple[str, ...]) -> dict[str, Path]:
+    """Split --root into folders by what the data calls them, absolute; FOLDER is its own name.
+
+    Raises:
+        ConfigError: there is no such folder, or two have the same key.
+    """
+    folders = {text: text for text in texts if "=" not in text}
+    for text in folders:
+        if not Path(text).expanduser().is_dir():
+            raise ConfigError(f"--root {text} is no folder", "give a folder, or OLD=NEW")
+    pairs = pairs_of("--root", tuple(text for text in texts if "=" in text))
+    named = {old: _absolute(new) for old, new in pairs.items()}
+    return named | {str(_absolute(text)): _absolute(text) for text in folders}
+
+
+def _absolute(text: str) -> Path:
+    return Path(os.path.abspath(Path(text).expanduser()))  # noqa: PTH100
 
 
 def pairs_of(flag: str, texts: tuple[str, ...]) -> dict[str, str]:

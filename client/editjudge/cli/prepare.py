@@ -12,6 +12,8 @@ from ..app.wire.base import text_of
 from ..app.wire.prepared import Converted, Prepared
 from ..base.errors import ConfigError
 from ..base.screen import say, say_json, tell
+from ..base.words import counted
+from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.compact import COMPARES, convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
@@ -33,14 +35,30 @@ from .options import (
     cost_option,
     json_option,
     ledger_option,
+    limit_option,
     options,
     prompts_option,
+    roots_of,
     services_at_hand,
 )
 
 _PATH = click.Path(path_type=Path)
 _LISTED = 20
 """How many items are listed of each status that has reasons."""
+_DATA = click.option(
+    "--data",
+    required=True,
+    type=_PATH,
+    help="items.jsonl, of core, i2i or co_edit (docs/runs.md); left as it is.",
+)
+_ROOT = click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="FOLDER",
+    help="A folder outside that of the data whose pictures it may name; may be given several "
+    "times.",
+)
 _OUT = click.option(
     "--out", required=True, type=_PATH, metavar="DIR", help="Folder of what is made; kept."
 )
@@ -50,19 +68,10 @@ _OUT = click.option(
 class _DataOptions:
     """What is prepared, and where it goes."""
 
-    data: Annotated[
-        Path,
-        click.option(
-            "--data",
-            required=True,
-            type=_PATH,
-            help="items.jsonl, of core, i2i or co_edit (docs/runs.md); left as it is.",
-        ),
-    ]
+    data: Annotated[Path, _DATA]
+    roots: Annotated[tuple[str, ...], _ROOT]
     out: Annotated[Path, _OUT]
-    limit: Annotated[
-        int | None, click.option("--limit", type=click.IntRange(1), help="Only the first items.")
-    ]
+    limit: Annotated[int | None, limit_option]
     max_cost: Annotated[float | None, cost_option]
     ledger: Annotated[Path | None, ledger_option]
     prompts: Annotated[Path | None, prompts_option]
@@ -198,17 +207,18 @@ def gie(
     if decided is None:
         tell("no generalist is configured: words decide which questions are shown the source")
     else:
+        questions = counted(decided.compares, "question compares", "questions compare")
         say(
-            f"{converted.folder / COMPARES}: {decided.compares:,} questions compare with the"
-            f" source; of {decided.otherwise:,} their words say otherwise, which stand first:"
-            " look them over"
+            f"{converted.folder / COMPARES}: {questions} with the source; of {decided.otherwise:,}"
+            " their words say otherwise, which stand first: look them over"
         )
         if decided.unread:
-            tell(f"of {decided.unread:,} questions no answer could be read: their words decide")
+            unread = counted(decided.unread, "question")
+            tell(f"of {unread} no answer could be read: their words decide")
         if decided.usage:
             say(f"generalists took {usage_text(dict(decided.usage))}")
     say(
-        f"{converted.folder}: {converted.items:,} items, {converted.size / 1e6:.1f} MB;"
+        f"{converted.folder}: {counted(converted.items, 'item')}, {converted.size / 1e6:.1f} MB;"
         " give it as --data"
     )
 
@@ -234,13 +244,16 @@ def review(folder: Path, decisions: Path, as_json: bool) -> None:
         f"{reviewed.accepted:,} accepted, {len(reviewed.rejected):,} rejected,"
         f" {len(reviewed.undecided):,} not decided, {reviewed.untouched:,} untouched"
     )
-    say(f"{reviewed.accepted_data}: {reviewed.accepted + reviewed.untouched:,} items")
-    say(f"{reviewed.rejected_data}: {len(reviewed.rejected):,} items")
+    say(f"{reviewed.accepted_data}: {counted(reviewed.accepted + reviewed.untouched, 'item')}")
+    say(f"{reviewed.rejected_data}: {counted(len(reviewed.rejected), 'item')}")
 
 
 def _prepared(maker: Maker, of: _DataOptions, services: JudgeOptions) -> int:
     settings = services.settings(max_cost=of.max_cost, ledger=of.ledger)
-    with preparing(of.data, of.out, maker, settings, of.limit) as preparation:
+    roots = {name: str(folder) for name, folder in roots_of(of.roots).items()}
+    if mapped(roots):
+        raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
+    with preparing(of.data, of.out, maker, settings, of.limit, roots) as preparation:
         if preparation.left:
             _make(preparation)
     result = preparation.result()

@@ -11,7 +11,7 @@ from ..app.wire.lists import Checked, Imported, Template
 from ..base.errors import ConfigError
 from ..base.official import import_official_prompts, official_prompts
 from ..base.screen import say, say_json
-from ..prompts.custom import checked, prompt_files
+from ..prompts.custom import checked, files_in
 from .options import json_option
 
 
@@ -57,7 +57,8 @@ def check(folder: Path, as_json: bool) -> int:
 
     Exit code 2 when one cannot be used; each is told, with its mend.
     """
-    read = tuple(checked(prompt_files(folder), str(folder)))
+    texts, strays = files_in(folder)
+    read = (*checked(texts, str(folder)), *strays)
     problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
     templates = tuple(
         Template.model_validate(one, from_attributes=True)

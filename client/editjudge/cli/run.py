@@ -24,6 +24,7 @@ from ..base.config import Settings
 from ..base.console import console
 from ..base.errors import InputError
 from ..base.screen import say, say_json, tell
+from ..base.words import counted
 from ..report.columns import results_table
 from ..report.live import display, summary
 from ..report.table import untrained_line, usage_text
@@ -34,6 +35,7 @@ from .options import (
     concurrency_option,
     cost_option,
     json_option,
+    ledger_option,
     options,
     services_at_hand,
 )
@@ -72,6 +74,12 @@ _EARLY = {
 @options(ServiceOptions, "services")
 @concurrency_option
 @cost_option
+@ledger_option
+@click.option(
+    "--canary/--no-canary",
+    default=None,
+    help="Watch judges for drift, where that is worth its calls (docs/canaries.md); on by default.",
+)
 @json_option
 def command(
     asked: SpecOptions,
@@ -83,6 +91,8 @@ def command(
     services: ServiceOptions,
     concurrency: str | None,
     max_cost: float | None,
+    ledger: Path | None,
+    canary: bool | None,
     as_json: bool,
 ) -> int:
     """Judge what models made of a data set; the same command resumes the run.
@@ -95,8 +105,14 @@ def command(
     if not asked.outputs:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
     spec = asked.spec(spec_of(out))
-    settings = services.settings(max_cost=max_cost, concurrency=concurrency)
+    settings = services.settings(max_cost=max_cost, ledger=ledger, concurrency=concurrency)
+    if canary is not None:
+        settings = settings.model_copy(update={"canary": canary})
     asked.check_judges(settings)
+    if dry_run and retry:
+        raise InputError(
+            "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
+        )
     if dry_run:
         return _dry_run(spec, out, settings, as_named=as_named, as_json=as_json)
     with display(as_json=as_json) as shown:
@@ -163,6 +179,9 @@ def _wait_for(futures: set[Future[Any]]) -> None:
 
 
 async def _interruptible(running: Running, at_hand: Settings) -> RunResult:
+    # Edits are side by side already: further threads within OpenCV's functions would only wait for
+    # each other. It is read at its first use, and cannot be changed safely while others use it.
+    os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     threads = _Threads()
     asyncio.get_running_loop().set_default_executor(threads)
     judging = asyncio.ensure_future(running.judge(at_hand))
@@ -200,11 +219,11 @@ def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[
 
 
 def _dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_named: bool, as_json: bool) -> int:
-    estimate, work = foreseen(spec, out, settings, as_named=as_named)
+    estimate, work, again = foreseen(spec, out, settings, as_named=as_named)
     if as_json:
-        say_json(text_of(Estimate.of(estimate)))
+        say_json(text_of(Estimate.of(estimate, work.item_changes, again)))
         return 0
-    for line in lines(estimate, work):
+    for line in (*(one.text for one in again), *lines(estimate, work)):
         say(line)
     return 0
 
@@ -231,7 +250,8 @@ def _done(result: RunResult) -> str:
     counts = (cell.counts for row in result.cells.values() for cell in row.values())
     waiting = sum(count.get("not_served", 0) for count in counts)
     if waiting:
-        return f"nothing could be judged: {waiting:,} verdicts wait for a service"
+        verdicts = counted(waiting, "verdict waits", "verdicts wait")
+        return f"nothing could be judged: {verdicts} for a service"
     return "nothing was left to do"
 
 
@@ -242,12 +262,16 @@ def _was_asked(result: RunResult, name: str) -> bool:
 def _ending(finished: Finished) -> list[str]:
     by_count = sorted(finished.unscored.items(), key=lambda kind: -kind[1].count)
     lines = [
-        f"{kind.count:,} verdicts have no number, {name} (first: {kind.first})"
+        f"{counted(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
+        f" (first: {kind.first})"
         for name, kind in by_count
+    ]
+    lines += [
+        f"{one.service}: {one.why} (canary)" for one in finished.watched if one.state != "steady"
     ]
     failed = sum(line.failed for line in finished.verdicts.values())
     if failed:
-        lines.append(f"{failed:,} verdicts failed (first: {finished.first_failure})")
+        lines.append(f"{counted(failed, 'verdict')} failed (first: {finished.first_failure})")
     why = _EARLY.get(finished.ended)
     if why or failed:
         lines.append(f"{why}; {_RESUME}" if why else _RESUME)

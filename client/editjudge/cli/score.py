@@ -113,7 +113,14 @@ def show(judgement: Judgement, *, as_json: bool) -> None:
     for reason, names in skipped(judgement).items():
         say(f"not judged, {reason}: {', '.join(names)}")
     item = judgement.edit.item
-    pictures = (*item.sources, judgement.edit.image, item.mask, item.target)
+    image, mask = judgement.edit.image, item.mask
+    if image and mask and mask.size != image.size:
+        tell(f"note: {mask.name}: {_by(mask.size)}, brought to {_by(image.size)} where it is used")
+    pictures = (*item.sources, image, mask, item.target)
     for picture in filter(None, pictures):
         for note in picture.notes:
             tell(f"note: {picture.name}: {note}")
+
+
+def _by(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"

@@ -7,47 +7,70 @@ from pathlib import Path
 
 import click
 
-from ..app.view import RunView
+from ..app.view import Known, RunView
 from ..app.wire.base import text_of
-from ..app.wire.verdict import Shown, ShownEdit
+from ..app.wire.verdict import Earlier, Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
 from .options import json_option
+
+_BECAME = {
+    "changed": "the item changed since this was judged, and is to be judged again",
+    "gone": "the item is gone from the data: what was judged of it counts no more",
+}
+_WHY = {
+    "output": "when another output was there",
+    "item": "when the item had changed",
+    "signature": "when what it depends on changed",
+    "again": "when it was judged again",
+}
 
 
 @click.command("show")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("edit")
 @click.option("--model", help="Only of this model under test; all by default.")
+@click.option("--earlier", is_flag=True, help="Also the verdicts in whose place others came.")
 @json_option
-def command(run: Path, edit: str, model: str | None, as_json: bool) -> int:
+def command(run: Path, edit: str, model: str | None, earlier: bool, as_json: bool) -> int:
     """Show one edit of a run: EDIT is the item's id.
 
     Shows every verdict with its reason, its evidence, the raw replies and its signature. Works
     while the run goes on.
     """
     with RunView(run) as view:
-        edits = tuple(ShownEdit.of(view, e) for e in view.edits(model) if e.item == edit)
+        became = view.became()
+        of_item = [each for each in view.edits(model) if each.item == edit]
+        edits = tuple(ShownEdit.of(view, e, became(edit, e.model)) for e in of_item)
         if not edits:
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
-        shown = _shown(view, edit, edits)
+        before = tuple(map(Earlier.by, view.earlier(model, item=edit))) if earlier else ()
+        shown = _shown(view, edit, edits, became(edit, None))
+        shown = shown.model_copy(update={"earlier": before})
     if as_json:
         say_json(text_of(shown))
         return 0
     if shown.instruction is not None:
         say(f"{edit}: {shown.instruction}")
+    if shown.became in _BECAME:
+        say(_BECAME[shown.became], bold=True)
     for shown_edit in shown.edits:
         _show(shown_edit)
     for name, why in shown.not_served.items():
         say(f"\n  {name}: not served\n    {why}")
     for name, why in shown.spoilt.items():
         say(f"\n  {name}: unscored (told by the data)\n    {why}")
+    if shown.earlier:
+        say("\nearlier verdicts, which count in nothing", bold=True)
+    for verdict in shown.earlier:
+        _show_verdict(verdict)
+        say(f"    until {verdict.replaced}, {_WHY[verdict.why]}; about {verdict.output}")
     return 0
 
 
-def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
+def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...], became: Known) -> Shown:
     """Add what the data has of the item, where the data is still there."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
@@ -61,6 +84,7 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
         item=edit,
         instruction=instruction,
         files=files,
+        became=became,
         edits=edits,
         not_served=view.waiting_for(edit),
         spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
@@ -69,21 +93,27 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
 
 def _show(edit: ShownEdit) -> None:
     say(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
+    if edit.became == "changed":
+        say("  another output is there now, or the item changed: to be judged again", bold=True)
     for verdict in edit.verdicts:
-        value = f"{verdict.value:.6g}" if verdict.value is not None else None
-        kind = f" ({verdict.kind})" if verdict.kind else ""
-        say(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
-        if verdict.reason:
-            say(f"    {verdict.reason}")
-        for name, evidence in verdict.evidence.items():
-            text = evidence if isinstance(evidence, str) else json.dumps(evidence, indent=2)
-            _block(name, text)
-        for call in verdict.calls:
-            words = call.reply.get("text") if isinstance(call.reply, dict) else None
-            text = words if isinstance(words, str) and words else json.dumps(call.reply, indent=2)
-            _block(f"{call.model or call.judge} replied", text)
-        say(f"    {verdict.signature}", dim=True)
-        say(f"    made with {verdict.versions}", dim=True)
+        _show_verdict(verdict)
+
+
+def _show_verdict(verdict: Stored) -> None:
+    value = f"{verdict.value:.6g}" if verdict.value is not None else None
+    kind = f" ({verdict.kind})" if verdict.kind else ""
+    say(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
+    if verdict.reason:
+        say(f"    {verdict.reason}")
+    for name, evidence in verdict.evidence.items():
+        text = evidence if isinstance(evidence, str) else json.dumps(evidence, indent=2)
+        _block(name, text)
+    for call in verdict.calls:
+        words = call.reply.get("text") if isinstance(call.reply, dict) else None
+        text = words if isinstance(words, str) and words else json.dumps(call.reply, indent=2)
+        _block(f"{call.model or call.judge} replied", text)
+    say(f"    {verdict.signature}", dim=True)
+    say(f"    made with {verdict.versions}", dim=True)
 
 
 def _block(title: str, text: str) -> None:

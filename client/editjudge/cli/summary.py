@@ -16,8 +16,15 @@ from ..app.wire.base import text_of
 from ..app.wire.results import Summary
 from ..base.console import console
 from ..base.screen import say, say_json
+from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
-from ..report.columns import agreement_tables, comparability, reasons, results_table
+from ..report.columns import (
+    agreement_tables,
+    comparability,
+    drift_lines,
+    reasons,
+    results_table,
+)
 from ..report.table import untrained_line
 from .options import RulesOptions, json_option, options, single_image_option
 
@@ -63,6 +70,8 @@ def command(
         say_json(text_of(Summary.of(results, printed)))
     else:
         _show(results, printed, count_missing=count_missing, each_round=each_round)
+        for line in drift_lines(results):
+            say(line, fg="red", bold=True)
     return 0
 
 
@@ -74,7 +83,7 @@ def _show(
         results.benchmark.title,
         results.benchmark.table,
         results.protocol,
-        f"{results.items:,} items",
+        counted(results.items, "item"),
     ]
     if results.words:
         about.append(f"prompts: {results.words}")
@@ -97,7 +106,8 @@ def _show(
         screen.print(show(results.columns, decimals=results.benchmark.decimals))
     else:
         _show_published(printed, partial(show, decimals=results.benchmark.decimals), screen)
-    for line in reasons(printed.columns if printed else results.columns, results.cells):
+    columns = printed.columns if printed else results.columns
+    for line in (*results.changes.lines, *reasons(columns, results.cells)):
         say(line)
     if count_missing:
         say("missing outputs count as the worst value of each metric")

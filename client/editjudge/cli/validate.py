@@ -13,6 +13,7 @@ from ..app.validate import Validation, validated
 from ..app.wire.base import text_of
 from ..app.wire.checks import Validation as ValidationJson
 from ..base.screen import say, say_json
+from ..base.words import counted
 from .options import (
     SpecOptions,
     as_named_option,
@@ -63,9 +64,9 @@ def command(
 
 
 def _show(validation: Validation) -> None:
-    say(f"{validation.items:,} items can be used")
+    say(f"{counted(validation.items, 'item')} can be used")
     for model, count in validation.outputs.items():
-        say(f"{model}: {count:,} outputs")
+        say(f"{model}: {counted(count, 'output')}")
     shown: Counter[tuple[str, str]] = Counter()
     for problem in validation.problems:
         shown[problem.where, problem.kind] += 1

@@ -82,7 +82,7 @@ def derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:
     for kind in (NotServed, Failed, Unscored, MissingOutput, Pending):
         for name, part in applying.items():
             if isinstance(part, kind):
-                return _because(name, part)
+                return _because(name, part, applying.values())
     values = {n: p.value for n, p in applying.items() if isinstance(p, Scored)}
     imputed = any(p.imputed for p in applying.values() if isinstance(p, Scored))
     return Scored(value=how.fn(values), evidence={"parts": dict(values)}, imputed=imputed)
@@ -146,9 +146,14 @@ class _Edit:
         return MissingOutput(reason=str(why) or "the model gave no image")
 
 
-def _because(name: str, part: Outcome) -> Outcome:
+def _because(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
+    """What the whole is for the sake of a part; without a number it rests on all such parts."""
     field_name = "error" if isinstance(part, Failed) else "reason"
-    return part.model_copy(update={field_name: f"{name}: {getattr(part, field_name)}"})
+    update: dict[str, object] = {field_name: f"{name}: {getattr(part, field_name)}"}
+    if isinstance(part, Unscored):
+        lacking = (each for each in parts if isinstance(each, Unscored))
+        update["calls"] = tuple(dict.fromkeys(key for each in lacking for key in each.calls))
+    return part.model_copy(update=update)
 
 
 def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:

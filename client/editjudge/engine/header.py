@@ -10,7 +10,7 @@ from ..base.errors import ConfigError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.signature import package_version
 
-_IN_WORDS = {"data_digest": "data digest", "repeats": "rounds"}
+_IN_WORDS = {"repeats": "rounds"}
 
 
 def _now() -> str:
@@ -27,7 +27,9 @@ class RunHeader(BaseModel):
         judges: Names of the generalists that judge.
         repeats: In how many rounds each does.
         data: Where the benchmark's data lies.
-        data_digest: Of what was read there.
+        data_digest: Of what was read there, by the last session.
+        per_item: Whether the run knows what each of its items was; one that an earlier editjudge
+            began does not, until it goes on.
         outputs: Folder of outputs by model under test.
         dimensions: Ids.
         single_image: Models under test that take one image only.
@@ -44,6 +46,7 @@ class RunHeader(BaseModel):
     protocol: str
     data: str
     data_digest: str
+    per_item: bool = False
     outputs: dict[str, str]
     dimensions: tuple[str, ...]
     created: str = Field(default_factory=_now)
@@ -60,6 +63,8 @@ class RunHeader(BaseModel):
     def joined(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
         """The header of a run that goes on with another header's outputs and dimensions.
 
+        What its items were, and where outputs lie, stays as it is until both were compared.
+
         Args:
             where: The run that this is the header of.
             mend: What to do where the other is about something else; by default another folder.
@@ -67,7 +72,7 @@ class RunHeader(BaseModel):
         Raises:
             ConfigError: the other is about something else; names what.
         """
-        for name in ("benchmark", "protocol", "data_digest", "judges", "repeats"):
+        for name in ("benchmark", "protocol", "judges", "repeats"):
             mine, other = getattr(self, name), getattr(later, name)
             if isinstance(mine, tuple):
                 mine, other = ", ".join(mine), ", ".join(other)
@@ -81,19 +86,14 @@ class RunHeader(BaseModel):
                 f"{where} asks in other words than these: {', '.join(differ)}",
                 mend or "leave --prompts out to go on in the run's words, or give another folder",
             )
-        for model, folder in later.outputs.items():
-            if self.outputs.get(model, folder) != folder:
-                raise ConfigError(
-                    f"{where} has the outputs of {model} from {self.outputs[model]}, not {folder}",
-                    mend
-                    or "give these outputs another model's name, or another folder for this run",
-                )
         identities = {**self.identities, **later.identities}
         absent = {**self.not_served, **later.not_served}
         return later.model_copy(
             update={
                 "created": self.created,
-                "outputs": {**self.outputs, **later.outputs},
+                "data_digest": self.data_digest,
+                "per_item": self.per_item,
+                "outputs": {**self.outputs, **later.outputs, **self.outputs},
                 "single_image": tuple(dict.fromkeys((*self.single_image, *later.single_image))),
                 "dimensions": tuple(dict.fromkeys((*self.dimensions, *later.dimensions))),
                 "identities": identities,

@@ -10,11 +10,21 @@ from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, 
 from ..base.identity import Identities, ServiceName, untrained
 from ..base.item import Edit
 from ..base.signature import Signature
-from ..base.verdict import Failed, Outcome, Verdict, failed, rests_on, unscored
+from ..base.verdict import (
+    Failed,
+    NotApplicable,
+    Outcome,
+    Scored,
+    Unscored,
+    Verdict,
+    failed,
+    rests_on,
+    unscored,
+)
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel
-from ..panel.cached import asking
 from ..panel.said import Said
+from ..panel.together import Asked, asking
 from ..panel.usage import counting
 from ..scorers.scorer import Scorer
 from .fold import fold
@@ -63,7 +73,8 @@ async def judge(
     """Judge one edit on the given dimensions.
 
     A failing service costs the dimensions that read it, never the others; so does a scorer that
-    trips over an edit.
+    trips over an edit. Where a service becomes another model meanwhile, what it judges has failed:
+    no number is signed by a model that may not have made it.
 
     Args:
         known: All dimensions by id, for what the given ones derive from.
@@ -73,6 +84,7 @@ async def judge(
     known = {**known, **{d.id: d for d in asked}}
     signatures = signatures or Signatures(known)
     ordered = in_order(asked, known)
+    before = panel.identities()
     unserved = _unserved(ordered, panel)
     plan = edit_plan(edit, ordered, unserved)
     scorers = list(plan.calls)
@@ -82,10 +94,11 @@ async def judge(
             *(_call(scorer, edit, panel, plan.calls[scorer], errors) for scorer in scorers)
         )
     readings = dict(zip(scorers, results, strict=True))
-    outcomes = fold(
+    folded = fold(
         ordered, edit.item, missing=missing_of(edit), unserved=unserved, readings=readings
     )
     identities = panel.identities()
+    outcomes = _of_one_panel(folded, known, _others(before, identities))
     random = set(untrained(identities))
     return Judgement(
         edit=edit,
@@ -93,7 +106,7 @@ async def judge(
         outcomes={d.id: outcomes[d.id] for d in asked},
         signatures=signatures.of(asked, identities),
         services=identities,
-        untrained=frozenset(d.id for d in asked if roles_of(d, known) & random),
+        untrained=frozenset(d.id for d in asked if random and roles_of(d, known) & random),
         usage=usage,
         errors={
             d.id: error
@@ -103,6 +116,34 @@ async def judge(
             if error is not None
         },
     )
+
+
+def _others(before: Identities, after: Identities) -> set[ServiceName]:
+    """The services behind which there is another model than before, or none any more, or now one.
+
+    What is learned of a model by asking it, how it is asked for choices, makes it no other.
+    """
+    return {
+        role
+        for role in {*before, *after}
+        if role not in before or role not in after or not before[role].may_be(after[role])
+    }
+
+
+def _of_one_panel(
+    outcomes: Mapping[str, Outcome], known: Mapping[str, Dimension], others: set[ServiceName]
+) -> Mapping[str, Outcome]:
+    """The outcomes, failed where a service became another meanwhile: nobody knows which spoke."""
+    if not others:
+        return outcomes
+    changed = dict(outcomes)
+    for name, outcome in outcomes.items():
+        roles = roles_of(known[name], known) & others
+        if roles and isinstance(outcome, Scored | Unscored | NotApplicable):
+            named = ", ".join(sorted(map(str, roles)))
+            error = f"{named}: became another model, or went, while this edit was judged"
+            changed[name] = Failed(error=error, retryable=True)
+    return changed
 
 
 class Signatures:
@@ -116,7 +157,7 @@ class Signatures:
     """
 
     def __init__(self, known: Mapping[str, Dimension]) -> None:
-        self._known = known
+        self.known = known
         self._identities: Identities = {}
         self._made: dict[str, Signature] = {}
 
@@ -128,7 +169,7 @@ class Signatures:
 
     def _signature(self, dimension: Dimension) -> Signature:
         if dimension.id not in self._made:
-            parts = {name: self._signature(self._known[name]) for name in dimension.operands}
+            parts = {name: self._signature(self.known[name]) for name in dimension.operands}
             self._made[dimension.id] = dimension.signature(self._identities, parts)
         return self._made[dimension.id]
 
@@ -151,6 +192,14 @@ def roles_of(dimension: Dimension, known: Mapping[str, Dimension]) -> set[Servic
     )
 
 
+def computes(dimension: Dimension, known: Mapping[str, Dimension]) -> bool:
+    """Whether a dimension, or one that it derives from, works on pixels itself."""
+    parts = (known[part] for part in dimension.operands)
+    return any(reading.scorer.computes for reading in dimension.readings) or any(
+        computes(part, known) for part in parts
+    )
+
+
 async def _call(
     scorer: Scorer,
     edit: Edit,
@@ -158,12 +207,14 @@ async def _call(
     fields: frozenset[str],
     errors: dict[Scorer, ServiceError],
 ) -> Mapping[str, Verdict]:
+    asked = Asked()
     try:
-        with asking() as specialists:
+        with asking() as asked:
             verdicts = await scorer.score(edit, panel, fields)
-        return {name: rests_on(verdicts[name], specialists) for name in fields}
+        return {name: _resting(verdicts[name], asked) for name in fields}
     except Abstained as abstained:
-        return dict.fromkeys(fields, unscored(abstained))
+        # All that judges said is asked anew together, not only what could not be read.
+        return dict.fromkeys(fields, rests_on(unscored(abstained), asked.generalists))
     except ServiceError as error:
         errors[scorer] = error
         return dict.fromkeys(fields, failed(error))
@@ -174,6 +225,11 @@ async def _call(
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
         trouble = f"{scorer.name}: {type(error).__name__}: {error}"
         return dict.fromkeys(fields, Failed(error=trouble))
+
+
+def _resting(verdict: Verdict, asked: Asked) -> Verdict:
+    """A number with what specialists said; what has none says itself which of it was no answer."""
+    return rests_on(verdict, asked.specialists) if isinstance(verdict, Scored) else verdict
 
 
 def _unserved(dimensions: Iterable[Dimension], panel: Panel) -> dict[str, str]:

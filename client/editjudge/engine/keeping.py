@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from ..base.files import Seen
 from ..base.item import Missing
 from ..base.verdict import Verdict
 from ..panel.calls import CallStore
 from .header import RunHeader
+from .items import ItemChanges, ItemState, KnownItems
+from .outdated import Stale
 from .runplan import Standing
 
 
@@ -20,12 +23,16 @@ class JudgedEdit(NamedTuple):
         model: Under test.
         digest: Of the output; None where it is missing.
         missing: Why it is.
+        seen: The file of the output; None where there is none.
+        state: What its item was; None where nobody knows.
     """
 
     item: str
     model: str
     digest: str | None
     missing: Missing | None = None
+    seen: Seen | None = None
+    state: ItemState | None = None
 
 
 class VerdictSink(Protocol):
@@ -37,8 +44,8 @@ class VerdictSink(Protocol):
         """Keep an edit's verdicts, all or none; what this has returned from is kept.
 
         Args:
-            verdicts: By dimension id; they take the place of earlier ones. Where the output is
-                not the one judged before, the others of this edit are gone.
+            verdicts: By dimension id; they take the place of earlier ones. Where the output or the
+                item is not the one judged before, the others that rest on it stand no more.
             signatures: At least of these dimensions.
 
         Raises:
@@ -46,7 +53,7 @@ class VerdictSink(Protocol):
         """
 
 
-class VerdictStore(VerdictSink, Protocol):
+class VerdictStore(VerdictSink, KnownItems, Protocol):
     """A run's header, its edits and their verdicts, beside the store of its calls."""
 
     @property
@@ -54,16 +61,8 @@ class VerdictStore(VerdictSink, Protocol):
         """Its calls."""
 
     @property
-    def header(self) -> RunHeader:
-        """What it is about."""
-
-    @property
     def costs(self) -> tuple[float, float]:
         """What all its calls have cost, and the dearest of them."""
-
-    @property
-    def looked(self) -> Mapping[str, float]:
-        """When each model's outputs were last known to be what was judged, since the epoch."""
 
     def amend(self, header: RunHeader) -> RunHeader:
         """Go on with another header, joined with the one there is; returns the whole."""
@@ -71,10 +70,26 @@ class VerdictStore(VerdictSink, Protocol):
     def standing(self, model: str, signatures: Mapping[str, str]) -> Iterable[Standing]:
         """Every edit of a model, with the dimensions on which a verdict stands."""
 
+    def stale(self, signatures: Mapping[str, str]) -> Iterable[Stale]:
+        """The verdicts on these dimensions, other than failed ones, by other signatures."""
+
     def counts(
         self, signatures: Mapping[str, str] | None = None
     ) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
         """How many verdicts there are, by model, dimension and status."""
 
-    def keep_outputs(self, edits: Iterable[JudgedEdit], looked: Mapping[str, float]) -> None:
-        """Keep what became of outputs, and when they were looked at, by model."""
+    def keep_changes(
+        self,
+        edits: Iterable[JudgedEdit],
+        seen: Iterable[tuple[str, str, Seen]],
+        changes: ItemChanges,
+        places: Mapping[str, str],
+    ) -> None:
+        """Keep what became of outputs and items; no verdict stands on what changed.
+
+        All of it or nothing: from then on the header names the data that items were compared with.
+
+        Args:
+            seen: Item, model and file of outputs that are what was judged.
+            places: The folder of outputs by model under test.
+        """

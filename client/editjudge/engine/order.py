@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,8 @@ from ..base.identity import Identities, ServiceName
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
-from .judge import Signatures, roles_of
+from .judge import Signatures, computes, roles_of
+from .plan import in_order
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,33 @@ class Order:
     shard: tuple[int, int] = (0, 1)
 
     @cached_property
+    def places(self) -> dict[str, str]:
+        """The folders of outputs, as a run names them: a link keeps its own name."""
+        return {model: os.path.abspath(path) for model, path in self.outputs.items()}  # noqa: PTH100
+
+    @cached_property
     def signed(self) -> Signatures:
         """Signatures of these dimensions."""
         return Signatures(self.known)
+
+    @cached_property
+    def computes(self) -> bool:
+        """Whether any of these dimensions works on pixels itself; see `Scorer.computes`."""
+        return any(computes(dimension, self.known) for dimension in self.dimensions)
 
     def signatures(self, identities: Identities) -> dict[str, str]:
         """Of a value of today, by dimension."""
         signatures = self.signed.of(self.dimensions, identities)
         return {name: str(signature) for name, signature in signatures.items()}
+
+    @cached_property
+    def above(self) -> Mapping[str, frozenset[str]]:
+        """By id, the dimensions asked for that derive from a dimension, through others too."""
+        above: dict[str, set[str]] = {}
+        for dimension in self.dimensions:
+            for part in in_order([dimension], self.known):
+                above.setdefault(part.id, set()).add(dimension.id)
+        return {name: frozenset(ids - {name}) for name, ids in above.items()}
 
     def roles(self, dimensions: Iterable[str]) -> frozenset[ServiceName]:
         """The services that these dimensions call."""

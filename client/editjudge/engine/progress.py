@@ -78,17 +78,19 @@ class Progress:
         """At the start of a session.
 
         Args:
-            standing: By dimension, how many verdicts of each status stand.
+            standing: By dimension, how many verdicts of each status stand; also on items that are
+                not asked for now, so that no more verdicts are done than there are.
             budget: What the session may spend; without, all it likes.
         """
         lines = {d.id: Line() for d in plan.order.dimensions}
         for row in plan.counts.values():
             for name, count in row.items():
-                lines[name].total += count["todo"] + count["standing"]
+                lines[name].total += count["todo"]
         for name, counts in standing.items():
-            lines[name].scored += counts.get("scored", 0)
-            lines[name].unscored += counts.get("unscored", 0)
-            lines[name].total -= counts.get("not_applicable", 0)
+            line = lines[name]
+            line.scored += counts.get("scored", 0)
+            line.unscored += counts.get("unscored", 0)
+            line.total += line.done
         missing = sum(number for number, _ in plan.missing.values())
         served = {name: line for name, line in lines.items() if line.total}
         return cls(served, edits=plan.edits, missing=missing, budget=budget or Budget())

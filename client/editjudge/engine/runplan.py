@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +16,18 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from ..base.digest import file_digest
+from ..base.digest import digest_bytes
 from ..base.errors import InputError
+from ..base.files import ABSENT, STAT, Files, Seen, stat_of
 from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
 from ..base.item import Flaws, Item, Missing
+from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from .fold import fold
+from .header import RunHeader
+from .items import ItemChanges, Look
 from .order import Order
 from .plan import in_order
 
@@ -39,17 +42,19 @@ class Standing(NamedTuple):
         digest: Of its output; None where it was missing.
         missing: Why it was; None where it was not.
         dimensions: Those on which a verdict stands.
+        seen: The file of the output as it was judged, or found to be unreadable: its stat, then,
+            of one that is unreadable, the 32 bytes of its digest.
     """
 
     item: str
     digest: str | None
     missing: Missing | None
     dimensions: Collection[str]
+    seen: bytes = ABSENT
 
-    @property
-    def there_was_none(self) -> bool:
-        """No file at all, or several."""
-        return self.missing is not None and self.missing.kind != "unreadable"
+    def is_of(self, digest: str) -> bool:
+        """Whether a file of this content is what it was judged by, or what could not be read."""
+        return digest == self.digest or digest_bytes(digest) == self.seen[STAT:]
 
     def reads_otherwise(self, why: Missing) -> bool:
         """Whether the output was missing for another reason."""
@@ -81,9 +86,10 @@ def told_of_data(dataset: Dataset, flawed: Sequence[Flawed]) -> tuple[str, ...]:
     left_out = dataset.left_out()
     if left_out:
         where, what = left_out[0]
-        lines.append(f"{len(left_out):,} entries are no items (first: {where}: {what})")
+        entries = counted(len(left_out), "entry is no item", "entries are no items")
+        lines.append(f"{entries} (first: {where}: {what})")
     if flawed:
-        count = f"{len(flawed):,} item{'s are' if len(flawed) > 1 else ' is'}"
+        count = counted(len(flawed), "item is", "items are")
         lost = [one.ref for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
         mend = f"; {dataset.mend(lost)}" if lost and dataset.mend(lost) else ""
         lines.append(f"{count} judged in part only (first: {flawed[0].told}){mend}")
@@ -102,6 +108,8 @@ class Observed:
         dimensions: Those asked for and what they derive from, parts first.
         beyond: Ids of the items that the order's limit leaves out.
         flawed: The items asked for of which the data holds something that cannot be used.
+        look: All items of the data, as far as they are compared with what they were.
+        files: Those that were read, for the whole session.
     """
 
     order: Order
@@ -109,6 +117,7 @@ class Observed:
     kinds: Sequence[int]
     outlines: Sequence[Item]
     dimensions: tuple[Dimension, ...]
+    look: Look
     beyond: Sequence[str] = ()
 
     @cached_property
@@ -117,6 +126,7 @@ class Observed:
         return frozenset((*self.ids, *self.beyond))
 
     flawed: tuple[Flawed, ...] = ()
+    files: Files = field(default_factory=Files)
 
     @property
     def asked(self) -> frozenset[int]:
@@ -139,7 +149,11 @@ class RunPlan:
         missing: By model, how many outputs are missing, and the first reason.
         others: By model, how many files in its folder are outputs of no item, and the first.
         gone: By model, how many of these were judged before they went, and stay judged.
-        changed: Item, model and digest of outputs that are not what was judged before.
+        changed: Item, model and digest of outputs that are not what the run knows of them.
+        replaced: Item and model of those of them in whose place another output was known.
+        same: By model, how many outputs are what was judged before.
+        seen: Item, model and file of those that had to be read to know it.
+        item_changes: What became of the items since they were judged.
         absent: Item, model and reason of outputs that are missing, or for another reason now.
     """
 
@@ -153,7 +167,11 @@ class RunPlan:
     others: dict[str, tuple[int, str]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
     changed: list[tuple[str, str, str]] = field(default_factory=list)
+    replaced: list[tuple[str, str]] = field(default_factory=list)
     absent: list[tuple[str, str, Missing]] = field(default_factory=list)
+    same: Counter[str] = field(default_factory=Counter)
+    seen: list[tuple[str, str, Seen]] = field(default_factory=list)
+    item_changes: ItemChanges = field(default_factory=ItemChanges)
 
     @property
     def edits(self) -> int:
@@ -200,14 +218,18 @@ def _making_many() -> Iterator[None]:
 
 
 @_making_many()
-def observe(order: Order) -> Observed:
+def observe(order: Order, before: RunHeader | None = None) -> Observed:
     """Look at all items of an order.
+
+    Args:
+        before: The header of the run that they are compared with; None for none.
 
     Raises:
         InputError: the data, or a folder of outputs, cannot be used.
     """
     dimensions = in_order(order.dimensions, order.known)
     kinds = _Kinds(order, dimensions)
+    look = Look(order.dataset, before)
     ids: list[str] = []
     of: list[int] = []
     beyond: list[str] = []
@@ -215,10 +237,12 @@ def observe(order: Order) -> Observed:
     for ref in order.dataset.checked():
         if order.limit is not None and ref.index >= order.limit:
             beyond.append(ref.id)
+            look.add(ref, asked=False)
             continue
         ids.append(ref.id)
         flaws = order.dataset.flaws(ref)
         asked = _is_asked(order, ref)
+        look.add(ref, asked=asked)
         of.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
         if flaws and asked:
             flawed.append(Flawed(ref, flaws))
@@ -227,7 +251,7 @@ def observe(order: Order) -> Observed:
     for model, folder in order.outputs.items():
         if not order.dataset.has_outputs(folder):
             raise InputError(show_path(folder), f"no such folder (outputs of {model})")
-    return Observed(order, ids, of, kinds.outlines, dimensions, beyond, tuple(flawed))
+    return Observed(order, ids, of, kinds.outlines, dimensions, look, beyond, tuple(flawed))
 
 
 @_making_many()
@@ -236,7 +260,7 @@ def plan_run(
     known: Known | None,
     identities: Identities,
     served: Collection[str] | None = None,
-    checked: Mapping[str, float] | None = None,
+    changes: ItemChanges | None = None,
 ) -> RunPlan:
     """What is left to do of what was observed.
 
@@ -244,17 +268,17 @@ def plan_run(
         known: The verdicts there are; None for none.
         identities: Of the services, for signatures.
         served: The services at hand; None takes all to be.
-        checked: By model, when its outputs were last known to be what was judged, in
-            seconds since the epoch.
+        changes: What became of the items since they were judged; None for nothing.
 
     Raises:
         InputError: a model has no output at all.
     """
     order = observed.order
     plan = RunPlan(order, observed.ids, observed.asked, order.signatures(identities))
+    plan.item_changes = changes or plan.item_changes
     states = _States(observed, served)
     for model in order.outputs:
-        edits = compare(plan, observed, model, known, (checked or {}).get(model, 0.0))
+        edits = compare(plan, observed, model, known)
         plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
         plan.counts[model] = count(order.dimensions, states, edits)
     return plan
@@ -302,13 +326,12 @@ class _Alike(NamedTuple):
 
 
 def compare(
-    plan: RunPlan, observed: Observed, model: str, known: Known | None, since: float
+    plan: RunPlan, observed: Observed, model: str, known: Known | None
 ) -> list[_Alike | None]:
     """Look at a model's outputs, and compare them with what stands.
 
     Args:
         plan: Outputs that are missing or others than before are noted in it.
-        since: A file that was not touched since then need not be read.
 
     Returns:
         For each item how its edit is; None where it is not asked for.
@@ -323,6 +346,8 @@ def compare(
     plan.missing[model] = 0, ""
     others = outputs.others(observed.all_ids)
     plan.others[model] = len(others), others[0] if others else ""
+    changed = plan.item_changes.changed
+    same_outputs = 0
     edits: list[_Alike | None] = []
     same: dict[_Alike, _Alike] = {}
     for item, kind in zip(observed.ids, observed.kinds, strict=True):
@@ -330,16 +355,22 @@ def compare(
         if kind == _NOT_ASKED:
             edits.append(None)
             continue
+        if stands is not None and item in changed:
+            stands = stands._replace(dimensions=_NOTHING)
         path = outputs.path(item)
         if path is None:
             why = outputs.why_not(item)
             _note_missing(plan, (item, model, why), stands, begun=known is not None)
-        # A file that was not touched since it was last known need not be read.
-        elif stands is not None and (stands.there_was_none or not _older(path, since)):
-            stands = _of_this_file(plan, (item, model, path), stands)
+        elif stands is not None and not stands.seen.startswith(stat_of(path)):
+            was_known = stands.digest is not None
+            stands = _of_this_file(plan, observed.files, (item, model, path), stands)
+            if stands is None and was_known:
+                plan.replaced.append((item, model))
+        same_outputs += path is not None and stands is not None and stands.digest is not None
         absent = path is None or (stands is not None and stands.digest is None)
         edit = _Alike(kind, frozenset(stands.dimensions) if stands else _NOTHING, absent)
         edits.append(same.setdefault(edit, edit))
+    plan.same[model] = same_outputs
     missing, reason = plan.missing[model]
     nothing = missing == len(plan.asked) and never_judged
     # Of a shard all may be missing; of the whole that is another folder than was meant.
@@ -445,31 +476,20 @@ def _note_missing(
     plan.gone[model] += stands is not None and bool(stands.dimensions)
 
 
-def _of_this_file(plan: RunPlan, output: tuple[str, str, str], stands: Standing) -> Standing | None:
-    """What stands of an output that is there; None, and a note, where it is another one now.
+def _of_this_file(
+    plan: RunPlan, files: Files, output: tuple[str, str, str], stands: Standing
+) -> Standing | None:
+    """What stands of an output that must be read; None, and a note, where it is another one now.
 
     Args:
         output: Item, model and path.
     """
     item, model, path = output
-    digest = _digest(path)
-    if digest == stands.digest:
+    seen = files.seen(path)
+    if seen is None:
+        return stands  # what is gone, or cannot be read just now, stays judged
+    if stands.is_of(seen.digest):
+        plan.seen.append((item, model, seen))
         return stands
-    plan.changed.append((item, model, digest))
+    plan.changed.append((item, model, seen.digest))
     return None
-
-
-def _older(path: str, since: float) -> bool:
-    """Whether a file was surely not touched since; a copy keeps its date, but not this one."""
-    try:
-        return os.stat(path).st_ctime < since  # noqa: PTH116 - a hundred thousand times
-    except OSError:
-        return True
-
-
-def _digest(path: str) -> str:
-    """Of a file's bytes, as an image's; empty where it cannot be read."""
-    try:
-        return file_digest(path)
-    except OSError:
-        return ""

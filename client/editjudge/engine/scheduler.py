@@ -8,8 +8,10 @@ decoded images, features, generated questions, the server's prefix cache) is sti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -21,9 +23,11 @@ from ..base.errors import (
     NotAuthorised,
     ServiceError,
     StoreError,
+    UnreadError,
     WrongModel,
 )
-from ..base.images import Image, load_image
+from ..base.files import Files, Reading, Seen
+from ..base.images import MAX_PIXELS, Image, load_image
 from ..base.item import Edit, Item, Missing
 from ..base.verdict import (
     Failed,
@@ -37,6 +41,8 @@ from ..base.verdict import (
 from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel
+from ..panel.generalist import Generalist
+from .items import ItemState, state_of
 from .judge import Judgement, judge
 from .keeping import JudgedEdit, VerdictSink
 from .order import Order
@@ -48,8 +54,19 @@ ENOUGH = 20
 """Verdicts before the share of failed ones says anything."""
 _FATAL = (NotAuthorised, WrongModel)
 """What would fail every call to come: another model answers, or the key is not taken."""
-MAX_DECODED = 1024**3
-"""Bytes of decoded pixels in flight above which no further edit begins."""
+_AHEAD = 64
+"""Edits that are made out at once: what a thread takes to begin is shared by them."""
+_LATELY = 16
+"""Edits whose largest tells what one holds that is not loaded yet."""
+MAX_HELD = 1024**3
+"""Bytes of pictures in flight, decoded ones above all, above which no further edit begins."""
+
+
+class _Loaded(NamedTuple):
+    """An item, and what it was when it was loaded."""
+
+    item: Item
+    state: ItemState
 
 
 class _Source:
@@ -58,31 +75,39 @@ class _Source:
     def __init__(self, dataset: Dataset, ref: ItemRef) -> None:
         self._dataset = dataset
         self.ref = ref
-        self._loading: asyncio.Future[Item | EditjudgeError] | None = None
+        self._loading: asyncio.Future[_Loaded | EditjudgeError] | None = None
 
-    async def item(self) -> Item:
-        """The item.
+    async def item(self, files: Files, left_encoded: int) -> _Loaded:
+        """The item, and what it is.
+
+        Args:
+            left_encoded: See `load_image`; the same for all who ask.
 
         Raises:
             EditjudgeError: it cannot be loaded.
         """
         if self._loading is None:
-            self._loading = asyncio.ensure_future(asyncio.to_thread(self._load))
+            self._loading = asyncio.ensure_future(
+                asyncio.to_thread(self._load, files, left_encoded)
+            )
         loaded = await asyncio.shield(self._loading)
         if isinstance(loaded, EditjudgeError):
             raise loaded
         return loaded
 
-    def _load(self) -> Item | EditjudgeError:
+    def _load(self, files: Files, left_encoded: int) -> _Loaded | EditjudgeError:
         try:
-            item = self._dataset.load(self.ref)
+            state = state_of(self._dataset, self.ref, files)
+            item = self._dataset.load(self.ref, left_encoded)
+            if not state.is_of(state_of(self._dataset, self.ref, files)):
+                return InputError(self.ref.id, "its files change while they are read")
             for picture in item.sources:
                 _ = picture.digest
         except EditjudgeError as error:
             return error
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this item's edits
             return InputError(self.ref.id, f"{type(error).__name__}: {error}")
-        return item
+        return _Loaded(item, state)
 
 
 class Job(NamedTuple):
@@ -123,6 +148,7 @@ class Scheduler:
 
     Attributes:
         in_flight: Edits begun and not done.
+        files: Those that were read in this session.
         fail_on_error: Share of failed verdicts, 0..1, above which the session ends; None never.
         ended: Why it ended.
     """
@@ -132,10 +158,12 @@ class Scheduler:
     store: VerdictSink
     progress: Progress
     in_flight: int
+    files: Files = field(default_factory=Files)
     fail_on_error: float | None = None
     ended: Ended = "done"
     say: Callable[[str], None] = lambda _: None
-    _decoded: dict[int, int] = field(default_factory=dict)
+    _held: dict[int, int | None] = field(default_factory=dict)
+    _lately: deque[int] = field(default_factory=lambda: deque(maxlen=_LATELY))
     _outputs: dict[str, Outputs] = field(default_factory=dict)
     _room: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -150,44 +178,55 @@ class Scheduler:
             edits in flight were finished as far as they could; `failures`: too many failed;
             `judge`: one is not the one asked for, or does not let us in.
         """
-        remaining = iter(queue)
         try:
             async with asyncio.TaskGroup() as group:
-                while (job := await asyncio.to_thread(next, remaining, None)) is not None:
+                async for job in _ahead(queue):
                     async with self._room:
                         await self._room.wait_for(self._has_room)
                     if self.ended != "done":
                         break
-                    self._decoded[id(job)] = 0
+                    self._held[id(job)] = None
                     group.create_task(self._done(job))
         except* _StopError as several:
             self.ended = next(e.ended for e in several.exceptions if isinstance(e, _StopError))
         return self.ended
 
     def _has_room(self) -> bool:
-        if self.ended != "done" or not self._decoded:
+        if self.ended != "done" or not self._held:
             return True
-        return len(self._decoded) < self.in_flight and sum(self._decoded.values()) < MAX_DECODED
+        return len(self._held) < self.in_flight and self._holding() < MAX_HELD
+
+    def _holding(self) -> int:
+        """Bytes of the edits in flight; one that is not loaded yet is taken to be like the last.
+
+        Before any is loaded nothing is known, and the first goes alone.
+        """
+        loading = max(self._lately, default=MAX_HELD)
+        return sum(loading if held is None else held for held in self._held.values())
+
+    async def _has_loaded(self, job: Job, held: int) -> None:
+        self._held[id(job)] = held
+        self._lately.append(held)
+        async with self._room:
+            self._room.notify()
 
     async def _done(self, job: Job) -> None:
         try:
             await self._judged(job)
         finally:
-            del self._decoded[id(job)]
+            del self._held[id(job)]
             async with self._room:
                 self._room.notify()
 
     async def _judged(self, job: Job) -> None:
         item = job.source.ref.id
         try:
-            edit = await self._loaded(job)
+            edit, judged = await self._loaded(job)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
             await self._keep_failed(job, JudgedEdit(item, job.model, None), _failed(error))
             return
-        digest = edit.image.digest if edit.image else None
-        judged = JudgedEdit(item, job.model, digest, edit.missing)
         try:
             order = self.order
             judgement = await judge(edit, job.dimensions, order.known, self.panel, order.signed)
@@ -200,34 +239,58 @@ class Scheduler:
         await self._keep(job, judged, self._without_unpaid(judgement), signatures)
         self._end_where_fatal(judgement.errors.values())
 
-    async def _loaded(self, job: Job) -> Edit:
-        item = await job.source.item()
-        image, missing = await asyncio.to_thread(self._output, job)
-        pictures = [*item.sources, *filter(None, (item.target, item.mask, image))]
-        self._decoded[id(job)] = sum(picture.pixels.nbytes for picture in pictures)
+    async def _loaded(self, job: Job) -> tuple[Edit, JudgedEdit]:
+        judges = self._judges(job)
+        # Smaller pictures than every judge is shown are resized for none.
+        left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
+        left_encoded = 0 if self.order.computes else left
+        loaded = await job.source.item(self.files, left_encoded)
+        edit, seen, held = await asyncio.to_thread(
+            self._edited, job, loaded.item, judges, left_encoded
+        )
+        await self._has_loaded(job, held)
+        digest = edit.image.digest if edit.image else None
+        item = job.source.ref.id
+        return edit, JudgedEdit(item, job.model, digest, edit.missing, seen, loaded.state)
+
+    def _edited(
+        self, job: Job, item: Item, judges: Iterable[Generalist], left_encoded: int
+    ) -> tuple[Edit, Seen | None, int]:
+        """The edit, the file of its output, and how many bytes its pictures hold."""
+        image, missing, seen = self._output(job, left_encoded)
         shown = [*item.sources, *filter(None, (item.target, image))]
-        await asyncio.to_thread(self._prepare, job, shown)
-        return Edit(item, job.model, image, missing)
+        # Made ready for the generalists here: it would hold up all other calls.
+        sent = [judge.picture(image).ready() for judge in judges for image in shown]
+        held = [one.held for one in shown] + [one.held for one in sent]
+        held.append(item.mask.held if item.mask else 0)
+        return Edit(item, job.model, image, missing), seen, sum(held)
 
-    def _prepare(self, job: Job, images: list[Image]) -> None:
-        """Make images ready for the generalists here: resizing would hold up all other calls."""
-        for role in self.order.roles(d.id for d in job.dimensions) & self.panel.served:
-            if role.is_generalist:
-                for image in images:
-                    _ = self.panel.generalist(role).picture(image).digest
+    def _judges(self, job: Job) -> list[Generalist]:
+        """The generalists at hand that are asked about this edit."""
+        roles = self.order.roles(d.id for d in job.dimensions) & self.panel.served
+        return [self.panel.generalist(role) for role in roles if role.is_generalist]
 
-    def _output(self, job: Job) -> tuple[Image | None, Missing | None]:
-        """A model's output, or why there is none; never an error."""
+    def _output(
+        self, job: Job, left_encoded: int
+    ) -> tuple[Image | None, Missing | None, Seen | None]:
+        """A model's output, or why it is none, and its file.
+
+        Raises:
+            UnreadError: it went away since it was looked at, or cannot be read just now.
+        """
         outputs, item = self._of(job.model), job.source.ref.id
         path = outputs.path(item)
         if path is None:
-            return None, outputs.why_not(item)
+            raise UnreadError(item, f"its output by {job.model} went away: {outputs.why_not(item)}")
+        reading = Reading(path)
         try:
-            image = load_image(Path(path))
+            image = load_image(Path(path), left_encoded=left_encoded)
+        except UnreadError:
+            raise
         except ImageError as error:
-            return None, Missing("unreadable", f"{error.name}: {error.reason}")
-        _ = image.digest
-        return image, None
+            why = Missing("unreadable", f"{error.name}: {error.reason}")
+            return None, why, self.files.seen(path)
+        return image, None, Seen(reading.stat(), image.digest)
 
     def _of(self, model: str) -> Outputs:
         if model not in self._outputs:
@@ -277,6 +340,14 @@ class Scheduler:
             return
         if self.progress.share_failed > self.fail_on_error:
             raise _StopError("failures")
+
+
+async def _ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
+    """The jobs, made several at a time and beside the event loop."""
+    remaining = iter(queue)
+    while several := await asyncio.to_thread(lambda: [*islice(remaining, _AHEAD)]):
+        for job in several:
+            yield job
 
 
 def _failed(error: Exception) -> Failed:

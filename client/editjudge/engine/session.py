@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from ..base.config import Settings
-from ..base.errors import ConfigError, ServiceError
-from ..base.identity import Identities, ServiceName
+from ..base.digest import content_digest
+from ..base.errors import ConfigError, ServiceError, first_of
+from ..base.identity import Identities, ModelIdentity, ServiceName
+from ..base.words import counted
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
+from ..panel.calls import CallStore
+from ..panel.generalist import Generalist
 from ..panel.transport import MAX_TOKENS
+from .canary.comparing import CanarySession
+from .canary.watching import CanaryWatch, due
 from .header import RunHeader
+from .items import completed, item_changes
 from .keeping import JudgedEdit, VerdictStore
 from .order import Order
+from .outdated import Outdated, outdated
 from .progress import Progress, took
 from .runplan import Observed, RunPlan, plan_run
 from .scheduler import Ended, Scheduler, jobs
 
+T = TypeVar("T")
+IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 HowEnded: TypeAlias = Ended | Literal["interrupted"]
 _HOW_ASKED = frozenset(
     {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "repeats", "logprobs"}
@@ -46,6 +56,9 @@ class Watcher(Protocol):
     def say(self, line: str) -> None:
         """Something people should know."""
 
+    def outdated(self, verdicts: Outdated) -> None:
+        """Verdicts are judged again, since something changed; told before any call."""
+
 
 @dataclass
 class Finished:
@@ -57,6 +70,7 @@ class Finished:
         progress: How far it came.
         not_served: Why dimensions were not judged: each reason with the dimensions.
         usage: What generalists took.
+        watched: What canaries told of its judges.
     """
 
     ended: HowEnded
@@ -64,6 +78,7 @@ class Finished:
     progress: Progress
     not_served: Mapping[str, list[str]] = field(default_factory=dict)
     usage: Mapping[str, float] = field(default_factory=dict)
+    watched: tuple[CanarySession, ...] = ()
 
 
 def planned(
@@ -73,7 +88,27 @@ def planned(
     served: frozenset[str] | None = None,
 ) -> RunPlan:
     """What is left to do of a run; see `plan_run`."""
-    return plan_run(observed, store, identities, served, store.looked)
+    changes = item_changes(observed.look, store, observed.files)
+    plan = plan_run(observed, store, identities, served, changes)
+    _refuse_other_models(plan, store.header)
+    return plan
+
+
+def _refuse_other_models(plan: RunPlan, header: RunHeader) -> None:
+    """Refuse another folder of outputs, unless it holds some that were judged of that model.
+
+    Raises:
+        ConfigError: there is such a folder.
+    """
+    for model, folder in plan.order.places.items():
+        before = header.outputs.get(model, folder)
+        others = any(of == model for _, of in plan.replaced)
+        if before != folder and others and not plan.same[model]:
+            raise ConfigError(
+                f"the outputs of {model} were judged from {before}, and {folder} holds none of"
+                " them",
+                "give these outputs another model's name, or another folder for this run",
+            )
 
 
 def planned_as_before(
@@ -102,6 +137,12 @@ def asking(settings: Settings) -> dict[str, JsonValue]:
     }
 
 
+def services_fact(settings: Settings) -> str:
+    """The name under which a ledger knows the services that these settings mean."""
+    asked = json.dumps(asking(settings), sort_keys=True)
+    return f"services that judged, by {content_digest(asked.encode())}"
+
+
 def _asked_otherwise(
     before: Mapping[str, JsonValue], now: Mapping[str, JsonValue]
 ) -> frozenset[ServiceName]:
@@ -120,6 +161,7 @@ class Session:
     Args:
         observed: The items, looked at.
         store: An open run.
+        calls: Where its calls are kept.
         watcher: Who is told how far it is.
 
     Attributes:
@@ -127,24 +169,28 @@ class Session:
     """
 
     def __init__(
-        self, observed: Observed, store: VerdictStore, settings: Settings, watcher: Watcher
+        self,
+        observed: Observed,
+        store: VerdictStore,
+        calls: CallStore,
+        settings: Settings,
+        watcher: Watcher,
     ) -> None:
         self.order: Order = observed.order
         self._observed = observed
         self._store = store
+        self._calls = calls
         self.settings = settings
         self._asking = asking(settings)
         self._watcher = watcher
-        self._looked = 0.0
 
     def left(self, before: RunHeader | None) -> RunPlan:
         """What is left to do, as yet; see `planned_as_before`."""
-        self._looked = time.time()
         return planned_as_before(self._observed, self._store, before, self.settings)
 
     def nothing_left(self, plan: RunPlan) -> Finished:
         """The end of a session that has nothing to judge: no service is asked for anything."""
-        self._keep_outputs(plan)
+        self._keep_changes(plan)
         return Finished("done", plan, self._progress(plan, Budget()))
 
     async def judge(self, left: RunPlan, fail_on_error: float | None = None) -> Finished:
@@ -163,14 +209,14 @@ class Session:
         budget = Budget(self.settings.max_cost)
         budget.goes_on(*self._store.costs)
         policy = PoolPolicy(patience=self.settings.patience)
-        panel = Panel(self.settings, ledger=self._store.ledger, policy=policy)
+        panel = Panel(self.settings, ledger=self._calls, policy=policy)
         try:
             with budget.pays():
                 async with panel:
                     plan = await self._planned_with(panel, left)
                     return await self._judged(plan, panel, budget, fail_on_error)
         except BaseExceptionGroup as several:
-            raise _first(several) from several
+            raise first_of(several) from several
 
     async def _planned_with(self, panel: Panel, left: RunPlan) -> RunPlan:
         """What is left with the services that there are; from here on the run knows these."""
@@ -179,36 +225,53 @@ class Session:
         identities = self._identities(header, panel)
         plan = left
         if left.signatures != self.order.signatures(identities) or left.roles - panel.served:
-            plan = planned(self._observed, self._store, identities, panel.served)
-        self._tell_changes(header, panel, plan)
+            plan = await _aside(
+                lambda: planned(self._observed, self._store, identities, panel.served)
+            )
+        await self._tell_changes(header, plan)
         self._check_judges(plan, panel)
-        self._amend(header, identities, panel)
-        self._keep_outputs(plan)
+        await _aside(lambda: self._amend(header, identities, panel))
+        met = IDENTITIES.dump_json(panel.identities()).decode()
+        await self._calls.keep_fact(services_fact(self.settings), met)
+        await _aside(lambda: self._keep_changes(plan))
         return plan
 
     async def _judged(
         self, plan: RunPlan, panel: Panel, budget: Budget, fail_on_error: float | None
     ) -> Finished:
         """Judge what a plan says."""
-        progress = self._progress(plan, budget)
+        progress = await _aside(lambda: self._progress(plan, budget))
         self._watcher.started(progress, panel)
         scheduler = Scheduler(
             self.order,
             panel,
             self._store,
             progress,
+            files=self._observed.files,
             in_flight=_in_flight(plan, self.settings),
             fail_on_error=fail_on_error,
             say=self._watcher.say,
         )
         ended: HowEnded
+        watch = self._watch(plan, panel)
         async with _ticking(self._watcher):
             try:
+                await watch.begin()
                 ended = await scheduler.run(jobs(plan))
+                await watch.end(ask=ended == "done")
             except asyncio.CancelledError:
                 ended = "interrupted"
+            finally:
+                await watch.end(ask=False)
+        await panel.keep_limits()
         not_served = self._not_served(plan, panel)
-        return Finished(ended, plan, progress, not_served, took(panel, progress))
+        watched = tuple(watch.sessions.values())
+        return Finished(ended, plan, progress, not_served, took(panel, progress), watched)
+
+    def _watch(self, plan: RunPlan, panel: Panel) -> CanaryWatch:
+        """Canaries for the judges of this session, where they are worth their calls."""
+        judges = due(plan) if self.settings.canary else ()
+        return CanaryWatch(panel, judges, self._calls, self._store.ledger, self._watcher.say)
 
     def _identities(self, header: RunHeader, panel: Panel) -> Identities:
         """Of the services at hand, and of those of earlier sessions that may come again."""
@@ -225,11 +288,12 @@ class Session:
         now = {"identities": identities, "not_served": absent, "settings": self._asking}
         self._store.amend(header.model_copy(update=now))
 
-    def _keep_outputs(self, plan: RunPlan) -> None:
-        """Keep what became of the outputs; one that is not touched from now on is known."""
+    def _keep_changes(self, plan: RunPlan) -> None:
+        """Keep what became of outputs and items; what stays as it is from now on is known."""
         edits = [JudgedEdit(*edit) for edit in plan.changed]
         edits += [JudgedEdit(item, model, None, reason) for item, model, reason in plan.absent]
-        self._store.keep_outputs(edits, dict.fromkeys(self.order.outputs, self._looked))
+        items = completed(plan.item_changes, self.order.dataset, self._observed.files)
+        self._store.keep_changes(edits, plan.seen, items, self.order.places)
 
     def _progress(self, plan: RunPlan, budget: Budget) -> Progress:
         standing: dict[str, Counter[str]] = {}
@@ -238,20 +302,18 @@ class Session:
                 standing.setdefault(name, Counter()).update(counts)
         return Progress.of(plan, standing, budget)
 
-    def _tell_changes(self, header: RunHeader, panel: Panel, plan: RunPlan) -> None:
-        for role, identity in panel.identities().items():
-            before = header.identities.get(role)
-            if before is not None and before != identity:
-                self._watcher.say(
-                    f"{role} is another one than before: what it judged is done again"
-                )
-        if plan.changed:
-            item, model, _ = plan.changed[0]
-            count = len(plan.changed)
-            self._watcher.say(
-                f"{count:,} outputs are others than last time, and are judged anew"
-                f" (first: {item} of {model})"
+    async def _tell_changes(self, header: RunHeader, plan: RunPlan) -> None:
+        if plan.replaced:
+            item, model = plan.replaced[0]
+            count = counted(
+                len(plan.replaced),
+                "output is another than last time, and is",
+                "outputs are others than last time, and are",
             )
+            self._watcher.say(f"{count} judged anew (first: {item} of {model})")
+        again = await _aside(lambda: outdated(plan, self._store, header.settings, self._asking))
+        for verdicts in again:
+            self._watcher.outdated(verdicts)
 
     def _check_judges(self, plan: RunPlan, panel: Panel) -> None:
         """A judge that was asked for and cannot be used ends the run; a specialist does not."""
@@ -284,16 +346,37 @@ def _unserved(plan: RunPlan) -> list[str]:
 
 
 def _in_flight(plan: RunPlan, settings: Settings) -> int:
-    """Enough that no endpoint waits for images to be decoded."""
+    """Enough that no endpoint waits for edits that are loaded or kept meanwhile.
+
+    Beyond the calls that an endpoint takes it is half as many again: so many may wait for their
+    place, or for what was judged to be stored. Pictures are bounded by themselves
+    (`scheduler.MAX_HELD`).
+    """
     decoding = 2 * (os.cpu_count() or 1)
-    return decoding + (settings.concurrency if plan.roles else 0)
+    return decoding + (settings.concurrency + settings.concurrency // 2 if plan.roles else 0)
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Do work with the store without holding up the event loop.
+
+    It is waited for also where the caller is cancelled meanwhile: the store must stay open.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 async def _settle(panel: Panel) -> None:
     """Find out how generalists answer choices now: it is part of their identity."""
-    for generalist in panel.generalists.values():
+
+    async def ask(generalist: Generalist) -> None:
         with contextlib.suppress(ServiceError):  # the calls will say it
             await generalist.method()
+
+    await asyncio.gather(*map(ask, panel.generalists.values()))
 
 
 @contextlib.asynccontextmanager
@@ -310,8 +393,3 @@ async def _ticking(watcher: Watcher) -> AsyncIterator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = several.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

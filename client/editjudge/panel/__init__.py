@@ -194,6 +194,10 @@ class Panel:
         """What came back from calls, by key, as far as they are kept."""
         return await self._bound.replies.said(calls)
 
+    async def keep_limits(self) -> None:
+        """Keep how many calls each endpoint was found to take, for the next session."""
+        await self._bound.keep_limits()
+
     def gauges(self) -> dict[str, Gauge]:
         """The load of every endpoint now, by its address."""
         return {replica.url: replica.gauge() for replica in self._bound.replicas}

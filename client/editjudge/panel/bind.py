@@ -13,6 +13,7 @@ from ..base.errors import ConfigError, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .calls import ReplyStore
 from .generalist import Generalist
+from .limit import start_of
 from .pool import EndpointPool
 from .reach import check_consent, transport_for
 from .replica import PoolPolicy, Replica
@@ -79,6 +80,12 @@ class Bound:
                     f"write price = {{input = …, output = …}} in [generalists.{name}]",
                 )
             self._transports[service] = await self._replicas(service, generalist)
+
+    async def keep_limits(self) -> None:
+        """Keep how many calls each server was found to take: the next session begins there."""
+        for replica in self.replicas:
+            if learned := replica.learned:
+                await self.replies.keep_fact(_limit_of(replica.url), learned)
 
     async def bind(self) -> None:
         """Ask every endpoint what it serves: what is new is taken up, what is gone is dropped.
@@ -170,12 +177,13 @@ class Bound:
         """A server with its client, both closed with the panel: first the server's queue."""
         policy = policy_of(self.settings)
         calls = Concurrency.parsed(self.settings.concurrency)
-        pool = self.policy
-        if calls.least is not None:
-            pool = replace(pool, start=calls.least, least=calls.least)
-        replica = Replica(
-            url, lambda observe: connect(replace(policy, observe=observe)), calls, pool
-        )
+        start = start_of(calls, self.policy.start, await self.replies.fact(_limit_of(url)))
+        pool = replace(self.policy, start=start, least=calls.least or self.policy.least)
+
+        def connected(server: Replica[E]) -> E:
+            return connect(replace(policy, observe=server.observe, pause=server.pause))
+
+        replica = Replica(url, connected, int(calls), pool)
         await self.stack.enter_async_context(replica.target)
         self.stack.callback(replica.close)
         return replica
@@ -202,6 +210,11 @@ def policy_of(settings: Settings) -> RetryPolicy:
     return RetryPolicy(
         attempts=settings.attempts, deadline=settings.deadline, first_wait=settings.retry_wait
     )
+
+
+def _limit_of(url: str) -> str:
+    """The name of a fact."""
+    return f"limit of {url}"
 
 
 def _become(held: dict[K, V], now: Mapping[K, V]) -> None:

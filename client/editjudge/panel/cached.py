@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 
 from ..base.contracts import Tensors
 from ..base.digest import content_digest
@@ -12,23 +10,7 @@ from ..base.errors import Abstained
 from .calls import CallStore, SpecialistCall
 from .coalesce import Coalesced
 from .services import Service
-
-_ASKED: ContextVar[set[str] | None] = ContextVar("asked", default=None)
-
-
-@contextmanager
-def asking() -> Iterator[set[str]]:
-    """Note which specialists' calls are asked for in this block, in its tasks too.
-
-    Yields:
-        Their keys, whether they were made now or known. Empty where no ledger keeps replies.
-    """
-    asked: set[str] = set()
-    before = _ASKED.set(asked)
-    try:
-        yield asked
-    finally:
-        _ASKED.reset(before)
+from .together import noted
 
 
 class CachedSpecialists:
@@ -53,8 +35,7 @@ class CachedSpecialists:
         """
         digests = {name: content_digest(data) for name, data in inputs.items()}
         call = SpecialistCall(service.name, str(service.identity), digests, parameters or {})
-        if (asked := _ASKED.get()) is not None:
-            asked.add(call.key)
+        noted().specialists.add(call.key)
         return dict(
             await self._running(
                 call.key, lambda: self._known_or_made(call, service, inputs, parameters)

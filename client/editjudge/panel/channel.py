@@ -6,6 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+_MORE = 5.0
+"""Seconds for which an old channel outlives the deadline of its calls. It cancels what is left, and
+that must not be a call whose time is just up: it would seem cancelled by its caller."""
+
 
 class Channel:
     """A channel and its successors.
@@ -18,12 +22,10 @@ class Channel:
         make: Opens a channel. Its options must include a subchannel pool of its own, or the
             new channel gets the old connection.
         use: Told of each channel, to make stubs of it.
-        grace: Seconds that calls on an old channel have left.
+        grace: Seconds that a call on an old channel may have left.
     """
 
-    def __init__(
-        self, make: Callable[[], Any], use: Callable[[Any], None], grace: float = 60.0
-    ) -> None:
+    def __init__(self, make: Callable[[], Any], use: Callable[[Any], None], grace: float) -> None:
         self._make = make
         self._use = use
         self._grace = grace
@@ -43,7 +45,7 @@ class Channel:
         self._opened = asyncio.get_running_loop().time()
         old, self._channel = self._channel, self._make()
         self._use(self._channel)
-        task = asyncio.create_task(old.close(self._grace))
+        task = asyncio.create_task(old.close(self._grace + _MORE))
         self._old[task] = old
         task.add_done_callback(self._old.pop)
 

@@ -8,6 +8,7 @@ cannot be, the model that answers is the one asked for, and costs stay below the
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from ..answers import FirstWord, Option, OutputContract, Unparsable
+from ..answers.refusals import refuses
 from ..base.errors import Abstained, CostLimit, LogprobsUnavailable, ServiceError, WrongModel
 from ..base.identity import ModelIdentity, ServiceName
 from .budget import paying
@@ -27,6 +29,7 @@ from .pictures import Picture, Pictures
 from .pool import EndpointPool
 from .prompt import Prompt, Text
 from .replica import Replica
+from .together import noted, together
 from .transport import MAX_TOKENS, Completion, GeneralistModel, Sampling, Transport, Usage
 from .usage import count
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from ..base.images import Image
 
 T = TypeVar("T")
+LONGEST_REASON = 300
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 
@@ -103,6 +107,7 @@ class Generalist:
         self._probing = asyncio.Lock()
         self._wrong: WrongModel | None = None
         self._stated = identity
+        self._identities: dict[str, ModelIdentity] = {}
         if identity is not None:
             self._method = identity.facts.get("choices", self._method)
 
@@ -127,6 +132,7 @@ class Generalist:
                 self.problems[replica.url] = f"not used: {here} is served here, not {first}"
             else:
                 self.model = model
+                self._identities.clear()
                 used.append(replica)
         if not used:
             raise next(error for error in models if isinstance(error, ServiceError))
@@ -134,6 +140,12 @@ class Generalist:
         if self._prefix_first is None and len(used) == 1 and self.model.server.startswith("vllm"):
             self._leaders = Leaders(enabled=False)
         await self._recall()
+
+    def with_replies(self, ledger: ReplyStore) -> Generalist:
+        """The same judge at the same servers, whose replies are kept elsewhere."""
+        apart = copy.copy(self)
+        apart._ledger, apart._coalesced = ledger, Coalesced()
+        return apart
 
     def is_still(self, later: Generalist) -> bool:
         """Whether a generalist opened later is this one: the same model at the same servers.
@@ -153,6 +165,11 @@ class Generalist:
         """Which model this is and how it is asked, for signatures."""
         if self._stated is not None:
             return self._stated
+        if self._identities.get(self._method) is None:
+            self._identities[self._method] = self._identity_now()
+        return self._identities[self._method]
+
+    def _identity_now(self) -> ModelIdentity:
         facts = {
             **_facts(self.model),
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
@@ -192,7 +209,12 @@ class Generalist:
         choices = check_choices(choices)
         if await self.method() == "sampled":
             return await self._sampled(prompt, choices, repeat)
-        made = await self._call(prompt, {"choices": list(choices), "labels": LABELS}, repeat)
+        try:
+            made = await self._call(prompt, {"choices": list(choices), "labels": LABELS}, repeat)
+        except LogprobsUnavailable:
+            # The server is started otherwise than when it was asked: it is asked again next time.
+            await self._ledger.keep_fact(self._fact, "")
+            raise
         reply, key = made
         spread = ChoiceDistribution(**reply.content)
         if spread.outside is not None and spread.outside > self.endpoint.max_outside:
@@ -214,7 +236,8 @@ class Generalist:
     ) -> Answer[T]:
         """A reply in the form of a contract, asked for once more where it cannot be read.
 
-        One that was cut at its limit is not asked for again: it would be cut there again.
+        One that was cut at its limit is not asked for again: it would be cut there again. A judge
+        that declines in words is asked again too, and what it then says counts.
 
         Args:
             prompt: Ends with the contract's instruction.
@@ -222,7 +245,7 @@ class Generalist:
             max_tokens: What the reply may take where the settings have no limit.
 
         Raises:
-            Abstained: `unparsable` or `refused`.
+            Abstained: `unparsable`, or `refused` where the last reply declines in words.
             ServiceError: see `editjudge.base.errors`.
         """
         calls: list[str] = []
@@ -251,6 +274,9 @@ class Generalist:
                 )
                 continue
             return Answer(value, tuple(calls), _retried(reasons))
+        if refuses(content["text"]):
+            words = " ".join(content["text"].split())[:LONGEST_REASON]
+            raise Abstained("refused", f"declined: {words}", _retried(reasons), tuple(calls))
         raise Abstained("unparsable", reasons[-1], _retried(reasons), tuple(calls))
 
     async def method(self) -> str:
@@ -292,11 +318,11 @@ class Generalist:
 
     @property
     def _fact(self) -> str:
-        return f"choices of {self._asked}"
+        return f"choices of {self.as_judge}"
 
     @property
-    def _asked(self) -> str:
-        """The identity as far as a single reply depends on it.
+    def as_judge(self) -> str:
+        """The identity as far as a single reply depends on it: what calls are kept under.
 
         Not how choices are judged, which is found out by asking, nor how a sampled one is read,
         and not how many replies are averaged: each of them is a call of its own.
@@ -309,7 +335,7 @@ class Generalist:
         contract = FirstWord(choices)
         count = self.endpoint.repeats
         each = range(repeat * count, (repeat + 1) * count)
-        answers = await asyncio.gather(*(self.answer(prompt, contract, repeat=i) for i in each))
+        answers = await together(*(self.answer(prompt, contract, repeat=i) for i in each))
         counts = Counter(answer.value for answer in answers)
         shares = {choice: counts[choice] / len(answers) for choice in choices}
         spread = ChoiceDistribution(shares, None, "sampled", len(answers))
@@ -332,7 +358,8 @@ class Generalist:
         self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0
     ) -> tuple[Reply, str]:
         """The reply to a call, and the call's key."""
-        call = Call(self._asked, prompt, form, repeat)
+        call = Call(self.as_judge, prompt, form, repeat)
+        noted().generalists.add(call.key)
         fresh = False
 
         async def known_or_made() -> Reply:

@@ -2,21 +2,81 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..base.config import Concurrency
+
 _ROUND = 32
 """Answers that make the limit grow by one, or all of it where that is fewer. So overload that meets
 fewer than one call in 32 (3 %) does not keep the limit down."""
 _RARE = 8
-"""Overload that meets more than one call in 8 in a round is no longer rare."""
+"""Trouble that meets more than one call in 8 is no longer rare."""
+
+
+class Trouble:
+    """Whether what goes wrong with calls is rare.
+
+    Each trouble weighs as much as `_RARE` answers, which take its weight away again. It is rare
+    while what is left of it weighs no more than two troubles do, or than the calls of a full house.
+    No more than twice that is remembered, so that a long outage is soon forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._weight = 0
+
+    def met(self, size: int) -> None:
+        """A call met it.
+
+        Args:
+            size: The limit now.
+        """
+        self._weight = min(self._weight + _RARE, 2 * _least_weight(size))
+
+    def answered(self) -> None:
+        """A call did not."""
+        self._weight = max(0, self._weight - 1)
+
+    def is_rare(self, size: int) -> bool:
+        """Whether it is.
+
+        Args:
+            size: The limit now.
+        """
+        return self._weight <= _least_weight(size)
+
+
+def _least_weight(size: int) -> int:
+    """What may be left of trouble that is rare."""
+    return max(2 * _RARE, size)
+
+
+def start_of(calls: Concurrency, usual: int, learned: str | None) -> int:
+    """Calls that a server gets at once at first.
+
+    Args:
+        calls: As configured.
+        usual: Where nothing is configured or known.
+        learned: `AdaptiveLimit.learned` of the last session with this server; None of none.
+    """
+    size, _, most = (learned or "").partition(" of ")
+    if not (size.isdecimal() and most.isdecimal()):
+        return calls.start or usual
+    if calls.start is None:
+        return int(size)
+    if calls.least is None:
+        return calls.start if size == most else min(calls.start, int(size))
+    return max(calls.least, int(size))
 
 
 class AdaptiveLimit:
     """Finds how many calls a server takes at once, and counts those in flight.
 
-    Every answer lets it grow by one until overload is no longer rare, every round of answers from
-    then on; it grows only while all of it is used. Every overload takes one place away, so that a
-    rare one costs little, and a server that is full gets as many calls fewer as it had no room
-    for: at most half of them per episode. An episode begins with the first overload of a call that
-    began after the beginning of the latest one.
+    Every answer lets it grow by one until overload is no longer rare (see `Trouble`), every round
+    of answers from then on; it grows only while all of it is used. Every overload takes one place
+    away, so that a rare one costs little, and a server that is full gets as many calls fewer as it
+    had no room for: at most half of them per episode. An episode begins with the first overload of
+    a call that began after the beginning of the latest one.
 
     It has no clock: callers give the times, in seconds.
 
@@ -28,6 +88,7 @@ class AdaptiveLimit:
     Attributes:
         size: The limit now, in calls.
         in_flight: Calls that have begun and not ended.
+        met: Whether the server was found to take no more: overload was not rare.
     """
 
     def __init__(self, most: int, start: int, least: int = 1) -> None:
@@ -35,12 +96,20 @@ class AdaptiveLimit:
         self.in_flight = 0
         self._most = most
         self._least = min(least, most)
-        self._doubling = True
-        self._answered_in_round = self._round = self._overloaded_in_round = 0
+        self.met = False
+        self._overload = Trouble()
+        self._answered_in_round = 0
         self._before = self.size
         self._taken = 0
         self._episode = self._full = float("-inf")
         self._busy = self._counted = 0.0
+
+    @property
+    def learned(self) -> str:
+        """What was found out, for `start_of`: `12 of 32` are taken. Empty where nothing was."""
+        if self.met or (self.size == self._most and self._full > float("-inf")):
+            return f"{self.size} of {self._most}"
+        return ""
 
     @property
     def free(self) -> bool:
@@ -65,13 +134,11 @@ class AdaptiveLimit:
 
         Call it before the call's `end`.
         """
-        self._round += 1
-        if self._round >= self.size:
-            self._round = self._overloaded_in_round = 0
+        self._overload.answered()
         if began > self._full:
             return
         self._answered_in_round += 1
-        if self._doubling or self._answered_in_round >= min(self.size, _ROUND):
+        if not self.met or self._answered_in_round >= min(self.size, _ROUND):
             self._answered_in_round = 0
             self.size = min(self.size + 1, self._most)
 
@@ -81,9 +148,9 @@ class AdaptiveLimit:
         Args:
             began: When the call began.
         """
-        self._overloaded_in_round += 1
-        if self._overloaded_in_round > max(1, self.size // _RARE):
-            self._doubling = False
+        self._overload.met(self.size)
+        if not self._overload.is_rare(self.size):
+            self.met = True
             self._answered_in_round = 0
         if began >= self._episode:
             self._episode, self._before, self._taken = now, self.size, 0

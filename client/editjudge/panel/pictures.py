@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import io
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from PIL import Image as Pil
@@ -16,30 +17,11 @@ from PIL import Image as Pil
 from ..base.digest import content_digest
 from ..base.images import Image
 
+T = TypeVar("T")
+MAX_KEPT = 16 * 1024 * 1024
+"""Bytes of pictures that stay at hand for images that may be loaded again."""
 RULE = "lanczos-down"
 """How images are made to fit: Lanczos, never enlarged, aspect ratio kept."""
-
-_MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
-# What Pillow reads of a file that tells nothing about who made it, where or with what.
-_HARMLESS = frozenset(
-    {
-        "jfif",
-        "jfif_version",
-        "jfif_unit",
-        "jfif_density",
-        "dpi",
-        "progressive",
-        "progression",
-        "interlace",
-        "loop",
-        "background",
-        "timestamp",
-        "duration",
-        "gamma",
-        "srgb",
-        "aspect",
-    }
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,27 +33,46 @@ class Picture:
         media_type: `image/png` and so on.
         size: Width and height in pixels, after resizing.
         name: How errors call it.
+        known_digest: Of the data, where it was made before.
     """
 
     data: bytes
     media_type: str
     size: tuple[int, int]
     name: str = "image"
+    known_digest: str = ""
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        """`sha256:` and 64 hex digits, of the bytes that are sent."""
-        return content_digest(self.data)
+        """`sha256:` and 64 hex digits, of the bytes that are sent; made once."""
+        return self.known_digest or self._once("digest", lambda: content_digest(self.data))
 
-    @cached_property
+    @property
+    def data_url(self) -> bytes:
+        """The image as a data URL, made once; as text of JSON too: it holds nothing to escape."""
+        head = f"data:{self.media_type};base64,".encode("ascii")
+        return self._once("data_url", lambda: head + binascii.b2a_base64(self.data, newline=False))
+
+    @property
     def url(self) -> str:
-        """The image as a data URL."""
-        return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode('ascii')}"
+        """The same as text."""
+        return self.data_url.decode("ascii")
 
-    @cached_property
-    def json_url(self) -> bytes:
-        """The data URL as a JSON string, made once: base64 holds nothing to escape."""
-        return b'"' + self.url.encode("ascii") + b'"'
+    @property
+    def held(self) -> int:
+        """Bytes that it takes in memory, with its data URL."""
+        return len(self.data) * 7 // 3
+
+    def ready(self) -> Picture:
+        """Itself, with all made that sending it takes."""
+        _ = self.digest, self.data_url
+        return self
+
+    def _once(self, name: str, made: Callable[[], T]) -> T:
+        # The lock of Python 3.11's `cached_property` is one for all pictures.
+        known: dict[str, T] = vars(self)
+        kept = known[f"_{name}"] if f"_{name}" in known else made()
+        return known.setdefault(f"_{name}", kept)
 
 
 class Pictures:
@@ -81,12 +82,13 @@ class Pictures:
 
     Args:
         max_pixels: Larger images are made smaller.
-        kept: How many prepared images stay at hand.
+        kept: Bytes of prepared images that stay at hand.
     """
 
-    def __init__(self, max_pixels: int, kept: int = 64) -> None:
+    def __init__(self, max_pixels: int, kept: int = MAX_KEPT) -> None:
         self.max_pixels = max_pixels
         self._kept = kept
+        self._held = 0
         self._made: OrderedDict[str, Picture] = OrderedDict()
         self._of: WeakKeyDictionary[Image, Picture] = WeakKeyDictionary()
         self._lock = Lock()
@@ -98,16 +100,24 @@ class Pictures:
 
     def prepared(self, image: Image) -> Picture:
         """The image as it is sent; the same object for the same image."""
+        digest = image.digest
         with self._lock:
-            known = self._of.get(image) or self._made.get(image.digest)
+            known = self._of.get(image) or self._made.get(digest)
         # Outside the lock: two threads may both prepare an image, and the first one's stays.
         made = known or _prepare(image, self.max_pixels)
         with self._lock:
-            made = self._of.setdefault(image, self._made.setdefault(image.digest, made))
-            self._made.move_to_end(image.digest)
-            if len(self._made) > self._kept:
-                self._made.popitem(last=False)
+            made = self._of.setdefault(image, self._made.get(digest, made))
+            self._keep(digest, made)
         return made
+
+    def _keep(self, digest: str, made: Picture) -> None:
+        """Put it first, and let go of the last."""
+        if digest not in self._made:
+            self._made[digest] = made
+            self._held += made.held
+        self._made.move_to_end(digest)
+        while self._held > self._kept:
+            self._held -= self._made.popitem(last=False)[1].held
 
 
 def max_pixels_of(rule: str) -> int:
@@ -128,26 +138,11 @@ def size_within(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
 
 def _prepare(image: Image, max_pixels: int) -> Picture:
     size = size_within(image.size, max_pixels)
-    if size == image.size and (media_type := _as_it_is(image)):
-        return Picture(image.encoded, media_type, size, image.name)
+    if size == image.size and image.media_type:
+        return Picture(image.encoded, image.media_type, size, image.name, image.digest)
     picture = Pil.fromarray(image.rgb)
     if size != image.size:
         picture = picture.resize(size, Pil.Resampling.LANCZOS)
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", compress_level=1)
     return Picture(buffer.getvalue(), "image/png", size, image.name)
-
-
-def _as_it_is(image: Image) -> str | None:
-    """The media type of an image whose own bytes can be sent, or None.
-
-    Not those that were converted on the way (turned, flattened, reduced): the generalist would see
-    another picture than the specialists. Not those with metadata.
-    """
-    if image.notes:
-        return None
-    with Pil.open(io.BytesIO(image.encoded)) as picture:
-        picture.load()
-        if picture.mode not in {"RGB", "L"} or set(picture.info) - _HARMLESS or picture.getexif():
-            return None
-        return _MEDIA_TYPES.get(str(picture.format))

@@ -102,6 +102,7 @@ class EndpointPool(Generic[E]):
         while True:
             place = await self._place(prefer, losses.tried)
             replica = place.replica
+            replica.makes(place, asyncio.current_task())
             try:
                 result = await call(replica.target)
             except (Unreachable, DeadlineExceeded) as error:

@@ -7,16 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
 from .clock import LOOP_CLOCK, Clock, Timer
-from .limit import AdaptiveLimit
+from .limit import AdaptiveLimit, Trouble
 
 E = TypeVar("E")
-
-Observe = Callable[[ServiceError, float], None]
-"""Takes the error of a failed attempt, and when its call began; see `RetryPolicy.observe`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ class Gauge:
     waits_for: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Place(Generic[E]):
     """A call's place at a server, until the call has ended.
 
@@ -116,23 +113,27 @@ class Place(Generic[E]):
         replica: The server.
         began: When it was taken.
         probe: Whether its call shall find out if the server is back.
+        held: Whether it counts among the calls in flight; not while it is given back for a time.
+        task: That makes the call, once it does.
     """
 
     replica: Replica[E]
     began: float
     probe: bool
+    held: bool = True
+    task: asyncio.Task[Any] | None = None
 
 
 class Replica(Generic[E]):
     """One server, which may serve several services.
 
     Every `take` is followed by exactly one of `answered`, `lost` and `unasked`. Whoever waits
-    longest for a place is next.
+    longest for a place is next; calls that gave theirs back come before those that have not begun.
 
     Args:
         url: Its address.
-        connect: Makes the client that calls go through. It gets `observe`, for the client's
-            `RetryPolicy`.
+        connect: Makes the client that calls go through. It gets this server: its `observe` and
+            `pause` are for the client's `RetryPolicy`.
         most: Calls that it gets at once at most.
 
     Attributes:
@@ -146,13 +147,12 @@ class Replica(Generic[E]):
     def __init__(
         self,
         url: str,
-        connect: Callable[[Observe], E],
+        connect: Callable[[Replica[E]], E],
         most: int,
         policy: PoolPolicy = DEFAULT_POLICY,
         clock: Clock = LOOP_CLOCK,
     ) -> None:
         self.url = url
-        self.target = connect(self.observe)
         self.state = State.SERVING
         self.lost_at = 0.0
         self.last_error: ServiceError | None = None
@@ -161,21 +161,30 @@ class Replica(Generic[E]):
         self._clock = clock
         self._limit = AdaptiveLimit(most, policy.start, policy.least)
         self._met: tuple[str, float] = ("", float("-inf"))
+        self._failures = Trouble()
+        self._calls: dict[asyncio.Task[Any], Place[E]] = {}
+        self._returning: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
         self._queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
         self._pause = policy.first_pause
         self._timer: Timer | None = None
+        self.target = connect(self)
 
     @property
     def waiting(self) -> int:
         """Calls that wait for a place."""
-        return len(self._queue)
+        return len(self._queue) + len(self._returning)
 
     @property
     def share(self) -> float:
         """Share of the limit that is in use or asked for; above 1 calls wait."""
         return (self._limit.in_flight + self.waiting) / self._limit.size
+
+    @property
+    def learned(self) -> str:
+        """What was found out of how many calls it takes; see `AdaptiveLimit.learned`."""
+        return self._limit.learned
 
     @property
     def free(self) -> bool:
@@ -218,10 +227,11 @@ class Replica(Generic[E]):
             self.full_since = min(self.full_since, self._clock.now())
         if error is None:
             self.full_since = float("inf")
+            self._failures.answered()
             self._limit.answered(place.began)
         else:
             self.observe(error, place.began)
-        self._give_back()
+        self._give_back(place)
 
     def lost(self, place: Place[E], error: ServiceError, since: float) -> bool:
         """Give a place back after a call that did not reach the server.
@@ -244,12 +254,12 @@ class Replica(Generic[E]):
                 self.lost_at = self._clock.now()
                 self._enter(State.LOST)
         self.observe(error, place.began)
-        self._give_back()
+        self._give_back(place)
         return blamed
 
     def unasked(self, place: Place[E]) -> None:
         """Give a place back after a call that says nothing of the server."""
-        self._give_back()
+        self._give_back(place)
         if self.state is State.PROBING and place.probe:
             self._enter(State.DUE)
 
@@ -264,8 +274,43 @@ class Replica(Generic[E]):
         if heavy and not self.state.is_lost:
             self._limit.overloaded(began, now)
         if heavy or error.retryable:
+            self._failures.met(self._limit.size)
             what = "room" if heavy else "another attempt"
             self._met = (f"{what}: {error.detail}", now + max(_TOLD, error.retry_after or 0.0))
+
+    def makes(self, place: Place[E], task: asyncio.Task[Any] | None) -> None:
+        """Take note that a task makes the call of a place, so that `pause` knows it."""
+        if task is not None:
+            place.task = task
+            self._calls[task] = place
+
+    async def pause(self, seconds: float) -> float:
+        """Wait before a call is tried again; see `RetryPolicy.pause`.
+
+        While failures are rare the call of the task that waits gives its place back meanwhile.
+        Where they are not it stays in its place: a server in trouble gets no further calls. So
+        does what several calls share, since it is no task's own call.
+
+        Returns:
+            Seconds that it waited for a place after these.
+        """
+        task = asyncio.current_task()
+        place = self._calls.get(task) if task else None
+        rare = self._failures.is_rare(self._limit.size)
+        if place is None or self.state is not State.SERVING or not rare:
+            await self._clock.sleep(seconds)
+            return 0.0
+        self._leave(place)
+        await self._clock.sleep(seconds)
+        ready = self._clock.now()
+        future = asyncio.get_running_loop().create_future()
+        self._returning[future] = place
+        self._hand_out()
+        try:
+            await future
+        finally:
+            self._returning.pop(future, None)
+        return self._clock.now() - ready
 
     def enqueue(self, future: asyncio.Future[Place[E] | None]) -> None:
         """Promise the next free place; None means: look elsewhere."""
@@ -293,11 +338,25 @@ class Replica(Generic[E]):
             self._send_away()
         self._hand_out()
 
-    def _give_back(self) -> None:
+    def _give_back(self, place: Place[E]) -> None:
+        if place.task is not None:
+            self._calls.pop(place.task, None)
+        if place.held:
+            self._leave(place)
+
+    def _leave(self, place: Place[E]) -> None:
+        place.held = False
         self._limit.end(self._clock.now())
         self._hand_out()
 
     def _hand_out(self) -> None:
+        # A server that is lost or closed has no places to wait for: its retries find that out.
+        while self._returning and (self._limit.free or self.state is not State.SERVING):
+            back, place = self._returning.popitem(last=False)
+            if not back.done():
+                place.held = True
+                self._limit.begin(self._clock.now())
+                back.set_result(None)
         while self._queue and self.free:
             future, _ = self._queue.popitem(last=False)
             if not future.done():

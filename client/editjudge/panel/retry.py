@@ -6,7 +6,6 @@ gRPC's own retry is off for requests above 256 KiB, which images are, so it is d
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -26,11 +25,13 @@ class RetryPolicy:
     Attributes:
         attempts: Including the first. Those that reached nobody are counted apart, to the same
             number: they use up none of the others.
-        deadline: Seconds for all attempts together, waits included.
+        deadline: Seconds for all attempts together, waits between them included.
         first_wait: Seconds before the second attempt, about; doubled each time.
         longest_wait: Seconds.
         observe: Gets every attempt that failed, also where the next one succeeds: the error,
             and when the call began by the clock of the event loop.
+        pause: Waits so many seconds before the next attempt, and then for whatever the call needs
+            besides. It returns the seconds of the latter, which are not counted.
     """
 
     attempts: int = 4
@@ -38,6 +39,7 @@ class RetryPolicy:
     first_wait: float = 0.1
     longest_wait: float = 5.0
     observe: Callable[[ServiceError, float], None] | None = field(default=None, compare=False)
+    pause: Callable[[float], Awaitable[float]] | None = field(default=None, compare=False)
 
     def failed(self, error: ServiceError, began: float) -> None:
         """Hand a failed attempt to the observer."""
@@ -71,7 +73,7 @@ async def with_retries(
     began = clock.now()
     end = began + policy.deadline
     since: float | None = None
-    made: Counter[bool] = Counter()
+    made = {True: 0, False: 0}
     while True:
         try:
             return await call(max(end - clock.now(), _LEAST))
@@ -83,6 +85,9 @@ async def with_retries(
             made[reached] += 1
             wait = policy.wait(made[reached], error)
             if not error.retryable or made[reached] >= policy.attempts or now + wait >= end:
-                error.gave_up(made.total(), since)
+                error.gave_up(sum(made.values()), since)
                 raise
-        await clock.sleep(wait)
+        if policy.pause is None:
+            await clock.sleep(wait)
+        else:
+            end += await policy.pause(wait)

@@ -5,7 +5,7 @@ where pixels count; None is the whole image, and so is a region that is True eve
 """
 
 from ..base.images import RGB
-from .alignment import Aligned, AlignmentFailed, align
+from .alignment import Aligned, AlignmentFailed, Keypoints, align, keypoints
 from .blackout import ssim_blacked_out
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
 from .regions import Degenerate, Region
@@ -17,9 +17,11 @@ __all__ = [
     "Aligned",
     "AlignmentFailed",
     "Degenerate",
+    "Keypoints",
     "Psnr",
     "Region",
     "align",
+    "keypoints",
     "mse",
     "psnr",
     "psnr_from_mse",

@@ -1,10 +1,10 @@
 """Structural similarity of pictures of which a region alone is left, the rest being black."""
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.signature import implementation
+from .opencv import cv2
 from .regions import Degenerate, Region
 from .ssim import BORDER, WINDOW, WINDOW_PIXELS
 

@@ -3,11 +3,11 @@
 import math
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 
 from ..base.images import RGB
 from ..base.signature import implementation
+from .opencv import cv2
 from .regions import Region, as_cv_mask, check_pair
 
 MAX_MSE = 255.0**2

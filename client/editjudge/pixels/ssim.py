@@ -1,11 +1,11 @@
 """Structural similarity (SSIM) over a region."""
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.images import RGB
 from ..base.signature import implementation
+from .opencv import cv2
 from .regions import Degenerate, Region, as_cv_mask, check_pair, size_of
 
 WINDOW = 7

@@ -27,6 +27,7 @@ REJECTED = "rejected.jsonl"
 _RECORD = "prepared.json"
 _LOCK = "prepare.lock"
 _MASKS = "masks"
+_PICTURES = "pictures"
 
 
 class Record(BaseModel):
@@ -178,11 +179,28 @@ def _written(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
 
 
 class _Move:
-    """Rewrites the paths of lines for another folder; symbolic links are resolved on the way."""
+    """Rewrites the paths of lines for another folder.
+
+    The folder gets a link to that of the data, so that what was made names no picture outside its
+    own folder: that would take its user's consent (`Consent`).
+
+    Raises:
+        StoreError: the link cannot be made.
+    """
 
     def __init__(self, before: Path, after: Path) -> None:
         self._before = os.path.realpath(before)
+        self._named = str(before.absolute())
         self._after = os.path.realpath(after)
+        link, to = after / _PICTURES, os.path.relpath(self._before, self._after)
+        try:
+            if link.is_symlink() and os.readlink(link) != to:  # noqa: PTH115
+                link.unlink()
+            if not os.path.lexists(link):
+                link.symlink_to(to)
+        except OSError as error:
+            raise StoreError(f"{show_path(link)}: {error.strerror or error}") from error
+        self._linked = link.is_symlink()
 
     def __call__(self, line: Line) -> Line:
         paths: dict[str, object] = {
@@ -195,8 +213,13 @@ class _Move:
         return line.model_copy(update=paths)
 
     def _path(self, path: str) -> str:
-        if Path(path).is_absolute():
+        plain = os.path.normpath(path)
+        for folder in (self._before, self._named):
+            plain = plain.removeprefix(f"{folder}{os.sep}")
+        if Path(plain).is_absolute():
             return path
+        if self._linked and plain.partition("/")[0] != "..":
+            return f"{_PICTURES}/{plain}"
         whole = Path(self._before) / path
         try:
             return Path(os.path.relpath(whole, self._after)).as_posix()

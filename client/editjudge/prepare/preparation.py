@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +50,12 @@ _WITH_REASONS = ("not_found", "unsuited", "failed")
 
 @contextmanager
 def preparing(
-    data: Path, out: Path, maker: Maker, settings: Settings, limit: int | None = None
+    data: Path,
+    out: Path,
+    maker: Maker,
+    settings: Settings,
+    limit: int | None = None,
+    roots: Mapping[str, str] | None = None,
 ) -> Iterator[Preparation]:
     """Begin or resume a preparation; when the block ends what was made is written.
 
@@ -59,13 +64,14 @@ def preparing(
     Args:
         out: The folder of the preparation.
         limit: Only this many of the items; None for all.
+        roots: Folders outside that of the data whose pictures it may name.
 
     Raises:
         InputError: the data cannot be used.
         ConfigError: the folder is in use, or that of another preparation.
         StoreError: the folder or the ledger cannot be written.
     """
-    items = DraftData(data)
+    items = DraftData(data, roots)
     for _ in items.checked():
         pass
     folder = Folder(out)

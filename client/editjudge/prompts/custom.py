@@ -8,7 +8,6 @@ text of `system.txt` beside it, else empty: nothing of ours is mixed in unseen.
 from __future__ import annotations
 
 import string
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as fields_of
 from functools import lru_cache
@@ -17,6 +16,7 @@ from typing import Any
 
 from ..answers import OutputContract, Scores
 from ..base.errors import ConfigError
+from ..base.parse import parse_toml
 from . import Labels, Template, form_of, templates
 
 ORIGIN = "custom"
@@ -30,29 +30,49 @@ _LARGEST = 1024 * 1024
 def prompt_files(folder: Path) -> dict[str, str]:
     """The files of a folder of templates: their texts by path, as a run keeps them.
 
+    Raises:
+        ConfigError: there is no such folder, nothing in it, or a file that is no template.
+    """
+    texts, strays = files_in(folder)
+    if strays:
+        raise strays[0]
+    return texts
+
+
+def files_in(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
+    """What a folder of templates holds: texts by path, and why other files cannot be used.
+
     Files whose names begin with a full stop or with README are left aside.
 
     Raises:
-        ConfigError: there is no such folder, nothing in it, or a file that is no template.
+        ConfigError: there is no such folder, or no template in it.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder of prompts", "check the path")
     texts: dict[str, str] = {}
+    strays: list[ConfigError] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name.startswith((".", "README")):
             continue
-        if path.name != SYSTEM and path.suffix != ".toml":
-            mend = f"templates are <folder>/<name>.toml, with a {SYSTEM} beside them"
-            raise ConfigError(f"{path} is no template", mend)
+        try:
+            texts[path.relative_to(folder).as_posix()] = _text_of(path)
+        except ConfigError as error:
+            strays.append(error)
+    if not strays and not any(name.endswith(".toml") for name in texts):
+        raise ConfigError(f"{folder} holds no template", "name one as in editjudge list prompts")
+    return texts, tuple(strays)
+
+
+def _text_of(path: Path) -> str:
+    if path.name != SYSTEM and path.suffix != ".toml":
+        mend = f"templates are <folder>/<name>.toml, with a {SYSTEM} beside them"
+        raise ConfigError(f"{path} is no template", mend)
+    try:
         if path.stat().st_size > _LARGEST:
             raise ConfigError(f"{path} is larger than 1 MiB", "it is no prompt")
-        try:
-            texts[path.relative_to(folder).as_posix()] = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}", "save it as UTF-8") from error
-    if not any(name.endswith(".toml") for name in texts):
-        raise ConfigError(f"{folder} holds no template", "name one as in editjudge list prompts")
-    return texts
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "save it as UTF-8") from error
 
 
 def custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Template, ...]:
@@ -155,8 +175,8 @@ def _max_tokens(answer: dict[str, Any], own: Template, place: str) -> int:
 
 def _declared(text: str, place: str) -> dict[str, Any]:
     try:
-        declared = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        declared = parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{place}: {error}", "mend its TOML") from error
     if unknown := sorted(declared.keys() - set(_KEYS)):
         raise ConfigError(f"{place}: there is no key {unknown[0]}", _there(_KEYS))

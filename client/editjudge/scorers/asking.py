@@ -118,6 +118,11 @@ class Asking(ServiceScorer):
     official: tuple[OfficialPrompt, ...] = field(default=(), kw_only=True)
     custom: tuple[Template, ...] = field(default=(), kw_only=True)
 
+    @property
+    def computes(self) -> bool:
+        """No: it shows pictures."""
+        return False
+
     @abstractmethod
     def questions(self, item: Item) -> tuple[Question, ...]:
         """What the generalist is asked about one edit of an item.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,12 +21,14 @@ from ..pixels import (
     Aligned,
     Degenerate,
     align,
+    keypoints,
     mse,
     psnr_from_mse,
     ssim,
     ssim_blacked_out,
     windows_within,
 )
+from .keypoints import SharedKeypoints
 from .regions import Reference, fitted, selected, squashed
 from .scorer import Scorer
 from .turns import Turns
@@ -32,12 +36,18 @@ from .turns import Turns
 if TYPE_CHECKING:
     from ..panel import Panel
 
-ALIGNING_MEMORY = 2 * 1024**3
-"""Bytes that alignments at work in one process may take; a larger one works alone."""
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+ALIGNING_MEMORY = max(2 * 1024**3, _CORES * 256 * 1024**2)
+"""Bytes that alignments at work in one process may take, enough for a picture of 1024x1024 on each
+core; a larger one works alone."""
 ALIGNING_BYTES_A_PIXEL = 250
 """Of the larger image: SIFT doubles it and keeps 11 float32 copies of each octave. Measured: 230
 for photographs, 246 for noise."""
 _ALIGNING = Turns(ALIGNING_MEMORY)
+# A pool of their own: more of them than cores would only take memory, and in the event loop's they
+# would hold up the pictures that judges wait for.
+_ALIGNERS = ThreadPoolExecutor(_CORES, "editjudge-align")
+_KEYPOINTS = SharedKeypoints(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
 METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "mse": (mse,),
     "psnr": (mse, psnr_from_mse),
@@ -96,14 +106,16 @@ class PixelComparison(Scorer):
     ) -> Mapping[str, Verdict]:
         """Compare in a worker thread: NumPy and OpenCV release the interpreter.
 
-        Alignments take turns: those at work have `ALIGNING_MEMORY` in all.
+        Alignments take turns, one for each core: those at work have `ALIGNING_MEMORY` in all.
+        Edits with the same reference share its keypoints.
         """
         if not self.aligned:
             return await asyncio.to_thread(self.compare, edit, fields)
         reference: Image = getattr(edit.item, self.reference)
         pixels = max(math.prod(image.size) for image in (edit.output, reference))
         async with _ALIGNING.of(pixels * ALIGNING_BYTES_A_PIXEL):
-            return await asyncio.to_thread(self.compare, edit, fields)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(_ALIGNERS, self.compare, edit, fields)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
@@ -147,11 +159,19 @@ class PixelComparison(Scorer):
         ways: list[tuple[RGB, Evidence]] = [(output.rgb, {})]
         if not self.as_is and not _same_aspect(output.size, reference.size):
             ways.append(fitted(output, reference))
+        shared = _KEYPOINTS.of(reference)  # may be on their way: this edit's own come first
         fits: list[tuple[Aligned, Evidence]] = []
         problems: list[Degenerate] = []
         for pixels, resized in ways:
+            own = keypoints(pixels)
             try:
-                fit = align(pixels, reference.rgb, require_plausible=self.plausible)
+                fit = align(
+                    pixels,
+                    reference.rgb,
+                    require_plausible=self.plausible,
+                    of_edited=own,
+                    of_reference=shared.result(),
+                )
             except Degenerate as problem:
                 problems.append(problem)
             else:

@@ -19,6 +19,7 @@ from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
 from ..panel.generalist import Answer
+from ..panel.together import together
 from .asking import Asking, Question, contract_of
 from .regions import png_of
 from .segmenting import segmented
@@ -116,7 +117,7 @@ class RegionSimilarity(Asking):
             pairs: list[_Pair] = [_Outside(self, edit, panel, said.value)]
         else:
             pairs = [_Pair(self, edit, panel, command) for command in said.value]
-        cosines = await asyncio.gather(*(pair.cosine() for pair in pairs))
+        cosines = await together(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
         lost = [text for pair in pairs for text in pair.lost]
         problems = [text for pair in pairs for text in pair.problems]
@@ -186,7 +187,7 @@ class _Pair:
                 return np.nan
             if self.lost:
                 return 0.0
-            vectors = await asyncio.gather(*(self._embedding(s, regions[s]) for s in _SIDES))
+            vectors = await together(*(self._embedding(s, regions[s]) for s in _SIDES))
             cosine = self.evidence["cosine"] = cosine_of(*vectors)
         except Abstained as abstained:
             self._problems["source"].append(f"{self._command.phrase!r}: {abstained.reason}")
@@ -208,7 +209,7 @@ class _Pair:
     async def _masks(self) -> dict[Side, NDArray[np.bool_]]:
         """Those there are, each at its image's size; a problem is noted for the others."""
         looked: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
-        each = zip(looked, await asyncio.gather(*map(self._segmented, looked)), strict=True)
+        each = zip(looked, await together(*map(self._segmented, looked)), strict=True)
         masks = {side: mask for side, mask in each if mask is not None}
         if masks.keys() == {"source"}:
             source, edited = map(self._called, _SIDES)
@@ -281,7 +282,7 @@ class _Outside(_Pair):
 
     async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
         """The regions together; None where one of them was not found."""
-        masks = await asyncio.gather(*(part._segmented(side) for part in self._parts))
+        masks = await together(*(part._segmented(side) for part in self._parts))
         self.evidence[side] |= {"scores": [part.evidence[side]["score"] for part in self._parts]}
         there = [mask for mask in masks if mask is not None]
         return np.logical_or.reduce(there) if len(there) == len(masks) else None

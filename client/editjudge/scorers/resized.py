@@ -24,6 +24,7 @@ from ..base.images import Image, decode, load_mask, without_alpha
 from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.verdict import Scored, Verdict
+from ..panel.together import together
 from ..pixels import mse, psnr_from_mse, ssim
 from .pixels import METRICS
 from .regions import png_of
@@ -202,7 +203,7 @@ class RegionClip(ServiceScorer):
                 return _empty(region, counts if self.empty_counts else None)
             if background and self.whole_background:
                 mask = {}
-            both = await asyncio.gather(*(embedding(image, mask) for image in pair))
+            both = await together(*(embedding(image, mask) for image in pair))
             return Scored(value=cosine_of(*both))
 
         return await by_region(fields, similarity)

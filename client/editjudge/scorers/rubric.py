@@ -18,6 +18,7 @@ from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.verdict import Scored, Unscored, Verdict
 from ..panel.generalist import Answer, merged
+from ..panel.together import together
 from .asking import Asking, Question, contract_of, grouped
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ class Rubric(Asking):
         """Ask once, or `repeats` times."""
         judge = panel.generalist(self.service)
         (question,) = self.questions(edit.item)
-        shown = self.shown(edit)
+        shown = await asyncio.to_thread(self.shown, edit) if self.computes else self.shown(edit)
         repeats = question.repeats(judge.endpoint)
         each = range(self.repeat * repeats, (self.repeat + 1) * repeats)
-        said: _Said = await asyncio.gather(*(question.ask(shown, judge, repeat=i) for i in each))
+        said: _Said = await together(*(question.ask(shown, judge, repeat=i) for i in each))
         names = dict.fromkeys(name for answer in said for name in _names(answer.value))
         return {name: _verdict(said, name, question.template) for name in names}
 
@@ -85,6 +86,11 @@ class OfficialRubric(Rubric):
         readers = dict(self.readers)
         reader = readers.get(item.task, readers.get(""))
         return (Question(self.template_for(item), reader),) if reader else super().questions(item)
+
+    @property
+    def computes(self) -> bool:
+        """Where images are encoded anew."""
+        return bool(self.jpeg)
 
     def spec(self) -> Mapping[str, object]:
         """The parameters, templates and readers with their digests."""

@@ -37,6 +37,11 @@ class Scorer(ABC):
         return ()
 
     @property
+    def computes(self) -> bool:
+        """Whether it works on pixels itself; one that only sends pictures need not decode them."""
+        return True
+
+    @property
     def words(self) -> frozenset[str]:
         """Whose words its prompts are in (`Template.origin`); nothing where it has none."""
         return frozenset()

@@ -14,6 +14,7 @@ from ..base.errors import Abstained
 from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.verdict import Evidence, Scored, Verdict, unscored
+from ..panel.together import together
 from .regions import Reference, encoded_region, fitted, is_empty, squashed
 from .scorer import ServiceScorer
 
@@ -79,7 +80,7 @@ class FeatureSimilarity(ServiceScorer):
             ):
                 return Scored(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
             pair = (embedding(reference, region), embedding(edit.output, region))
-            vectors = await asyncio.gather(*pair)
+            vectors = await together(*pair)
             return Scored(value=cosine_of(*vectors))
 
         return await by_region(fields, cosine)
@@ -150,7 +151,7 @@ async def by_region(
             return unscored(abstained)
 
     regions = sorted(fields)
-    return dict(zip(regions, await asyncio.gather(*map(judged, regions)), strict=True))
+    return dict(zip(regions, await together(*map(judged, regions)), strict=True))
 
 
 def cosine_of(vector: Vector, other: Vector) -> float:

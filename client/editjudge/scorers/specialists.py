@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rapidfuzz.distance import Levenshtein
 
 from ..base.errors import Abstained, BadReply
 from ..base.item import Edit
@@ -30,6 +29,11 @@ class Quality(ServiceScorer):
     """
 
     name: ClassVar[str] = "quality"
+
+    @property
+    def computes(self) -> bool:
+        """No: it sends a picture."""
+        return False
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -51,6 +55,11 @@ class TextContent(ServiceScorer):
     """
 
     name: ClassVar[str] = "text_content"
+
+    @property
+    def computes(self) -> bool:
+        """No: it sends a picture."""
+        return False
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """What compares the texts."""
@@ -90,6 +99,8 @@ def text_accuracy(read: str, target: str) -> float:
     Returns:
         0 (nothing in common) to 1 (equal); 1 when both are empty.
     """
+    from rapidfuzz.distance import Levenshtein  # an import of its own weight, for one metric
+
     return float(Levenshtein.normalized_similarity(comparable(read), comparable(target)))
 
 

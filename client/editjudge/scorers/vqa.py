@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -12,6 +11,7 @@ from ..base.item import Edit, Item
 from ..base.verdict import Scored, Verdict
 from ..panel.choices import ChoiceDistribution
 from ..panel.generalist import Answer, Generalist, merged
+from ..panel.together import together
 from ..prompts import Template
 from .asking import Asking, Question, contract_of, shown_fields
 
@@ -95,7 +95,7 @@ class QuestionList(Asking):
         writing, asking = self.questions(edit.item)
         generated = await writing.ask(edit, judge, repeat=self.repeat)
         questions: Sequence[str] = generated.value
-        said: list[Answer[ChoiceDistribution]] = await asyncio.gather(
+        said: list[Answer[ChoiceDistribution]] = await together(
             *(asking.ask(edit, judge, repeat=self.repeat, question=text) for text in questions)
         )
         shares = [first_share(answer) for answer in said]
@@ -176,7 +176,7 @@ class MultipleChoice(Asking):
         judge = panel.generalist(self.service)
         questions = edit.item.questions
         asked = [question for question in questions if self._is_asked(question)]
-        said: list[Answer[str]] = await asyncio.gather(
+        said: list[Answer[str]] = await together(
             *(
                 asking.ask(edit, judge, repeat=self.repeat, **self._texts(question))
                 for asking, question in zip(self.questions(edit.item), asked, strict=True)
@@ -291,7 +291,7 @@ class FactCheck(Asking):
         pairs = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
         pairs += [pair for written in generated for pair in written.value]
         checks = asked[len(writing) :]
-        done = await asyncio.gather(
+        done = await together(
             *(
                 self.checked(checks, {"question": question, "answer": answer}, edit, judge)
                 for question, answer in pairs

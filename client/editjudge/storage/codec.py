@@ -21,6 +21,7 @@ from PIL import Image as Pil
 from ..base.contracts import CONTRACTS, Tensors
 from ..base.errors import ImageError
 from ..base.images import load_mask
+from ..base.parse import parse_json
 
 _DEFLATED = b"x"
 """How every zlib stream begins, and no JSON."""
@@ -54,7 +55,7 @@ def unpack(stored: bytes) -> Any:
     """
     try:
         data = zlib.decompress(stored) if stored[:1] == _DEFLATED else stored
-        return json.loads(data.decode("utf-8", "surrogatepass"))
+        return parse_json(data.decode("utf-8", "surrogatepass"))
     except (zlib.error, ValueError) as error:
         raise ValueError(f"stored text cannot be read: {error}") from error
 

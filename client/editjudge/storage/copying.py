@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from .database import Database
+from .tables import CALLS, FACTS, PROMPTS
 
-_CALL = (
-    "key, dropped, reply, service, form, prompt, model, inputs, repeat, abstained, prompt_tokens,"
-    " cached_tokens, completion_tokens, attempts, cost, seconds, made"
-)
+_CALL = tuple(name for name in (*CALLS.columns, *CALLS.long) if name != "id")
 
 
 def copy_calls(source: Database, target: Database) -> dict[int, int]:
@@ -23,10 +22,12 @@ def copy_calls(source: Database, target: Database) -> dict[int, int]:
     """
     prompts = _copy_prompts(source, target)
     numbers = {}
-    for number, *call in source.each(f"SELECT id, {_CALL} FROM calls"):  # noqa: S608 - named above
-        numbers[number] = _copy_call(call, source, target, prompts)
-    for fact in source.each("SELECT name, value FROM facts"):
-        target.run("INSERT OR IGNORE INTO facts VALUES (?, ?)", *fact)
+    rows = source.each(f"SELECT id, {', '.join(_CALL)} FROM calls")  # noqa: S608 - named above
+    for number, *call in rows:
+        row = dict(zip(_CALL, call, strict=True))
+        numbers[number] = _copy_call(row, source, target, prompts)
+    for name, value in source.each("SELECT name, value FROM facts"):
+        target.put(FACTS, instead="IGNORE", name=name, value=value)
     return numbers
 
 
@@ -34,43 +35,33 @@ def _copy_prompts(source: Database, target: Database) -> dict[int, int]:
     numbers = {}
     rows = source.each("SELECT id, digest, system, parts FROM prompts")
     for number, digest, system, parts in rows:
-        target.run(
-            "INSERT OR IGNORE INTO prompts (digest, system, parts) VALUES (?, ?, ?)",
-            digest,
-            target.intern(source.text(system)),
-            parts,
-        )
+        named = target.intern(source.text(system))
+        target.put(PROMPTS, instead="IGNORE", digest=digest, system=named, parts=parts)
         row = target.one("SELECT id FROM prompts WHERE digest = ?", digest)
         numbers[number] = row[0] if row else 0
     return numbers
 
 
 def _copy_call(
-    call: list[object], source: Database, target: Database, prompts: Mapping[int, int]
+    call: Mapping[str, Any], source: Database, target: Database, prompts: Mapping[int, int]
 ) -> int:
     """The number of a call in the target; what it refers to is numbered otherwise there.
 
     Args:
-        call: A row, as `_CALL` names its columns.
+        call: A row, by column.
     """
 
-    def interned(number: object) -> int | None:
-        return target.intern(source.text(number)) if isinstance(number, int) else None
+    def interned(number: int | None) -> int | None:
+        return None if number is None else target.intern(source.text(number))
 
-    key, dropped, reply, service, form, prompt, model, *rest = call
-    standing = target.one("SELECT id, reply FROM calls WHERE key = ? AND dropped = 0", key)
-    if standing is not None and standing[1] == reply:
+    standing = target.one("SELECT id, reply FROM calls WHERE key = ? AND dropped = 0", call["key"])
+    if standing is not None and standing[1] == call["reply"]:
         return int(standing[0])
-    row = (
-        key,
-        int(bool(dropped or standing)),
-        reply,
-        interned(service),
-        interned(form),
-        prompts[prompt] if isinstance(prompt, int) else None,
-        interned(model),
-        *rest,
-    )
-    places = ", ".join("?" * len(row))
-    made = target.run(f"INSERT INTO calls ({_CALL}) VALUES ({places})", *row)  # noqa: S608
-    return int(made.lastrowid or 0)
+    renumbered = {
+        "dropped": bool(call["dropped"] or standing),
+        "service": interned(call["service"]),
+        "form": interned(call["form"]),
+        "prompt": None if call["prompt"] is None else prompts[call["prompt"]],
+        "model": interned(call["model"]),
+    }
+    return target.put(CALLS, **{**call, **renumbered})

@@ -29,8 +29,13 @@ from .codec import (
     unpack,
 )
 from .database import RESTORE, Database
+from .tables import CALLS, PROMPTS
 
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+_USUAL = {
+    **dict.fromkeys(("dropped", "repeat", "abstained", *_COUNTS[:-1]), 0),
+    "attempts": 1,
+}
 _FEW = 16
 """Numbers of a specialist that are shown one by one."""
 
@@ -54,6 +59,13 @@ class Ledger:
         self._owned = database is None
         self._database = database or Database(path)
         self.path = self._database.path
+
+    @classmethod
+    def to_read(cls, path: Path) -> Self:
+        """A ledger, or the calls of a run, that is only looked into."""
+        ledger = cls(database=Database(path, read_only=True))
+        ledger._owned = True
+        return ledger
 
     def __enter__(self) -> Self:
         return self
@@ -174,12 +186,22 @@ class Ledger:
     def _drop(self, keys: Iterable[str]) -> int:
         with self._database.transaction():
             return sum(
-                self._database.run(
-                    "UPDATE calls SET dropped = 1 WHERE key = ? AND dropped = 0",
-                    digest_to_bytes(key),
-                ).rowcount
+                self._database.change(
+                    CALLS,
+                    "key = :is AND dropped = 0",
+                    {"is": digest_to_bytes(key)},
+                    dropped=True,
+                )
                 for key in keys
             )
+
+    async def dropped(self) -> frozenset[str]:
+        """Keys of calls whose replies were dropped, at some time."""
+        return await self._database.aside(self._dropped)
+
+    def _dropped(self) -> frozenset[str]:
+        rows = self._database.each("SELECT DISTINCT key FROM calls WHERE dropped + 0 = 1")
+        return frozenset(digest_from_bytes(key) for (key,) in rows)
 
     async def fact(self, name: str) -> str | None:
         """Something found out about a service before, or None."""
@@ -200,7 +222,7 @@ class Ledger:
     @property
     def count(self) -> int:
         """How many calls it can answer."""
-        row = self._database.one("SELECT count(*) FROM calls WHERE dropped = 0")
+        row = self._database.one("SELECT count(*) FROM calls WHERE NOT dropped")
         return int(row[0]) if row else 0
 
     @property
@@ -227,13 +249,8 @@ class Ledger:
             )
 
     def _keep(self, key: str, **columns: object) -> None:
-        columns = {"key": digest_to_bytes(key), **columns, "made": time.time()}
-        # Names of columns are written in this file, never data.
-        self._database.run(
-            f"INSERT OR IGNORE INTO calls ({', '.join(columns)})"  # noqa: S608
-            f" VALUES ({', '.join('?' * len(columns))})",
-            *columns.values(),
-        )
+        row = {**_USUAL, "key": digest_to_bytes(key), "made": time.time(), **columns}
+        self._database.put(CALLS, instead="IGNORE", **row)
 
     def _prompt(self, prompt: Prompt) -> int:
         digest = digest_to_bytes(prompt.digest)
@@ -245,13 +262,8 @@ class Ledger:
             else {"image": part.digest, "size": list(part.size), "name": part.name}
             for part in prompt.parts
         ]
-        made = self._database.run(
-            "INSERT INTO prompts (digest, system, parts) VALUES (?, ?, ?)",
-            digest,
-            self._database.intern(prompt.system),
-            pack(parts),
-        )
-        return int(made.lastrowid or 0)
+        system = self._database.intern(prompt.system)
+        return self._database.put(PROMPTS, digest=digest, system=system, parts=pack(parts))
 
 
 def call_id(database: Database, key: str) -> int | None:

@@ -1,4 +1,4 @@
-"""How files of the two forms before today's become today's, one step after the other.
+"""How files of the forms before today's become today's, one step after the other.
 
 A release opens what every release of the two years before it wrote. What has to be known of an
 older form is in a module of its own, which goes when that time is over.
@@ -8,16 +8,30 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from ..base.identity import ModelIdentity
 from ..base.item import Missing
-from . import version_2, version_3
+from . import version_2, version_3, version_4
+from .checksums import expressions
 from .codec import digest_from_bytes, dumps, from_text, outputs_to_bytes, pack, to_text
 from .packing import MISSING
-from .tables import TABLES
+from .tables import (
+    CALLS,
+    EARLIER,
+    EDITS,
+    FACTS,
+    HEADER,
+    ITEMS,
+    PROMPTS,
+    TEXTS,
+    VERDICT_CALLS,
+    VERDICTS,
+    Table,
+    checksum_of,
+)
 
 OLDEST = 2
 """The oldest form that can be brought up to date."""
@@ -31,8 +45,42 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
     Raises:
         ValueError: something in it cannot be read.
     """
-    for step in (_from_2, _from_3)[version - OLDEST :]:
+    for step in (_from_2, _from_3, _from_4)[version - OLDEST :]:
         step(db)
+
+
+def made(db: sqlite3.Connection, tables: Iterable[Table]) -> None:
+    """Make tables, with what belongs to them."""
+    for table in tables:
+        db.execute(table.sql)
+        if table.index:
+            db.execute(table.index)
+
+
+def _from_4(db: sqlite3.Connection) -> None:
+    """Rows have checksums; verdicts that others replace are kept."""
+    db.execute("ALTER TABLE edits ADD COLUMN seen BLOB")
+    db.execute("DELETE FROM facts WHERE name LIKE 'outputs of % looked at'")
+    _with_checksums(db, (TEXTS, HEADER, FACTS, PROMPTS, CALLS, EDITS, VERDICTS, VERDICT_CALLS))
+    made(db, (ITEMS, EARLIER))
+
+
+def _with_checksums(db: sqlite3.Connection, tables: tuple[Table, ...]) -> None:
+    """Make tables of form 4 anew, with the rows that are in them."""
+    db.execute("DROP INDEX calls_by_key")
+    for table in tables:
+        db.execute(f"ALTER TABLE {table.name} RENAME TO {table.name}_4")
+    made(db, tables)
+    for table in tables:
+        sums = ", ".join(f"long_checksum({name}) AS {checksum_of(name)}" for name in table.long)
+        names = ", ".join(table.names)
+        db.execute(
+            f"INSERT INTO {table.name} ({names}) SELECT {', '.join(table.checked)},"  # noqa: S608
+            f" row_checksum({expressions(table)}){', '.join(('', *table.long))}"
+            f" FROM (SELECT *{sums and ', ' + sums} FROM {table.name}_4)"
+        )
+    for table in reversed(tables):  # first what refers to others
+        db.execute(f"DROP TABLE {table.name}_4")
 
 
 def _from_3(db: sqlite3.Connection) -> None:
@@ -70,7 +118,7 @@ def _from_2(db: sqlite3.Connection) -> None:
     for table in ("verdicts", "edits"):
         db.execute(f"ALTER TABLE {table} RENAME TO {table}_2")
     db.execute(version_3.VERDICTS)
-    for statement in TABLES:
+    for statement in version_4.TABLES:
         if any(f"TABLE {name} " in statement for name in ("edits", "verdict_calls")):
             db.execute(statement)
     _edits(db)

@@ -6,69 +6,44 @@ process. What `put_verdicts` has returned from is kept; see `database`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Self, TypeAlias
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from ..base.digest import digest_bytes
 from ..base.errors import ConfigError, StoreError
+from ..base.files import ABSENT, STAT, Seen
 from ..base.item import Missing
+from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.verdict import Verdict, calls_of
 from ..engine.header import RunHeader
+from ..engine.items import ItemChanges, ItemState
 from ..engine.keeping import JudgedEdit
+from ..engine.outdated import Stale
 from ..engine.runplan import Standing
-from ..panel.said import Said
 from .codec import digest_from_bytes, digest_to_bytes, dumps, from_text, to_text
 from .database import Database
+from .earlier import EarlierVerdict, Why, copy_earlier, earlier_verdicts, keep_earlier
 from .ledger import Ledger, call_id, said
 from .packing import KINDS, MISSING, STATUSES, Packed, packed, unpacked
+from .rows import StoredEdit, StoredVerdict
+from .tables import CALLS, EDITS, HEADER, ITEMS, VERDICT_CALLS, VERDICTS
 
-__all__ = ["FILE", "LOCK", "RunHeader", "RunStore", "StoredEdit", "StoredVerdict"]
+__all__ = ["FILE", "LOCK", "EarlierVerdict", "RunHeader", "RunStore", "StoredEdit", "StoredVerdict"]
 
 FILE = "run.sqlite"
 LOCK = "run.lock"
+Names: TypeAlias = "str | Sequence[str] | None"
+"""Of one, of several, or of all."""
+_ITEM_NAMES = "items of the data"
+_NO_SUCCESSOR = 0, Packed(0, None, None, None)
 _MISSING = {number: kind for kind, number in MISSING.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVerdict:
-    """One verdict of a run.
-
-    Attributes:
-        versions: Of the packages that it was made with; see `base.signature.versions`.
-        said: What came back from the calls that it rests on, in the order of its `calls`.
-    """
-
-    item: str
-    model: str
-    dimension: str
-    verdict: Verdict
-    signature: str
-    versions: str = ""
-    said: tuple[Said, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEdit:
-    """One edit of a run.
-
-    Attributes:
-        id: Its number in this run.
-        digest: Of the output; None where it is missing.
-        missing: Why it is; None where it is not.
-    """
-
-    id: int
-    item: str
-    model: str
-    digest: str | None
-    missing: Missing | None
 
 
 class RunStore:
@@ -87,7 +62,12 @@ class RunStore:
 
     @classmethod
     def open(
-        cls, folder: Path, header: RunHeader | None = None, *, read_only: bool = False
+        cls,
+        folder: Path,
+        header: RunHeader | None = None,
+        *,
+        read_only: bool = False,
+        only_header: bool = False,
     ) -> Self:
         """Begin a run, or go on with one.
 
@@ -95,6 +75,7 @@ class RunStore:
             header: Of the run to begin; for one that is there, what it goes on with: further
                 outputs and dimensions are added. None goes on with what is there.
             read_only: Reads beside the process that writes, and takes no lock.
+            only_header: Nothing else is to be read: the rest of the file is not looked through.
 
         Raises:
             ConfigError: another process has it open, it is about something else, there is
@@ -113,6 +94,8 @@ class RunStore:
             known = store._read_header()
             if known is None and header is None:
                 raise ConfigError(f"{folder} holds no run", "give the folder of a run")
+            if not only_header:
+                database.check_structure()
             if header is not None:
                 store.amend(header)
             store._resources = resources.pop_all()
@@ -145,54 +128,78 @@ class RunStore:
         with self.database.transaction():
             known = self._read_header()
             whole = header if known is None else known.joined(header, str(self.folder))
-            for name, value in whole.model_dump(mode="json").items():
-                self.database.run(
-                    "INSERT OR REPLACE INTO header VALUES (?, ?)", name, to_text(dumps(value))
-                )
+            self._put_header(whole.model_dump(mode="json"))
         return whole
 
+    def _put_header(self, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            stored = to_text(dumps(value))
+            self.database.put(HEADER, instead="REPLACE", name=name, value=stored)
+
     def edit_id(
-        self, item_id: str, model: str, digest: str | None, missing: Missing | None = None
+        self,
+        item_id: str,
+        model: str,
+        digest: str | None,
+        missing: Missing | None = None,
+        seen: Seen | None = None,
     ) -> int:
         """The number of an edit, given to it here when it is new.
 
-        Where its output is not the one judged before, its verdicts are gone: they were about
-        another picture.
+        Where its output is not the one judged before, its verdicts become earlier ones: they were
+        about another picture.
 
         Args:
-            digest: Of the output; None where it is missing.
-            missing: Why it is, where that is known.
+            digest: Of the output; None where it is missing, or was not looked at.
+            missing: Why it is; None where it is there, or was not looked at: what is known of it
+                stays.
+            seen: Its file, where that is known.
         """
+        file = _file(seen, digest)
         stored = None if digest is None else digest_to_bytes(digest)
-        if missing is None:
-            missing = None if digest else Missing("absent", "")
+        unseen = digest is None and missing is None
+        if unseen:
+            missing = Missing("absent", "")
         why = (MISSING[missing.kind], to_text(missing.reason)) if missing else (None, None)
         with self.database.transaction():
             names = (self.database.intern(model), self.database.intern(item_id))
             row = self.database.one(
-                "SELECT id, digest, missing, reason FROM edits WHERE model = ? AND item = ?",
+                "SELECT id, digest, missing, reason, seen FROM edits WHERE model = ? AND item = ?",
                 *names,
             )
             if row is None:
-                made = self.database.run(
-                    "INSERT INTO edits (model, item, digest, missing, reason)"
-                    " VALUES (?, ?, ?, ?, ?)",
-                    *names,
-                    stored,
-                    *why,
+                return self.database.put(
+                    EDITS,
+                    model=names[0],
+                    item=names[1],
+                    digest=stored,
+                    missing=why[0],
+                    reason=why[1],
+                    seen=file,
                 )
-                return int(made.lastrowid or 0)
-            if row[1:] != (stored, *why):
-                self.database.run(
-                    "UPDATE edits SET digest = ?, missing = ?, reason = ? WHERE id = ?",
-                    stored,
-                    *why,
-                    row[0],
-                )
+            if unseen:
+                return int(row[0])
             if row[1] != stored:
-                for table in ("verdict_calls", "verdicts"):
-                    self.database.run(f"DELETE FROM {table} WHERE edit = ?", row[0])  # noqa: S608
+                self._stand_no_more(row[0], "output")
+            elif file is None:
+                file = row[4]
+            if row[1:] != (stored, *why, file):
+                self.database.change(
+                    EDITS,
+                    "id = :edit",
+                    {"edit": row[0]},
+                    digest=stored,
+                    missing=why[0],
+                    reason=why[1],
+                    seen=file,
+                )
             return int(row[0])
+
+    def _stand_no_more(self, edit: int, why: Why) -> None:
+        """Let no verdict of an edit stand: they were about something else."""
+        keep_earlier(self.database, edit, why)
+        for table in (VERDICT_CALLS, VERDICTS):
+            self.database.delete(table, "edit = ?", edit)
 
     async def keep(
         self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
@@ -206,31 +213,104 @@ class RunStore:
         Raises:
             StoreError: the disk is full or fails.
         """
-        await self.database.aside(self._keep, edit, verdicts, signatures)
+        await self.database.aside(self.keep_now, edit, verdicts, signatures)
 
-    def _keep(
+    def keep_now(
         self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
     ) -> None:
+        """The same, in the thread that calls."""
+        item, model, digest, missing, seen, state = edit
         with self.database.transaction():
-            self.put_verdicts(self.edit_id(*edit), verdicts, signatures)
+            if state is not None:
+                self._keep_item(item, state)
+            self.put_verdicts(
+                self.edit_id(item, model, digest, missing, seen), verdicts, signatures
+            )
 
-    def keep_outputs(self, edits: Iterable[JudgedEdit], looked: Mapping[str, float]) -> None:
-        """Keep what became of outputs, and when they were looked at.
-
-        Args:
-            looked: By model, seconds since the epoch.
-        """
+    def keep_changes(
+        self,
+        edits: Iterable[JudgedEdit],
+        seen: Iterable[tuple[str, str, Seen]],
+        changes: ItemChanges,
+        places: Mapping[str, str],
+    ) -> None:
+        """Keep what became of outputs and items, all or nothing; see `VerdictStore`."""
         with self.database.transaction():
             for edit in edits:
-                self.edit_id(*edit)
-            for model, moment in looked.items():
-                self.database.keep_fact(_looked(model), repr(moment))
+                self.edit_id(edit.item, edit.model, edit.digest, edit.missing, edit.seen)
+            for item, model, file in seen:
+                self._keep_seen(item, model, file)
+            models = [self.database.intern(model) for model in self.header.outputs]
+            for item in changes.changed:
+                self._forget_item(self.database.intern(item), models)
+            self.keep_items(changes.states, changes.names)
+            outputs = {**self.header.outputs, **places}
+            now = {"data_digest": changes.digest, "per_item": True, "outputs": outputs}
+            self._put_header(now)
 
-    @property
-    def looked(self) -> Mapping[str, float]:
-        """When each model's outputs were last known to be what was judged, since the epoch."""
-        facts = {model: self.database.fact(_looked(model)) for model in self.header.outputs}
-        return {model: float(fact) for model, fact in facts.items() if fact}
+    def _keep_seen(self, item: str, model: str, seen: Seen) -> None:
+        of = (self.database.intern(model), self.database.intern(item))
+        row = self.database.one("SELECT id, digest FROM edits WHERE model = ? AND item = ?", *of)
+        if row is not None:
+            file = _file(seen, row[1])
+            self.database.change(EDITS, "id = :edit", {"edit": row[0]}, seen=file)
+
+    def keep_items(
+        self, states: Mapping[str, ItemState], names: Collection[str] | None = None
+    ) -> None:
+        """Keep what items were when they were judged.
+
+        Args:
+            names: Ids of all items of the data; None where these are kept.
+        """
+        with self.database.transaction():
+            for item, state in states.items():
+                self._keep_item(item, state)
+            if names is not None:
+                self.database.keep_fact(_ITEM_NAMES, dumps(list(names)))
+
+    def _keep_item(self, item: str, state: ItemState) -> None:
+        """Where the item is not what it was, its verdicts stand no more."""
+        number = self.database.intern(item)
+        row = self.database.one("SELECT record, files, stats FROM items WHERE item = ?", number)
+        before = None if row is None else ItemState(*row)
+        if before == state:
+            return
+        if before is not None and not before.is_of(state):
+            models = [self.database.intern(model) for model in self.header.outputs]
+            self._forget_item(number, models)
+        self.database.put(ITEMS, instead="REPLACE", item=number, **state._asdict())
+
+    def _forget_item(self, item: int, models: Iterable[int]) -> None:
+        self.database.delete(ITEMS, "item = ?", item)
+        for model in models:
+            of = "SELECT id FROM edits WHERE model = ? AND item = ?"
+            if (edit := self.database.one(of, model, item)) is not None:
+                self._stand_no_more(edit[0], "item")
+
+    def items(self) -> dict[str, ItemState]:
+        """What each item was that verdicts are about, by id."""
+        rows = self.database.each(
+            "SELECT texts.text, record, files, stats FROM items JOIN texts ON texts.id = items.item"
+        )
+        return {from_text(item): ItemState(*state) for item, *state in rows}
+
+    def edited_items(self) -> list[str]:
+        """Ids of the items that have edits."""
+        rows = self.database.each(
+            "SELECT text FROM texts WHERE id IN (SELECT item FROM edits) ORDER BY id"
+        )
+        return [from_text(item) for (item,) in rows]
+
+    def item_names(self) -> list[str] | None:
+        """Ids of all items of the data that the header names; None where nobody kept them."""
+        fact = self.database.fact(_ITEM_NAMES)
+        return None if fact is None else list(parse_json(fact))
+
+    def facts(self, prefix: str) -> list[str]:
+        """What was found out under names that begin so, in the order of their names."""
+        rows = self.database.each("SELECT name, value FROM facts ORDER BY name")
+        return [str(value) for name, value in rows if name.startswith(prefix)]
 
     @property
     def costs(self) -> tuple[float, float]:
@@ -244,7 +324,7 @@ class RunStore:
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:
-        """Keep an edit's verdicts, all or none; they take the place of earlier ones.
+        """Keep an edit's verdicts, all or none; those in whose place they come become earlier ones.
 
         Args:
             edit: From `edit_id`.
@@ -257,28 +337,34 @@ class RunStore:
         """
         made_with = versions_of_today() if versions is None else versions
         with self.database.transaction():
-            for name, verdict in verdicts.items():
-                row = packed(verdict)
-                self.database.run(
-                    "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    edit,
-                    self.database.intern(name),
-                    row.status,
-                    self.database.intern(signatures[name]),
-                    row.value,
-                    row.kind,
-                    row.detail,
-                    self.database.intern(made_with),
+            intern = self.database.intern
+            rows = {
+                name: (intern(name), intern(signatures[name]), packed(verdict))
+                for name, verdict in verdicts.items()
+            }
+            successors = {of: (signature, row) for of, signature, row in rows.values()}
+            keep_earlier(self.database, edit, successors=successors)
+            for name, (dimension, signature, row) in rows.items():
+                self.database.put(
+                    VERDICTS,
+                    instead="REPLACE",
+                    edit=edit,
+                    dimension=dimension,
+                    signature=signature,
+                    versions=intern(made_with),
+                    **row._asdict(),
                 )
-                numbers = (call_id(self.database, key) for key in calls_of(verdict))
+                numbers = (call_id(self.database, key) for key in calls_of(verdicts[name]))
                 self.rests_on(edit, name, (one for one in numbers if one is not None))
 
     def rests_on(self, edit: int, dimension: str, calls: Iterable[int]) -> None:
         """Keep which calls a verdict rests on, by their numbers here."""
         of = (edit, self.database.intern(dimension))
-        self.database.run("DELETE FROM verdict_calls WHERE edit = ? AND dimension = ?", *of)
+        self.database.delete(VERDICT_CALLS, "edit = ? AND dimension = ?", *of)
         for place, number in enumerate(calls):
-            self.database.run("INSERT INTO verdict_calls VALUES (?, ?, ?, ?)", *of, place, number)
+            self.database.put(
+                VERDICT_CALLS, edit=of[0], dimension=of[1], position=place, call=number
+            )
 
     def calls_of(self, edit: int, dimension: str) -> list[int]:
         """The numbers of the calls that a verdict rests on, in order."""
@@ -306,7 +392,7 @@ class RunStore:
         }
         shared: dict[str, frozenset[str]] = {"": frozenset()}
         rows = self.database.each(
-            "SELECT texts.text, edits.digest, edits.missing, edits.reason, (SELECT"
+            "SELECT texts.text, edits.digest, edits.missing, edits.reason, edits.seen, (SELECT"
             " group_concat(dimension || ':' || signature) FROM verdicts"
             " WHERE edit = edits.id AND status != ?)"
             " FROM edits JOIN texts ON texts.id = edits.item WHERE edits.model ="
@@ -314,51 +400,78 @@ class RunStore:
             STATUSES["failed"],
             to_text(model),
         )
-        for item, digest, missing, reason, state in rows:
+        for item, digest, missing, reason, seen, state in rows:
             if (names := shared.get(state or "")) is None:
                 pairs = (current.get(pair) for pair in state.split(","))
                 names = shared[state] = frozenset(name for name in pairs if name)
             why = None if missing is None else _missing(missing, reason)
-            yield Standing(from_text(item), _digest(digest), why, names)
+            yield Standing(from_text(item), _digest(digest), why, names, seen or ABSENT)
+
+    def stale(self, signatures: Mapping[str, str]) -> Iterator[Stale]:
+        """The verdicts on these dimensions, other than failed ones, by other signatures."""
+        text = self.database.text
+        pairs = self.database.each(
+            "SELECT DISTINCT dimension, signature FROM verdicts WHERE status != ?",
+            STATUSES["failed"],
+        )
+        others = {
+            pair: (text(pair[0]), text(pair[1]))
+            for pair in list(pairs)
+            if text(pair[0]) in signatures and signatures[text(pair[0])] != text(pair[1])
+        }
+        if not others:
+            return
+        rows = self.database.each(
+            "SELECT edits.item, edits.model, verdicts.dimension, verdicts.signature FROM verdicts"
+            " JOIN edits ON edits.id = verdicts.edit WHERE status != ?"
+            " ORDER BY edits.id, verdicts.dimension",
+            STATUSES["failed"],
+        )
+        for item, model, *pair in rows:
+            if (names := others.get((pair[0], pair[1]))) is not None:
+                yield Stale(text(item), text(model), *names)
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""
         return next(iter([*self.edits(model, item=item)]), None)
 
-    def edits(self, model: str | None = None, *, item: str | None = None) -> Iterator[StoredEdit]:
+    def edits(self, model: Names = None, *, item: Names = None) -> Iterator[StoredEdit]:
         """The edits, in the order in which they came.
 
         Args:
-            item: Only this item's, by its id.
+            model: Only of this model under test, or these.
+            item: Only this item's, by its id, or these items'.
         """
         where, values = self._where(model=model, item=item)
         rows = self.database.each(
             "SELECT edits.id, texts.text, edits.model, edits.digest, edits.missing,"  # noqa: S608
-            " edits.reason FROM edits JOIN texts ON texts.id = edits.item"
+            " edits.reason, edits.seen FROM edits JOIN texts ON texts.id = edits.item"
             f" {where} ORDER BY edits.id",
             *values,
         )
-        for number, item, name, digest, missing, reason in rows:
+        for number, name, of, digest, missing, reason, seen in rows:
             yield StoredEdit(
                 number,
-                from_text(item),
-                self.database.text(name),
+                from_text(name),
+                self.database.text(of),
                 _digest(digest),
                 _missing(missing, reason),
+                _seen(seen, digest),
             )
 
     def verdicts(
         self,
-        model: str | None = None,
+        model: Names = None,
         dimension: str | None = None,
         *,
-        item: str | None = None,
+        item: Names = None,
         evidence: bool = True,
     ) -> Iterator[StoredVerdict]:
         """The verdicts, edit by edit in the order in which these came.
 
         Args:
-            item: Only this item's.
+            model: Only of this model under test, or these.
+            item: Only this item's, or these items'; with models many items are found at once.
             evidence: False leaves it out, and the calls: several times as fast.
         """
         where, values = self._where(model=model, dimension=dimension, item=item)
@@ -389,6 +502,16 @@ class RunStore:
                 from_text(name), text(of), text(on), verdict, text(signature), made_with, replies
             )
 
+    def earlier(
+        self, model: str | None = None, *, item: str | None = None
+    ) -> Iterator[EarlierVerdict]:
+        """The verdicts in whose place others came, in the order in which these did."""
+        return earlier_verdicts(self.database, model, item)
+
+    def take_earlier(self, run: RunStore, at: int, edit: int, calls: Mapping[int, int]) -> None:
+        """Take over the earlier verdicts of an edit of another run; see `copy_earlier`."""
+        copy_earlier(run.database, at, self.database, edit, calls)
+
     def counts(
         self, signatures: Mapping[str, str] | None = None
     ) -> dict[str, dict[str, dict[str, int]]]:
@@ -412,6 +535,12 @@ class RunStore:
                 by_status[names[status]] = by_status.get(names[status], 0) + number
         return counts
 
+    @property
+    def verdict_count(self) -> int:
+        """How many verdicts there are."""
+        row = self.database.one("SELECT count(*) FROM verdicts")
+        return int(row[0]) if row else 0
+
     def missing(self) -> dict[str, int]:
         """How many outputs are missing, by model; 0 where none is."""
         rows = self.database.each(
@@ -426,15 +555,23 @@ class RunStore:
         kind: str | None = None,
         model: str | None = None,
         dimension: str | None = None,
+        above: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> int:
         """Forget verdicts and the replies behind them, so that both are made again.
+
+        What had a number, or a reason for none, becomes an earlier verdict. Other verdicts on the
+        same edit that rest on such a reply are forgotten too, whatever their
+        status, with what derives from them: all that is read from a reply is read from the same
+        one. A reply stays that another edit's number on the same dimension rests on: it is about
+        the item alone, such as the questions that all models get, and was not what failed.
 
         Args:
             status: `scored`, `unscored` or `failed`.
             kind: Of the unscored ones.
+            above: By dimension, the dimensions that derive from it.
 
         Returns:
-            How many verdicts there were.
+            How many verdicts of the status there were.
         """
         where, values = self._where(model=model, dimension=dimension, status=status, kind=kind)
         chosen = (
@@ -444,16 +581,40 @@ class RunStore:
         with self.database.transaction():
             # All are read before any is deleted: SQLite leaves open what a query sees otherwise.
             rows = list(self.database.each(chosen, *values))
-            of = "edit = ? AND dimension = ?"
-            for row in rows:
-                self.database.run(
-                    "UPDATE calls SET dropped = 1 WHERE id IN"  # noqa: S608
-                    f" (SELECT call FROM verdict_calls WHERE {of})",
-                    *row,
-                )
-                for table in ("verdict_calls", "verdicts"):
-                    self.database.run(f"DELETE FROM {table} WHERE {of}", *row)  # noqa: S608
+            kept = {on: self._under_numbers(on) for on in {on for _, on in rows}}
+            for edit, on in rows:
+                beside = self._drop_calls(edit, on, kept[on] if status != "scored" else set())
+                names = {self.database.text(each) for each in {on, *beside}}
+                names.update(*(above.get(name, ()) for name in names))
+                for name in names:
+                    self._forget(edit, self.database.intern(name))
         return len(rows)
+
+    def _under_numbers(self, on: int) -> set[int]:
+        """The calls that numbers on a dimension rest on."""
+        rows = self.database.each(
+            "SELECT call FROM verdict_calls JOIN verdicts USING (edit, dimension)"
+            " WHERE verdict_calls.dimension + 0 = ? AND status = ?",  # see `checksums`
+            on,
+            STATUSES["scored"],
+        )
+        return {call for (call,) in rows}
+
+    def _drop_calls(self, edit: int, on: int, kept: Collection[int]) -> set[int]:
+        """Drop the calls of a verdict but for those kept; the dimensions that rest on them too."""
+        resting: dict[int, set[int]] = {}
+        rows = self.database.each("SELECT call, dimension FROM verdict_calls WHERE edit = ?", edit)
+        for call, dimension in rows:
+            resting.setdefault(call, set()).add(dimension)
+        dropped = [call for call, names in resting.items() if on in names and call not in kept]
+        for call in dropped:
+            self.database.change(CALLS, "id = :call", {"call": call}, dropped=True)
+        return set().union(*(resting[call] for call in dropped))
+
+    def _forget(self, edit: int, on: int) -> None:
+        keep_earlier(self.database, edit, "again", {on: _NO_SUCCESSOR})
+        for table in (VERDICT_CALLS, VERDICTS):
+            self.database.delete(table, "edit = ? AND dimension = ?", edit, on)
 
     def _known(self, text: str) -> bool:
         return self.database.one("SELECT 1 FROM texts WHERE text = ?", to_text(text)) is not None
@@ -461,41 +622,57 @@ class RunStore:
     def _where(
         self,
         *,
-        model: str | None = None,
-        dimension: str | None = None,
-        item: str | None = None,
+        model: Names = None,
+        dimension: Names = None,
+        item: Names = None,
         status: str | None = None,
         kind: str | None = None,
     ) -> tuple[str, list[object]]:
         """A condition on what is asked for; names of columns are written here, never data."""
-        named = "= (SELECT id FROM texts WHERE text = ?)"
-        conditions: list[tuple[str, object]] = [
-            (f"edits.model {named}", model and to_text(model)),
-            (f"verdicts.dimension {named}", dimension and to_text(dimension)),
-            (f"edits.item {named}", item and to_text(item)),
-            ("verdicts.status = ?", status and STATUSES[status]),
-            ("verdicts.kind = ?", kind and KINDS[kind]),
-        ]
-        chosen = [(text, value) for text, value in conditions if value is not None]
-        text = " AND ".join(text for text, _ in chosen)
-        return f"WHERE {text}" if text else "", [value for _, value in chosen]
+        conditions: list[str] = []
+        values: list[object] = []
+        columns = {"edits.model": model, "verdicts.dimension": dimension, "edits.item": item}
+        for column, names in columns.items():
+            if names is not None:
+                texts = [to_text(name) for name in ([names] if isinstance(names, str) else names)]
+                places = ", ".join("?" * len(texts))
+                among = f"(SELECT id FROM texts WHERE text IN ({places}))"  # noqa: S608
+                conditions.append(f"{column} IN {among}")
+                values += texts
+        numbers = {
+            "verdicts.status": None if status is None else STATUSES[status],
+            "verdicts.kind": None if kind is None else KINDS[kind],
+        }
+        for column, number in numbers.items():
+            if number is not None:
+                conditions.append(f"{column} = ?")
+                values.append(number)
+        return f"WHERE {' AND '.join(conditions)}" if conditions else "", values
 
     def _read_header(self) -> RunHeader | None:
         rows = self.database.each("SELECT name, value FROM header")
-        fields: dict[str, Any] = {name: json.loads(from_text(value)) for name, value in rows}
-        if not fields:
-            return None
         try:
-            return RunHeader.model_validate(fields)
-        except ValidationError as error:
+            fields: dict[str, Any] = {name: parse_json(from_text(value)) for name, value in rows}
+            return RunHeader.model_validate(fields) if fields else None
+        except ValueError as error:
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise ConfigError(
-                f"{self.database.path}: its header cannot be read: {error.errors()[0]['msg']}",
+                f"{self.database.path}: its header cannot be read: {why}",
                 "use the editjudge that wrote it",
             ) from error
 
 
-def _looked(model: str) -> str:
-    return f"outputs of {model} looked at"
+def _file(seen: Seen | None, digest: object) -> bytes | None:
+    """The file of an output: its stat, and what it held where that is no output's digest."""
+    if seen is None:
+        return None
+    return seen.stat if digest is not None else seen.stat + digest_bytes(seen.digest)
+
+
+def _seen(stored: bytes | None, digest: bytes | None) -> Seen | None:
+    if stored is None:
+        return None
+    return Seen(stored[:STAT], digest_from_bytes(stored[STAT:] if digest is None else digest))
 
 
 def _digest(stored: bytes | str | None) -> str | None:

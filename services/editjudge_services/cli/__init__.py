@@ -7,6 +7,7 @@ from __future__ import annotations
 
 COMMANDS = {
     "down": (f"{__name__}.down", "End the local stack."),
+    "front": (f"{__name__}.front", "Tokens, keys and Envoy's file of the front door."),
     "models": (f"{__name__}.models", "Pull, export and verify model weights."),
     "up": (f"{__name__}.up", "Start the local stack in the background."),
 }

@@ -35,6 +35,24 @@ from .output import json_option, print_json
     metavar="ARGUMENT",
     help="Further argument for vLLM, as --generalist-arg=--dtype=float32; may be repeated.",
 )
+@click.option("--front", is_flag=True, help="Start the front door before them, for teams.")
+@click.option(
+    "--front-address",
+    metavar="HOST:PORT",
+    help="Where its callers come to; by default a free port of this machine alone.",
+)
+@click.option(
+    "--front-name",
+    "front_names",
+    multiple=True,
+    metavar="NAME",
+    help="By which callers reach it, for its certificate; may be repeated.",
+)
+@click.option(
+    "--front-values",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Further values of the front door (YAML).",
+)
 @click.option("--only-generalist", is_flag=True, help="Start vLLM without Triton.")
 @click.option(
     "--config",
@@ -47,14 +65,14 @@ def command(
     only_generalist: bool,
     config: Path | None,
     as_json: bool,
-    **generalist: object,
+    **stack: object,
 ) -> int:
     """Start the local stack in the background and wait until it is ready.
 
     A model that cannot be loaded is named; the others are served.
     """
     settings = load_settings(config)
-    flags: dict[str, object] = {name: value for name, value in generalist.items() if value}
+    flags: dict[str, object] = {name: value for name, value in stack.items() if value}
     if models:
         flags["models"] = models
     if only_generalist:
@@ -67,6 +85,9 @@ def command(
         return 0
     if state.grpc:
         say(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
+    if state.front:
+        say(f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})")
+        say("a team's token: editjudge front token --team NAME > NAME.token")
     if state.generalist:
         local = state.generalist
         say(f"{local.model} ready at {local.url} (log {local.log})")

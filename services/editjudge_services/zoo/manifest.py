@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from editjudge.base.contracts import CONTRACTS
 from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.parse import parse_toml
 
 from .artefact import Precision
 from .recipe import Recipe
@@ -150,8 +150,8 @@ def parse(text: str) -> dict[str, Entry]:
         ConfigError: it is no TOML, or an entry is not as `Entry` describes it.
     """
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"manifest.toml: {error}") from error
     entries = {name: _entry(name, table) for name, table in tables.items()}
     parts = {part for entry in entries.values() for part in entry.parts.values()}

@@ -53,6 +53,22 @@ SCORES = [
     ("NaN", "not finite"),
     ("Infinity", "not finite"),
     ("-Infinity", "not finite"),
+    ("5.0000000000000000001", "is 5.000000000000001, not an integer"),
+    ("4.0000000000000000001", "is 4.000000000000001, not an integer"),
+    ("3.99999999999999999999", "is 3.9999999999999996, not an integer"),
+    ('"5.0000000000000000001"', "is 5.000000000000001, not an integer"),
+    ("1e-400", "is 5e-324, not an integer"),
+    ("-0", "is -0, outside 1 to 5"),
+    ("1e-99999999999999999999", "not an integer"),
+    ("9" * 400, "not finite"),
+    ("\u0663", "stands where a value is due"),  # an Arabic-Indic digit
+    ("\uff15", "stands where a value is due"),  # a full-width one
+    ("5_0", "stands where"),
+    ("5/5", "stands where ',' is due"),
+    ("0x5", "stands where a value is due"),
+    ('"5_0"', "not a number"),
+    ('"\u0663"', "not a number"),
+    ('"1e400"', "not finite"),
     ("true", "is True, not a number"),
     ("False", "is False, not a number"),
     ("null", "is None, not a number"),
@@ -149,7 +165,19 @@ OBJECTS = [
     ('{"consistency_score": 4}', 'missing "reasoning"'),
     ('{"reasoning": "Nothing moved."}', 'missing "consistency_score"'),
     ('{"reasoning": "x", "rating": 4}', "missing \"consistency_score\", unexpected 'rating'"),
-    ('{"analysis": ' + GOOD + "}", "unexpected 'analysis'"),
+    ('{"assessment": ' + GOOD + "}", "unexpected 'assessment'"),
+    ('{"analysis": ' + GOOD + ', "note": "x"}', "unexpected 'analysis', 'note'"),
+    ('{"analysis": {"quality_score": 3, ' + GOOD[1:] + "}", "unexpected 'quality_score'"),
+    ('{"analysis": {"score": 3, ' + GOOD[1:] + "}", "given twice"),
+    # Of what goes on, it cannot be told whether it is meant.
+    ("If the edit were perfect I would say " + kris("5") + ", but it is not.", "text follows"),
+    (GOOD + "\n\nLet me know if you need more. Score: 4/5.", "text follows the answer"),
+    (f"```json\n{GOOD}\n```\nDone.", "text follows the answer"),
+    (GOOD + " or 3", "text follows the answer"),
+    (GOOD + " {a, b}", "text follows the answer"),
+    # Another reason stays what it was: the second question names it, and so does the stored call.
+    (kris("6") + " or so", "outside 1 to 5"),
+    ('{"reasoning": "x"} or so', 'missing "consistency_score"'),
     ('{"reasoning": "x", "consistency_score": 4, "quality_score": 2}', "'quality_score'"),
     ('{"reasoning": "x", "consistency_score": 4, "confidence": "high"}', "unexpected"),
     ('{"reasoning": "x", "consistency_score": 4, "consistency_score": 5}', "given twice"),
@@ -213,6 +241,10 @@ def test_two_scores_are_both_due() -> None:
 
 def test_a_real_scale_has_ends() -> None:
     assert "is 1.01, outside 0 to 1" in refused(REAL, '{"score": 1.01}')
+    above = refused(REAL, '{"score": 1.00000000000000000001}')
+    assert "is 1.0000000000000002, outside 0 to 1" in above
+    below = refused(REAL, '{"score": -1e-400}')
+    assert "is -5e-324, outside 0 to 1" in below
 
 
 FIVE = '"Is a 1?", "Is b?", "Is c?", "Is d?"'

@@ -22,7 +22,7 @@ SCORES = {"EA": 9, "NESP": 8, "OE": 10, "EP": 7}
     [
         '{"score": [9, 8, 10, 7]}',
         '```json\n{"score": [9, 8, 10, 7]}\n```',
-        '{"reasoning": "summed up", "score": [9, 8, 10, 7],}\nThat is all.',
+        '{"reasoning": "summed up", "score": [9, 8, 10, 7],}\n',
         "{'score': [9, 8, 10, 7], 'reasoning': 'the paper has it this way'}",
     ],
 )
@@ -48,6 +48,8 @@ def test_the_object_alone_is_read() -> None:
         (STEPS + '{"score": [9, 8, 10]}', False, "3 values where 4 are due"),
         (STEPS + '{"score": [9, 8, 10, 7]} or {"score": [1, 8, 10, 7]}', False, "more than one"),
         (STEPS + '{"score": [9, 8, 10, 7]} Once more,', True, "may be a draft"),
+        (STEPS + '{"score": [9, 8, 10, 7]} Once more,', False, "text follows the answer"),
+        (STEPS + '{"score": [9, 8, 10, 7]}</think>', False, "no JSON object"),
         ("<think>" + STEPS, True, "cut at the token limit while thinking"),
     ],
 )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import editjudge
-from editjudge import NotServed
+from editjudge import Client, NotServed, make_edit
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
+from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.signature import Signature
+from editjudge.benchmarks.dimension import Dimension
+from editjudge.benchmarks.registry import dimensions
 
 
 def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -> None:
@@ -33,3 +39,31 @@ def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -
     file.write_text('user = "{edited}{instruction}"')
     with pytest.raises(ConfigError, match=r"instruction_following\.toml lacks {sources}"):
         editjudge.score(**asked, prompts=words)  # type: ignore[arg-type]
+
+
+async def test_a_client_makes_a_signature_once(
+    photo_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as it knows the same dimensions, and the services stay what they are."""
+    made: list[str] = []
+    plain = Dimension.signature
+
+    def counted(self: Dimension, *given: Any) -> Signature:
+        made.append(self.variant)
+        return plain(self, *given)
+
+    monkeypatch.setattr(Dimension, "signature", counted)
+    edit = make_edit(source=photo_file, edited=photo_file, instruction="x")
+    name = "core.mse.source.whole"
+    own = replace(dimensions()[name], variant="mine")
+    async with Client(Settings()) as client:
+        first = await client.score(edit, [name])
+        assert (await client.score(edit, [name])).signatures == first.signatures
+        assert len(made) == 1
+        of_own = await client.score(edit, [own])
+        assert of_own.signatures[name] != first.signatures[name]
+        assert made[1:] == ["mine"]
+        another = {ServiceName("quality", "piqe"): ModelIdentity("another")}
+        monkeypatch.setattr(client.panel, "identities", lambda: another)
+        assert (await client.score(edit, [own])).signatures == of_own.signatures
+        assert made[1:] == ["mine", "mine"]

@@ -11,11 +11,13 @@ from PIL import Image as Pil
 
 from editjudge.app.estimate import Estimate, call_lines, estimate, lines, notes
 from editjudge.app.wire import checks as wire
-from editjudge.base.config import Settings
+from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.benchmarks.core.dataset import CoreData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
+from editjudge.engine.canary import watching
+from editjudge.engine.items import ItemChanges
 from editjudge.engine.order import Order
 from editjudge.engine.runplan import RunPlan, observe, plan_run
 
@@ -26,6 +28,7 @@ LEVEL, QUESTIONS, PIXELS = (
     "core.psnr.source.whole",
 )
 JUDGE = "generalist.judge"
+SECOND = GeneralistEndpoint(url=URL)
 EDITS = 3
 
 
@@ -90,6 +93,17 @@ def test_tokens_and_cost_follow_the_calls(folder: Path) -> None:
     thrice = found(folder, LEVEL, price=price, repeats=3, logprobs="never")
     assert once.cost is not None
     assert thrice.cost == pytest.approx(3 * once.cost)
+    assert not any("the cost is without" in note for note in once.notes)
+
+
+def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:
+    price = {"input": 1e6, "output": 1.0}
+    todo = work(folder, LEVEL, judge_rounds=JudgeRounds(("judge", "second", "third")))
+    judges = {"judge": {"url": URL, "price": price}, "second": {"url": URL}, "third": {"url": URL}}
+    told = estimate(todo, Settings.model_validate({"generalists": judges}))
+    assert told.cost == found(folder, LEVEL, price=price).cost
+    why = "the cost is without generalist.second, generalist.third: no price is configured"
+    assert why in told.notes
 
 
 def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
@@ -97,7 +111,7 @@ def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
     assert call_lines(one) == [
         f"{JUDGE}: at most {EDITS} calls, and as many again where no reply can be read"
     ]
-    told = wire.Estimate.of(one)
+    told = wire.Estimate.of(one, ItemChanges())
     assert told.calls == told.second_tries == {JUDGE: EDITS}
     specialist = Estimate()
     specialist.calls[ServiceName("quality", "piqe")] = 5
@@ -159,3 +173,19 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
                 " replies that are cut have no number; leave it out, or give 4,096"
             ),
         )
+
+
+def test_canaries_are_counted_where_they_are_worth_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "LEAST", 2 * EDITS)
+    twice = JudgeRounds(("judge", "second"), 2)
+    both = settings().model_copy(update={"generalists": dict.fromkeys(twice.judges, SECOND)})
+    watched = estimate(work(folder, LEVEL, judge_rounds=twice), both)
+    # The mean of the rounds is nothing more that is asked.
+    assert watched.canaries == {"generalist.judge": 4 * 10, "generalist.second": 4 * 10}
+    assert watched.calls == dict.fromkeys(watched.canaries, 2 * EDITS + 40)
+    assert not found(folder, LEVEL).canaries
+    assert not estimate(work(folder, PIXELS), both).canaries
+    without = both.model_copy(update={"canary": False})
+    assert not estimate(work(folder, LEVEL, judge_rounds=twice), without).canaries

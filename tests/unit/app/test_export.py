@@ -56,7 +56,7 @@ def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "run", older) as store:
         put(store, "one", {"core.a": scored(0.5)})
     out = CliRunner().invoke(command, [str(tmp_path / "run"), "--to", "jsonl"])
-    assert out.output.endswith("verdicts.jsonl: 1 rows\n")
+    assert out.output.endswith("verdicts.jsonl: 1 row\n")
 
 
 def test_csv(run: Path, tmp_path: Path) -> None:

@@ -21,9 +21,12 @@ import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
 from editjudge.app import run as module
 from editjudge.app.merge import merge
+from editjudge.app.run import foreseen
 from editjudge.app.wire.run import Finished, Noted, RunEvent, Started
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError
+from editjudge.cli.run import command
+from editjudge.storage.store import RunStore
 
 PSNR = "core.psnr.source.whole"
 COUNT = 6
@@ -70,7 +73,7 @@ def test_a_run_tells_what_it_does_and_goes_on(spec: RunSpec, tmp_path: Path) -> 
     assert result.ended == "done"
     assert [type(one) for one in events if not isinstance(one, Noted)] == [Started, Finished]
     notes = [one.text for one in events if isinstance(one, Noted)]
-    assert notes[0].startswith("beta: 1 outputs are missing")
+    assert notes[0].startswith("beta: 1 output is missing")
     assert events[-1] is result.finished
     assert (result.finished.judged, result.finished.missing_outputs) == (2 * COUNT - 1, 1)
     assert result.cells["beta"][PSNR].counts == {"scored": COUNT - 1, "missing_output": 1}
@@ -242,3 +245,32 @@ def test_it_is_told_how_the_run_is_asked(spec: RunSpec, tmp_path: Path) -> None:
     with RunView(tmp_path / "run") as view:
         assert view.spec.model_copy(update={"data": spec.data, "protocol": ""}) == spec
         assert view.resolved.rules.protocol == "core.1"
+
+
+def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    editjudge.run(spec, out=out)
+    with RunStore.open(out) as store:
+        store._put_header({"prompts": {"core/editing_artifacts.txt": "Look twice."}})
+    for work in (lambda: editjudge.run(spec, out=out), lambda: foreseen(spec, out, Settings())):
+        with pytest.raises(ConfigError, match="asks in other words than these"):
+            work()
+
+
+def test_a_dry_run_does_not_say_that_nothing_is_asked_again(spec: RunSpec, tmp_path: Path) -> None:
+    alpha = f"alpha={spec.outputs['alpha']}"
+    asked = ["core", "--data", str(spec.data), "--outputs", alpha, "--dimension", PSNR]
+    with pytest.raises(InputError, match="does not foresee --retry unscored"):
+        command.main(
+            [*asked, "--out", str(tmp_path), "--dry-run", "--retry", "unscored"],
+            standalone_mode=False,
+        )
+
+
+def test_no_more_verdicts_are_done_than_there_are(spec: RunSpec, tmp_path: Path) -> None:
+    """What stands of items that are not asked for now is told as done."""
+    out = tmp_path / "run"
+    editjudge.run(spec, out=out)
+    fewer = spec.model_copy(update={"limit": 2})
+    (line,) = editjudge.run(fewer, out=out).finished.verdicts.values()
+    assert (line.scored, line.total) == (2 * COUNT - 1, 2 * COUNT - 1)

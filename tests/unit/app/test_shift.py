@@ -146,7 +146,7 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
     assert not validated(Resolved(spec).order, Settings(), as_named=True).of("shifted")
     notes = [event.text for event in events if isinstance(event, Noted)]
     assert any(
-        f"1 files in {tmp_path / 'ours'} belong to no item (first: 7.png)" in n for n in notes
+        f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)" in n for n in notes
     )
 
 

@@ -119,9 +119,10 @@ def test_dimensions_that_other_rules_lack_are_left_out() -> None:
     assert Resolved(alone, rules).dimensions == ()
 
 
-def test_data_without_roots_refuses_them(core: RunSpec) -> None:
-    with pytest.raises(ConfigError, match="the data of core has no roots"):
+def test_data_without_official_paths_has_none_to_map(core: RunSpec) -> None:
+    with pytest.raises(ConfigError, match="the data of core names no official paths"):
         _ = Resolved(core.model_copy(update={"roots": {"/a": Path("/b")}})).dataset
+    _ = Resolved(core.model_copy(update={"roots": {"/a": Path("/a")}})).dataset
 
 
 FOLLOWING = 'user = "{sources}{edited}{instruction}"\n'

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from editjudge.app.spread import JudgeSpread, judge_spread
+from editjudge.app.spread import JudgeSpread, Spreading
 from editjudge.app.wire import results as wire
 from editjudge.base.verdict import Failed, NotApplicable, Outcome, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
@@ -81,7 +81,10 @@ def made(
         item = edit(task="ab"[i % 2], item_id=str(i)).item
         rows.append(Row(item, models[i % len(models)], outcomes))
     cells = tabulate(columns, rows)
-    return judge_spread(columns, cells, rows, judge_rounds, known, known), cells
+    spreading = Spreading(columns, judge_rounds, known, known)
+    for row in rows:
+        spreading.add(row)
+    return spreading.spread(cells), cells
 
 
 def values(found: JudgeSpread, name: str, judge: str = "", model: str = "m") -> tuple[Any, ...]:

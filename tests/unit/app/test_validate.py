@@ -72,7 +72,15 @@ def test_masks_that_select_nothing_or_everything_are_noted(
     folder: Path, mask: str, kind: str
 ) -> None:
     validation = found(folder, {"mask": "part.png"}, {"mask": mask}, {"mask": mask})
-    assert told(validation) == [("mask", "data", f"2 masks are {kind} (first: 1)", True)]
+    assert told(validation)[0] == ("mask", "data", f"2 masks are {kind} (first: 1)", True)
+
+
+def test_masks_of_another_size_are_noted(folder: Path) -> None:
+    validation = found(folder, {"mask": "part.png"}, {"mask": "half.png"})
+    fit = (
+        "1 mask has another size than the image, to which it is brought (first: 1: 12x8 for 24x16)"
+    )
+    assert ("mask", "data", fit, True) in told(validation)
     assert not validation.wrong
 
 

@@ -16,7 +16,18 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
 from editjudge.app.spec import RunSpec
-from editjudge.app.wire import checks, demo, lists, prepared, results, run, services, verdict
+from editjudge.app.wire import (
+    canary,
+    checks,
+    demo,
+    diff,
+    lists,
+    prepared,
+    results,
+    run,
+    services,
+    verdict,
+)
 from editjudge.app.wire.base import Status, Wire, text_of
 from editjudge.base.verdict import (
     Failed,
@@ -31,9 +42,10 @@ from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
-    *(run.Started, run.Progressed, run.Noted, run.Finished),
-    *(results.Summary, verdict.Shown, verdict.Row, verdict.Score, demo.Demo),
-    *(checks.Estimate, checks.Validation, checks.Change),
+    *(run.Started, run.Progressed, run.Noted, run.Again, run.Finished),
+    *(results.Summary, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score, demo.Demo),
+    *(checks.Estimate, checks.Validation, checks.Change, diff.RunDifference),
+    canary.Examined,
     *(services.Finding, services.Stack, services.NoStack),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, prepared.Prepared, prepared.Reviewed, prepared.Converted),
@@ -54,7 +66,7 @@ def test_no_model_is_forgotten() -> None:
         return {model}.union(*(below(one) for one in model.__subclasses__()))
 
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
-    abstract = {"Wire", "Event", "Counted", "Outcomes"}
+    abstract = {"Wire", "Event", "Counted", "Outcomes", "Found"}
     names = {one.__name__ for one in below(Wire) if one.__module__.startswith("editjudge.")}
     assert names - abstract <= {name.rpartition("__")[2] for name in kept}
 

@@ -19,15 +19,22 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.attempts, settings.deadline, settings.concurrency) == (2, 6, 8)
 
 
-@pytest.mark.parametrize(("text", "least"), [("16", None), ("8..16", 8), ("16..16", 16)])
+@pytest.mark.parametrize(
+    ("text", "start", "least"),
+    [("16", 16, None), ("8..16", 8, 8), ("16..16", 16, 16), ("..16", None, None)],
+)
 def test_calls_in_flight_have_a_range(
-    text: str, least: int | None, monkeypatch: pytest.MonkeyPatch
+    text: str, start: int | None, least: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITJUDGE_CONCURRENCY", text)
     calls = load_settings().concurrency
-    assert (calls, calls.least, str(calls)) == (16, least, text)
+    assert (calls, calls.start, calls.least, str(calls)) == (16, start, least, text)
     again = Settings.model_validate(Settings(concurrency=calls).model_dump())
-    assert again.concurrency.least == least
+    assert (again.concurrency.start, again.concurrency.least) == (start, least)
+
+
+def test_by_default_how_many_calls_an_endpoint_takes_is_found_out() -> None:
+    assert str(Settings().concurrency) == "..32"
 
 
 def test_the_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +121,19 @@ def test_an_address_that_cannot_be_used_is_said_in_one_line() -> None:
         Settings().at("grpc://ok:1", "http://h")
     with pytest.raises(ConfigError, match=r"^generalist grpc:/h: write it as http"):
         parsed_generalist("grpc:/h")
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (b"", "nothing that can be sent"),
+        (b"token\nand more", "more than one line"),
+        (b"a\x00b", "nothing that can be sent"),
+        (b"\xff", "no text"),
+    ],
+)
+def test_a_file_of_a_secret_holds_it_alone(tmp_path: Path, held: bytes, told: str) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(held)
+    with pytest.raises(ConfigError, match=told):
+        Secret(file=file).read("api_key")

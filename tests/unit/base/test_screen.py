@@ -51,6 +51,15 @@ def test_what_acts_on_a_terminal_is_shown_as_what_it_is(text: str, written: Writ
     assert not set(said) & set("\x1b\x07\x9b\ud800\u202e\r\x00\u2028")
 
 
+def test_a_table_that_is_cut_is_cut_in_any_encoding(written: Written) -> None:
+    table = Table()
+    table.add_column("x", no_wrap=True)
+    table.add_row("x" * 300)
+    said = written(lambda: console(width=40).print(table))
+    assert "xxx" in said
+    assert max(map(len, said.splitlines())) <= 42
+
+
 @given(text=st.text(st.characters(categories=None)))
 def test_printable_text_can_be_written_and_is_so_already(text: str) -> None:
     clean = printable(text)

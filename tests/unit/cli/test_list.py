@@ -73,3 +73,20 @@ def test_dimensions_in_ones_own_words(tmp_path: Path) -> None:
     assert told("dimensions", "core.psnr.source.whole")[0]["prompts"] is None
     shown = CliRunner().invoke(command, [*asked, "--prompts", str(tmp_path)]).output
     assert shown.count("prompts in custom+own words") == 1
+
+
+def test_prompts_by_their_names() -> None:
+    every = [one["name"] for one in told("prompts")["own"]]
+    kris = [name for name in every if name.startswith("kris/")]
+    assert kris
+    for pattern in ("kris", "kris/", "kris/*"):
+        assert [one["name"] for one in told("prompts", pattern)["own"]] == kris
+    two = told("prompts", "core/editing_artifacts", "i2i/text_style")
+    assert [one["name"] for one in two["own"]] == ["core/editing_artifacts", "i2i/text_style"]
+    assert two["originals"] == []
+    assert [one["prompts"] for one in told("prompts", "gie")["originals"]] == ["gie"]
+    shown = CliRunner().invoke(command, ["prompts", "i2i/text_style"]).output
+    assert "i2i/text_style" in shown
+    assert "kris/" not in shown
+    with pytest.raises(ConfigError, match=r"no prompt is called i2i/txt.*there are .*kris"):
+        CliRunner().invoke(command, ["prompts", "i2i/txt"], catch_exceptions=False)

@@ -166,7 +166,12 @@ def test_the_calls_of_what_is_pending_decide_it(
         if isinstance(was, NotApplicable):
             assert isinstance(outcome, NotApplicable)
         elif isinstance(was, NotServed):
-            assert isinstance(outcome, NotServed | NotApplicable)
+            # What a judge finds nothing to ask about needs no service any more.
+            freed = any(
+                isinstance(before[part], NotServed) and not isinstance(after[part], NotServed)
+                for part in dimension.operands
+            )
+            assert freed or isinstance(outcome, NotServed | NotApplicable)
         else:
             assert isinstance(outcome, Scored | Unscored | Failed | NotApplicable)
         if isinstance(outcome, Scored):
@@ -294,3 +299,13 @@ def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
     assert found == CountedMissing(value=1.0)
     ruled = fold((PLAIN,), item, missing=Missing("absent", ""), rule=1.0, count_missing=True)
     assert ruled["plain"] == CountedMissing(value=1.0), "a rule of the benchmark comes first"
+
+
+def test_without_a_number_it_rests_on_all_that_have_none() -> None:
+    how = Derived(sum, {"a": "a", "b": "b", "c": "c"})  # type: ignore[arg-type]
+    parts = {
+        name: Unscored(kind="unparsable", reason="no JSON", calls=calls)
+        for name, calls in (("a", ("1", "2")), ("c", ("2", "3")))
+    }
+    whole = derive(how, {**parts, "b": Scored(value=1, calls=("4",))})
+    assert whole == Unscored(kind="unparsable", reason="a: no JSON", calls=("1", "2", "3"))

@@ -242,3 +242,45 @@ async def test_the_signature_names_everything_the_number_depends_on() -> None:
         assert part in text
     assert "ocr.ppocr:ocr.ppocr/1" in text
     assert "by:scripted.1" in text
+
+
+async def test_no_number_is_signed_by_a_model_that_came_while_it_was_made() -> None:
+    class Rebound(FakePanel):
+        asked = 0
+
+        def identities(self) -> dict[ServiceName, ModelIdentity]:
+            self.asked += 1
+            model = "old" if self.asked == 1 else "new"
+            return {
+                ServiceName("ocr", "ppocr"): ModelIdentity(f"{model}/1"),
+                ServiceName("lpips", "vgg"): ModelIdentity("lpips_vgg/1"),
+            }
+
+    reader = dimension("reader", Reading(Scripted(key="r", needs=("ocr.ppocr",)), "f"))
+    other = dimension("other", Reading(Scripted(key="o", needs=("lpips.vgg",)), "f"))
+    whole = dimension("whole", derived(product, "reader", "other"))
+    known = {d.id: d for d in (reader, other, whole)}
+    panel = Rebound("lpips.vgg", "ocr.ppocr")
+    result = await judge(edit(f=1), known.values(), known, panel)  # type: ignore[arg-type]
+    for name in ("reader", "whole"):
+        outcome = result.outcomes[name]
+        assert isinstance(outcome, Failed)
+        assert outcome.retryable
+        assert "ocr.ppocr: became another model" in outcome.reason
+    assert result.outcomes["other"] == Scored(value=1)
+
+
+async def test_what_is_learned_of_a_model_while_it_judges_makes_it_no_other() -> None:
+    class Learning(FakePanel):
+        asked = 0
+
+        def identities(self) -> dict[ServiceName, ModelIdentity]:
+            self.asked += 1
+            facts = {"choices": "top_logprobs"} if self.asked > 1 else {}
+            return {ServiceName("ocr", "ppocr"): ModelIdentity("m", facts)}
+
+    reader = dimension("reader", Reading(Scripted(key="r", needs=("ocr.ppocr",)), "f"))
+    panel = Learning("ocr.ppocr")
+    result = await judge(edit(f=1), [reader], {"reader": reader}, panel)  # type: ignore[arg-type]
+    assert result.outcomes["reader"] == Scored(value=1)
+    assert "choices=top_logprobs" in str(result.signatures["reader"])

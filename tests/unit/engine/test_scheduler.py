@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from editjudge.base import images
 from editjudge.base.errors import CostLimit, StoreError, Unreachable
+from editjudge.base.files import ABSENT
 from editjudge.base.identity import Identities, ModelIdentity, ServiceName
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item, Missing
@@ -42,6 +43,11 @@ class Timed(Scorer):
     name: ClassVar[str] = "timed"
     log: Any = field(default=None, compare=False, hash=False)
     needs: tuple[str, ...] = ()
+    shows: bool = False
+
+    @property
+    def computes(self) -> bool:
+        return not self.shows
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
@@ -114,13 +120,22 @@ class Items:
     def outline(self, ref: ItemRef) -> Item:
         return Item(ref.id, "x", (placeholder(),), task="odd" if ref.index % 2 else "even")
 
-    def load(self, ref: ItemRef) -> Item:
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
         self.log.loads += 1
         image = load_image(np.zeros((self.size, self.size, 3), np.uint8))
         return Item(ref.id, "x", (image,), task="odd" if ref.index % 2 else "even")
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         return ()
+
+    def files(self, ref: ItemRef) -> tuple[str, ...]:
+        return ()
+
+    def stats(self, ref: ItemRef) -> bytes:
+        return b""
+
+    def record(self, ref: ItemRef) -> bytes:
+        return ref.id.encode()
 
     def outputs(self, folder: Path) -> Any:
         return Everything(folder)
@@ -149,24 +164,25 @@ class Kept:
     """A store in memory."""
 
     def __init__(self) -> None:
-        self.edits: list[tuple[str, str, str | None]] = []
+        self.edits: list[tuple[str, str, str | None, bytes]] = []
         self.verdicts: dict[tuple[str, str, str], Verdict] = {}
         self.signatures: dict[str, str] = {}
 
     async def keep(
         self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
     ) -> None:
-        item, model, digest, _ = edit
-        self.edits.append((item, model, digest))
+        item, model = edit.item, edit.model
+        self.edits.append((item, model, edit.digest, edit.seen.stat if edit.seen else ABSENT))
         for name, verdict in verdicts.items():
             self.verdicts[item, model, name] = verdict
             self.signatures[name] = signatures[name]
 
     def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
-        for item, of, digest in dict.fromkeys(self.edits):
+        for item, of, digest, stat in dict.fromkeys(self.edits):
             if of == model:
                 names = [n for (i, m, n) in self.verdicts if (i, m) == (item, of)]
-                yield Standing(item, digest, None, [n for n in names if n in signatures])
+                known = [n for n in names if n in signatures]
+                yield Standing(item, digest, None, known, stat)
 
 
 @pytest.fixture
@@ -258,7 +274,7 @@ async def test_what_stands_is_not_judged_again(tmp_path: Path, log: Log) -> None
     await scheduler(asked, work, kept).run(jobs(work))
     assert kept.verdicts["3", "a", "test.one"].status == "failed"
     del kept.verdicts["3", "a", "test.one"]  # as the store tells it: failed does not stand
-    left = plan_run(observe(asked), kept, {}, checked={"a": 1e12})
+    left = plan_run(observe(asked), kept, {})
     assert [ref.id for ref, _ in left.items()] == ["3"]
     assert left.counts["a"]["test.one"] == {"standing": 9, "todo": 1}
 
@@ -268,11 +284,11 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
     work = plan_run(observe(asked), None, {})
     kept = Kept()
     await scheduler(asked, work, kept).run(jobs(work))
-    same = plan_run(observe(asked), kept, {}, checked={"a": 0.0})
+    same = plan_run(observe(asked), kept, {})
     assert (same.edits, same.changed) == (0, [])
     other = load_image(np.ones((2, 2, 3), np.uint8))
     (tmp_path / "a" / "one.png").write_bytes(other.encoded)
-    changed = plan_run(observe(asked), kept, {}, checked={"a": time.time() - 100})
+    changed = plan_run(observe(asked), kept, {})
     assert changed.edits == 2
     assert changed.changed[0] == ("0", "a", other.digest)
 
@@ -319,10 +335,10 @@ async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
     asked = order(tmp_path, log, 4, "ab")
     load = Items.load
 
-    def tripping(self: Items, ref: ItemRef) -> Item:
+    def tripping(self: Items, ref: ItemRef, left_encoded: int) -> Item:
         if ref.id == "1":
             raise AssertionError("whatever a decoder raises")
-        return load(self, ref)
+        return load(self, ref, left_encoded)
 
     monkeypatch.setattr(Items, "load", tripping)
     work = plan_run(observe(asked), None, {})
@@ -359,15 +375,67 @@ async def test_cancelled_it_keeps_what_is_judged(tmp_path: Path, log: Log) -> No
     assert 10 <= len(kept.verdicts) < 1000
 
 
+async def test_only_what_is_computed_on_is_decoded(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[Any] = []
+    decode = images._decoded
+    monkeypatch.setattr(images, "_decoded", lambda *a: decoded.append(a) or decode(*a))
+    shown = dimension(log, "test.shown", how=Reading(Timed(log, shows=True), "score"))
+    for dimensions, count in (((shown,), 0), ((shown, dimension(log)), 5)):
+        decoded.clear()
+        asked = order(tmp_path, log, 5, "a", *dimensions)
+        work = plan_run(observe(asked), None, {})
+        await scheduler(asked, work, Kept()).run(jobs(work))
+        assert len(decoded) == count
+
+
 async def test_large_images_wait_for_room(
     tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_DECODED", 2 * 100 * 100 * 3)
+    monkeypatch.setattr(module, "MAX_HELD", 2 * 100 * 100 * 3)
     asked = order(tmp_path, log, 12, "a")
     asked.dataset.size = 100  # type: ignore[attr-defined]
     work = plan_run(observe(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=12).run(jobs(work))
     assert log.most < 12
+
+
+async def test_no_edit_begins_before_it_is_known_what_they_hold(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are not loaded yet count as those that are."""
+    monkeypatch.setattr(module, "MAX_HELD", 1)
+    loading: list[int] = []
+    begin = Scheduler._loaded
+
+    async def counted(self: Scheduler, job: module.Job) -> Any:
+        loading.append(len(self._held))
+        return await begin(self, job)
+
+    monkeypatch.setattr(Scheduler, "_loaded", counted)
+    asked = order(tmp_path, log, 12, "a")
+    work = plan_run(observe(asked), None, {})
+    await scheduler(asked, work, Kept(), in_flight=12).run(jobs(work))
+    assert loading == [1] * 12
+
+
+async def test_edits_begin_as_soon_as_the_first_is_loaded(tmp_path: Path, log: Log) -> None:
+    """They do not wait until it is judged."""
+    together = asyncio.Barrier(4)
+
+    @dataclass(frozen=True)
+    class Together(Timed):
+        async def score(self, *_: Any) -> Mapping[str, Verdict]:
+            await together.wait()
+            return {"score": Scored(value=1)}
+
+    asked = order(tmp_path, log, 4, "a", dimension(log, how=Reading(Together(log), "score")))
+    work = plan_run(observe(asked), None, {})
+    kept = Kept()
+    async with asyncio.timeout(10):
+        await scheduler(asked, work, kept, in_flight=4).run(jobs(work))
+    assert len(kept.verdicts) == 4
 
 
 def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) -> None:

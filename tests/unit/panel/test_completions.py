@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.panel.openai.completions import broken, candidates, chat_body, joined
+from editjudge.base.errors import Abstained
+from editjudge.panel.openai.completions import (
+    broken,
+    candidates,
+    chat_body,
+    first_choice,
+    joined,
+    text_of,
+)
 from editjudge.panel.pictures import Picture
 from editjudge.panel.prompt import Prompt, Text
 
@@ -33,7 +41,7 @@ def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | P
 
 def test_images_are_not_copied() -> None:
     picture = Picture(b"abc", "image/png", (1, 1))
-    assert any(piece is picture.json_url for piece in chat_body({}, "", [picture, "x"]))
+    assert any(piece is picture.data_url for piece in chat_body({}, "", [picture, "x"]))
 
 
 def test_a_sentence_stays_one() -> None:
@@ -65,3 +73,16 @@ def test_no_control_token_is_left(text: str) -> None:
     left = broken(text, tokens)
     assert left.replace("\u200b", "") == text
     assert not any(token in left for token in tokens)
+
+
+def test_halves_of_characters_are_no_part_of_a_reply() -> None:
+    """What a judge said may stand in the prompt of another, over a protocol that is UTF-8."""
+    text = text_of({"message": {"content": "a \ud800 b \ud83d\ude00 c"}})
+    assert text == "a \ufffd b \U0001f600 c"
+
+
+def test_half_a_character_in_a_refusal_is_replaced_too() -> None:
+    cut = {"choices": [{"message": {"refusal": "I cannot \ud83d"}}]}
+    with pytest.raises(Abstained) as caught:
+        first_choice(cut)
+    assert caught.value.reason == "I cannot \ufffd"

@@ -168,9 +168,46 @@ async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int)
 
 
 async def test_a_cut_reply_with_its_answer_is_one() -> None:
-    said = await generalist(ScriptedTransport(cut(f"{GOOD} And so"))).answer(PROMPT, SCORES)
+    said = await generalist(ScriptedTransport(cut(f"{GOOD}\n\n "))).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert "unreadable" not in said.evidence
+
+
+async def test_an_answer_that_a_cut_reply_goes_on_after_is_none() -> None:
+    transport = ScriptedTransport(cut(f"{GOOD} And so"))
+    with pytest.raises(Abstained, match="may be a draft") as caught:
+        await generalist(transport).answer(PROMPT, SCORES)
+    assert caught.value.kind == "unparsable"
+    assert len(transport.asked) == 1
+
+
+async def test_what_goes_on_after_its_answer_is_asked_for_once_more() -> None:
+    perfect = GOOD.replace("4", "5")
+    transport = ScriptedTransport(f"If it were perfect I would say {perfect}, but", GOOD)
+    said = await generalist(transport).answer(PROMPT, SCORES)
+    assert said.value.scores == {"quality": 4}
+    assert said.evidence["unreadable"] == ["text follows the answer, which has to end the reply"]
+    assert "text follows the answer" in seen(transport.asked[1])
+
+
+async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
+    words = "I'm sorry, but I can't assist\nwith that request."
+    transport = ScriptedTransport(words, words)
+    with pytest.raises(Abstained) as caught:
+        await generalist(transport).answer(PROMPT, SCORES)
+    assert caught.value.kind == "refused"
+    assert caught.value.reason == f"declined: {' '.join(words.split())}"
+    assert caught.value.evidence["unreadable"] == ["no JSON object"] * 2
+    assert len(transport.asked) == 2
+    said = await generalist(ScriptedTransport(words, GOOD)).answer(PROMPT, SCORES)
+    assert said.value.scores == {"quality": 4}
+
+
+async def test_a_sampled_judge_that_declines_in_words() -> None:
+    transport = ScriptedTransport("抱歉，我无法回答。", "抱歉，我无法回答。")
+    with pytest.raises(Abstained) as caught:
+        await generalist(transport, logprobs="never").choose(PROMPT, YES_NO)
+    assert caught.value.kind == "refused"
 
 
 @pytest.mark.parametrize(
@@ -226,6 +263,22 @@ async def test_a_reply_that_is_cut_before_its_object_is_named_and_no_number() ->
     assert caught.value.kind == "unparsable"
     assert len(transport.asked) == 1
     assert transport.schemas == [None]
+
+
+async def test_how_choices_are_answered_is_asked_once_and_again_where_it_was_wrong(
+    tmp_path: Path,
+) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        first = generalist(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
+        assert await first.method() == "logprobs"
+        later = generalist(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
+        assert await later.method() == "logprobs", "nobody was asked"
+        with pytest.raises(LogprobsUnavailable):
+            await later.choose(PROMPT, YES_NO)
+        again = generalist(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
+        assert await again.method() == "sampled"
+        another = generalist(ScriptedTransport({"Yes": 1.0}, model="judge-2"), ledger=ledger)
+        assert await another.method() == "logprobs", "another model is asked itself"
 
 
 async def test_without_probabilities_the_word_is_sampled() -> None:

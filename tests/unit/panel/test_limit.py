@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from editjudge.panel.limit import AdaptiveLimit
+import pytest
+
+from editjudge.base.config import Concurrency
+from editjudge.panel.limit import AdaptiveLimit, Trouble, start_of
 
 
 def fill(limit: AdaptiveLimit, calls: int, now: float, *, full: bool = False) -> None:
@@ -93,3 +96,55 @@ def test_it_adds_up_the_time_of_all_calls() -> None:
     limit.begin(11)
     limit.end(13)
     assert limit.busy_seconds(15) == 1 + 2 * 2 + 2
+
+
+def test_two_overloads_in_a_row_are_no_reason_to_grow_more_slowly() -> None:
+    limit = AdaptiveLimit(most=64, start=8)
+    fill(limit, 2, 0, full=True)
+    fill(limit, 6, 2)
+    assert not limit.met
+    fill(limit, limit.size, 4)
+    assert limit.size >= 16
+
+
+def test_a_long_outage_is_soon_forgotten() -> None:
+    trouble = Trouble()
+    for _ in range(10_000):
+        trouble.met(32)
+    assert not trouble.is_rare(32)
+    for _ in range(32):
+        trouble.answered()
+    assert trouble.is_rare(32)
+
+
+def test_it_tells_what_it_learned() -> None:
+    assert AdaptiveLimit(most=8, start=8).learned == "", "nobody has called yet"
+    limit = AdaptiveLimit(most=8, start=4)
+    fill(limit, 3, 0)
+    assert limit.learned == ""
+    fill(limit, 4, 2)
+    assert (limit.learned, limit.met) == ("8 of 8", False)
+    fill(limit, 8, 4, full=True)
+    assert (limit.learned, limit.met) == ("4 of 8", True)
+
+
+@pytest.mark.parametrize(
+    ("configured", "learned", "start"),
+    [
+        ("..32", None, 4),
+        ("..32", "20 of 32", 20),
+        ("..32", "64 of 64", 64),
+        ("32", None, 32),
+        ("32", "16 of 16", 32),
+        ("32", "12 of 64", 12),
+        ("32", "48 of 64", 32),
+        ("8..32", None, 8),
+        ("8..32", "20 of 64", 20),
+        ("8..32", "2 of 64", 8),
+        ("..32", "no number", 4),
+    ],
+)
+def test_it_begins_where_the_last_session_ended(
+    configured: str, learned: str | None, start: int
+) -> None:
+    assert start_of(Concurrency.parsed(configured), 4, learned) == start

@@ -92,12 +92,12 @@ def test_a_large_image_is_made_smaller_once() -> None:
 
 
 def test_the_latest_stay_at_hand_and_those_whose_image_does() -> None:
-    pictures = Pictures(1024 * 1024, kept=2)
-
     def flat(value: int) -> Image:
         return load_image(np.full((8, 8, 3), value, np.uint8))
 
     image = flat(0)
+    two = 2 * Pictures(1024).prepared(image).held + 1
+    pictures = Pictures(1024 * 1024, kept=two)
     alive, gone = pictures.prepared(image), pictures.prepared(flat(1))
     for value in (2, 3):
         pictures.prepared(flat(value))
@@ -110,7 +110,16 @@ def test_data_urls() -> None:
     head, _, body = picture.url.partition(",")
     assert head == "data:image/png;base64"
     assert base64.b64decode(body) == picture.data
-    assert json.loads(picture.json_url) == picture.url
+    assert picture.data_url.decode() == picture.url == json.loads(f'"{picture.url}"')
+
+
+def test_what_is_sent_of_a_picture_is_made_once() -> None:
+    image = load_image(encoded("PNG"), left_encoded=1024 * 1024)
+    picture = Pictures(1024 * 1024).prepared(image).ready()
+    assert picture.data is image.encoded
+    assert picture.data_url is picture.data_url
+    assert picture.digest is image.digest
+    assert image.held == len(image.encoded), "no pixel was needed for it"
 
 
 def test_prompts_that_begin_alike_share_their_prefix() -> None:

@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from editjudge.pixels import AlignmentFailed, Degenerate, align, mse
+from editjudge.pixels import AlignmentFailed, Degenerate, align, keypoints, mse
 
 SHIFT = 6.0
 FLAT = np.full((256, 256, 3), 128, np.uint8)
@@ -228,3 +230,74 @@ def test_scale_and_rotation_describe_the_matrix(photo):
         [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
     )
     assert aligned.matrix[:, :2] == pytest.approx(expected)
+
+
+def plainly(edited, reference):
+    """Align as it was first written: each picture's keypoints anew, read one by one."""
+    sift = cv2.SIFT.create()
+    of = [
+        sift.detectAndCompute(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), None)
+        for image in (reference, edited)
+    ]
+    for name, image, (points, _) in zip(
+        ("reference", "edited"), (reference, edited), of, strict=True
+    ):
+        if len(points) < 2:
+            count = "no keypoints" if len(points) == 0 else "a single keypoint"
+            return f"{count} in the {name} image ({image.shape[1]}x{image.shape[0]})"
+    (points, descriptors), (edited_points, edited_descriptors) = of
+    cv2.setRNGSeed(0)
+    matcher = cv2.FlannBasedMatcher({"algorithm": 1, "trees": 5}, {"checks": 50})
+    pairs = matcher.knnMatch(descriptors, edited_descriptors, k=2)
+    good = [best for best, second in pairs if best.distance < 0.7 * second.distance]
+    if len(good) < 4:
+        return f"{len(good)} of {len(pairs)} keypoint matches pass the ratio test, at least 4"
+    source = np.array([edited_points[match.trainIdx].pt for match in good], np.float32)
+    target = np.array([points[match.queryIdx].pt for match in good], np.float32)
+    matrix = cv2.estimateAffinePartial2D(source, target, method=cv2.LMEDS)[0]
+    if matrix is None or not np.isfinite(matrix).all():
+        return f"no transform fits the {len(good)} keypoint matches"
+    size = reference.shape[1::-1]
+    image = cv2.warpAffine(
+        edited, matrix, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
+    )
+    return hashlib.sha256(matrix.tobytes() + image.tobytes()).hexdigest()
+
+
+def drawn(seed, grain, size):
+    """Make a picture of soft spots, `grain` pixels wide."""
+    width, height = size
+    coarse = np.random.default_rng(seed).integers(
+        0, 256, (height // grain + 2, width // grain + 2, 3), dtype=np.uint8
+    )
+    return cv2.resize(coarse, size, interpolation=cv2.INTER_CUBIC)
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    grain=st.sampled_from([6, 12, 40, 90]),
+    size=st.tuples(st.integers(60, 220), st.integers(60, 220)),
+    degrees=st.sampled_from([0.0, 4.0]),
+    scale=st.sampled_from([0.6, 1.0, 1.3]),
+    repainted=st.sampled_from([0.0, 0.3, 1.0]),
+)
+@settings(max_examples=40)
+def test_keypoints_that_were_found_before_give_the_same_bits(
+    seed, grain, size, degrees, scale, repainted
+):
+    """Those of a reference serve all of its edits."""
+    reference = drawn(seed, grain, size)
+    turned = moved(reference, similarity(reference, degrees=degrees))
+    width, height = round(size[0] * scale), round(size[1] * scale)
+    edited = cv2.resize(turned, (width, height), interpolation=cv2.INTER_AREA)
+    edited[: round(repainted * height)] = drawn(seed + 1, grain, (width, height))[
+        : round(repainted * height)
+    ]
+    before = keypoints(reference)
+    cv2.setRNGSeed(seed)
+    for known in ({}, {"of_reference": before}, {"of_edited": keypoints(edited)}):
+        try:
+            got = fingerprint(align(edited, reference, require_plausible=False, **known))
+        except AlignmentFailed as failed:
+            got = str(failed)
+        assert got.startswith(plainly(edited, reference))

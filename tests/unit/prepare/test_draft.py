@@ -90,7 +90,7 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
     out, ids = masked(tmp_path / "out", drafts)
     given = lines(drafts.path)
     due = [
-        one | {"source": "../data/s.png", "mask": f"masks/{one['id']}.png", "mask_shows": "kept"}
+        one | {"source": "pictures/s.png", "mask": f"masks/{one['id']}.png", "mask_shows": "kept"}
         for one in given
     ]
     assert lines(out.items) == due
@@ -108,7 +108,7 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
     apply(out, decided(out, "reject", ids))
     sent_back = lines(out.path / REJECTED)
     plain = [{k: v for k, v in one.items() if k != "mask_shows"} for one in given]
-    assert sent_back == [one | {"source": "../data/s.png"} for one in plain]
+    assert sent_back == [one | {"source": "pictures/s.png"} for one in plain]
 
 
 def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> None:

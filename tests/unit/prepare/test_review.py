@@ -152,13 +152,21 @@ def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "out")
     folder.keep_items(data, {"a": Entry("failed", "x")})
     (ref,) = CoreData(folder.items).checked()
-    assert ref.data.source == "../../data/s.png"
+    assert ref.data.source == ref.data.target == "pictures/s.png"
+    assert (folder.path / "pictures").readlink() == Path("../../data")
     absolute = written(
         tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}]
     )
     folder.keep_items(absolute, {"a": Entry("failed", "x")})
     (ref,) = CoreData(folder.items).checked()
-    assert ref.data.source == str(tmp_path / "b" / "s.png")
+    assert ref.data.source == "pictures/s.png"
+    assert (folder.path / "pictures").resolve() == tmp_path / "b"
+    outside = [{"id": "a", "instruction": "x", "source": "../data/s.png"}]
+    folder.keep_items(written(tmp_path / "c", outside), {"a": Entry("failed", "x")})
+    (ref,) = CoreData(folder.items, {"": str(tmp_path / "data")}).checked()
+    assert ref.data.source == "../../data/s.png"
+    with pytest.raises(InputError, match="outside the folder of the data"):
+        list(CoreData(folder.items).checked())
 
 
 def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:

@@ -219,6 +219,17 @@ def test_check_tells_of_every_file(tmp_path: Path) -> None:
         "consistency.toml lac",
         "qality.toml: no prom",
     ]
+    (tmp_path / "kris" / "notes.txt").write_text("of mine")
+    (tmp_path / "kris" / "viewpoint.toml").write_bytes(b'user = "\xff"')
+    (tmp_path / "kris" / "system.txt").write_bytes(b"\xfe")
+    done = CliRunner().invoke(command, ["check", str(tmp_path), "--json"], standalone_mode=False)
+    assert done.return_value == 2
+    told = json.loads(done.output)
+    assert [one["name"] for one in told["templates"]] == ["kris/quality"]
+    assert len(told["problems"]) == 5
+    everything = "\n".join(told["problems"])
+    for part in ("notes.txt is no template", "viewpoint.toml cannot", "system.txt cannot"):
+        assert part in everything
 
 
 def test_the_pages_examples_can_be_used() -> None:

@@ -139,7 +139,7 @@ async def test_alignments_take_turns(corners: np.ndarray, monkeypatch: pytest.Mo
     small = corners[::2, ::2].copy()
     edit = make_edit(source=corners, edited=small, instruction="x")
     scorer, panel = PixelComparison("source", aligned=True), cast("Any", None)
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(12))
+    monkeypatch.setattr(module, "_ALIGNERS", ThreadPoolExecutor(12))
     await asyncio.gather(*(scorer.score(edit, panel, MSE) for _ in range(12)))
     assert len(most) == 12
     assert max(most) == 2

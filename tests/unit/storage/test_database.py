@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import threading
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -32,3 +35,21 @@ async def test_work_that_fails_when_its_caller_has_left_says_nothing() -> None:
     gc.collect()
     assert not complaints
     database.close()
+
+
+def test_two_threads_that_read_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
+    with contextlib.closing(Database(tmp_path / "calls.sqlite")) as db:
+        with db.transaction():
+            for number in range(1000):
+                db.intern(f"text {number}")
+
+        def read() -> None:
+            for _ in range(20):
+                assert len(list(db.each("SELECT id, text FROM texts"))) == 1000
+
+        threads = [threading.Thread(target=read, daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)

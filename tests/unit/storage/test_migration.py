@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import ConfigError, StoreError
-from editjudge.storage import database, version_2, version_3
+from editjudge.storage import database, version_2, version_3, version_4
 from editjudge.storage.codec import dumps
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import FILE, RunStore
@@ -156,7 +156,6 @@ def test_identities_and_missing_outputs_have_their_parts(old: Path) -> None:
 
 async def test_what_a_preparation_knows_of_its_services(tmp_path: Path) -> None:
     path = tmp_path / "calls.sqlite"
-    Ledger(path).close()
     _as_version_2(path)
     db = sqlite3.connect(path)
     text = json.dumps({"generalist.judge": "m(seed=0,server=vllm)"})
@@ -174,8 +173,10 @@ async def test_what_a_preparation_knows_of_its_services(tmp_path: Path) -> None:
 
 
 def _as_version_2(path: Path) -> None:
-    """An empty file of today's form as one of version 2."""
+    """An empty file of version 2."""
     db = sqlite3.connect(path)
+    for statement in version_4.TABLES:
+        db.execute(statement)
     db.executescript(
         """
         DROP TABLE verdict_calls; DROP TABLE verdicts; DROP TABLE edits;
@@ -390,3 +391,38 @@ def test_a_killed_migration_leaves_version_3(unmasked: Path) -> None:
     assert rows_of(unmasked) == was
     with RunStore.open(unmasked) as store:
         assert sum(1 for _ in store.verdicts()) == len(was)
+
+
+# From 4 to 5: checksums
+
+
+@pytest.mark.parametrize("name", ["core", "kris.paper"])
+def test_rows_get_checksums_and_keep_their_values(name: str, tmp_path: Path) -> None:
+    run = unpacked(STORED / "v4" / f"{name}.zip", tmp_path)
+    was = all_rows(run)
+    assert version(run) == 4
+    with RunStore.open(run) as store:
+        now = {
+            table: sorted(map(repr, store.database.each(f"SELECT {columns} FROM {table}")))  # noqa: S608
+            for table, (columns, _) in was.items()
+        }
+        assert store.database.one("SELECT * FROM pragma_foreign_key_check") is None
+        assert store.database.one("SELECT count(*) FROM earlier") == (0,)
+    assert version(run) == VERSION
+    due = {table: rows for table, (_, rows) in was.items()}
+    # When outputs were looked at tells nothing any more: their stats do.
+    due["facts"] = [fact for fact in due["facts"] if "looked at" not in fact]
+    assert now == due
+
+
+def all_rows(run: Path) -> dict[str, tuple[str, list[str]]]:
+    """By table the names of its columns, and its rows."""
+    db = sqlite3.connect(run / FILE)
+    found = {}
+    for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+        columns = ", ".join(names)
+        rows = db.execute(f"SELECT {columns} FROM {table}")  # noqa: S608
+        found[table] = columns, sorted(map(repr, rows))
+    db.close()
+    return found

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +14,11 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
+from editjudge.engine.outdated import Stale
 from editjudge.panel.calls import Call, Reply, SpecialistCall
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
+from editjudge.storage.tables import CALLS, VERDICTS
 
 from .stored import (
     HEADER,
@@ -46,6 +51,14 @@ def test_verdicts_come_back(tmp_path: Path) -> None:
         assert [v.item for v in store.verdicts(dimension="core.b")] == ["two", "röd/3"]
         assert [v.dimension for v in store.verdicts("alpha", item="two")] == ["core.a", "core.b"]
         assert list(store.verdicts("beta")) == []
+        among = ["röd/3", "unknown", "one"]
+        assert [v.item for v in store.verdicts(["alpha", "beta"], item=among)] == [
+            "one",
+            "röd/3",
+            "röd/3",
+        ]
+        assert [edit.item for edit in store.edits(["alpha"], item=among)] == ["one", "röd/3"]
+        assert list(store.verdicts([])) == []
         bare = [one.verdict for one in store.verdicts(evidence=False)]
         assert bare[0] == Scored(value=0.1 + 0.2)
         assert bare[1] == UNREAD.model_copy(update={"evidence": {}})
@@ -141,6 +154,32 @@ def test_what_stands(tmp_path: Path) -> None:
         assert list(store.standing("gamma", SIGNATURES)) == []
 
 
+def test_what_is_stale_is_found_in_one_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many dimensions and signatures: each pass goes through all verdicts."""
+    both = {"core.a": scored(1), "core.b": scored(2)}
+    with RunStore.open(tmp_path, HEADER) as store:
+        for index in range(6):
+            signed = {name: f"{text}|{index}" for name, text in SIGNATURES.items()}
+            put(store, str(index), both, signatures=signed)
+        put(store, "lost", {"core.a": LOST})
+        passes: list[str] = []
+        each = store.database.each
+        monkeypatch.setattr(
+            store.database, "each", lambda sql, *v: passes.append(sql) or each(sql, *v)
+        )
+        today = {"core.a": f"{SIGNATURES['core.a']}|0"}
+        assert list(store.stale(today)) == [
+            Stale(str(index), "alpha", "core.a", f"{SIGNATURES['core.a']}|{index}")
+            for index in range(1, 6)
+        ]
+        assert sum("FROM verdicts" in sql for sql in passes) == 2
+        passes.clear()
+        assert not list(store.stale({}))
+        assert sum("FROM verdicts" in sql for sql in passes) == 1
+
+
 def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
         edit = put(store, "one", {"core.a": scored(1)})
@@ -150,6 +189,16 @@ def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
         assert store.edit_id("two", "alpha", None, Missing("absent", "gone")) != edit
         assert list(store.verdicts()) == []
         assert store.missing() == {"alpha": 1}
+
+
+def test_an_output_that_was_not_looked_at_stays_what_it_was(tmp_path: Path) -> None:
+    """An item that cannot be loaded costs its own verdict, not those that stand."""
+    with RunStore.open(tmp_path, HEADER) as store:
+        edit = put(store, "one", {"core.a": scored(1)})
+        before = store.edit("one", "alpha")
+        assert store.edit_id("one", "alpha", None) == edit
+        assert store.edit("one", "alpha") == before
+        assert [one.item for one in store.verdicts()] == ["one"]
 
 
 async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -> None:
@@ -162,7 +211,7 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         empty = unscored(abstained)
         number = Scored(value=1, calls=(call.key,))
         put(store, "one", {"core.a": unread, "core.b": empty})
-        put(store, "two", {"core.a": number})
+        put(store, "two", {"core.b": number})
         assert store.drop_verdicts("unscored", model="beta") == 0
         assert store.drop_verdicts("unscored", kind="unparsable") == 1
         assert await store.ledger.get(call) is None
@@ -179,11 +228,32 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         assert replies == {"one": {"text": "Well"}, "two": {"text": "Hm"}}
 
 
+async def test_what_is_read_from_a_dropped_reply_is_read_anew_together(tmp_path: Path) -> None:
+    calls = [Call("judge", Prompt("", (Text(str(i)),)), {}) for i in range(3)]
+    asked, generated, other = (call.key for call in calls)
+    with RunStore.open(tmp_path, HEADER) as store:
+        for call in calls:
+            await store.ledger.put(call, Reply({"text": "Hm"}, "judge", 1, 0, 1, 1, None, 1))
+        unread = Unscored(kind="unparsable", reason="no JSON", calls=(generated, asked))
+        beside, apart = (Scored(value=1, calls=(key,)) for key in (asked, other))
+        made = {"core.a": unread, "core.b": beside, "core.c": apart, "core.mean": scored(1)}
+        put(store, "one", made, signatures=dict.fromkeys(made, "s"))
+        put(store, "one", {"core.a": Scored(value=1, calls=(generated,))}, model="beta")
+        above = {"core.b": {"core.mean"}}
+        assert store.drop_verdicts("unscored", dimension="core.a", above=above) == 1
+        assert {(one.model, one.dimension) for one in store.verdicts()} == {
+            ("alpha", "core.c"),
+            ("beta", "core.a"),
+        }
+        # Another model's number rests on what was generated for both.
+        assert [await store.ledger.get(call) is None for call in calls] == [True, False, False]
+
+
 def test_verdicts_that_go_leave_no_calls_behind(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
-        store.database.run(
-            "INSERT INTO calls (id, key, service, form, reply, seconds, made)"
-            " VALUES (1, x'00', 1, 1, x'', 0, 0)"
+        store.database.put(
+            CALLS,
+            **{**dict.fromkeys(CALLS.columns, 0), "key": b"0", "reply": b""},
         )
         edit = put(store, "one", {"core.a": scored(1)})
         for _ in range(2):
@@ -221,8 +291,7 @@ def test_a_run_goes_on_with_more_outputs_and_dimensions(tmp_path: Path) -> None:
     [
         ({"benchmark": "gie"}, "benchmark core, not gie"),
         ({"protocol": "core.2"}, "protocol core.1, not core.2"),
-        ({"data_digest": "sha256:2"}, "data digest sha256:1, not sha256:2"),
-        ({"outputs": {"alpha": "/other"}}, "of alpha from /outputs/alpha, not /other"),
+        ({"judges": ("other",)}, "judges judge, not other"),
     ],
 )
 def test_a_run_of_something_else_is_refused(
@@ -250,7 +319,10 @@ def test_what_holds_no_run(tmp_path: Path) -> None:
 def test_evidence_that_cannot_be_read_names_its_verdict(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
         put(store, "one", {"core.a": scored(1, x="y")})
-        store.database.run("UPDATE verdicts SET detail = x'09ff'")
+        row = store.database.one("SELECT edit, dimension, status, signature, value FROM verdicts")
+        names = ("edit", "dimension", "status", "signature", "value")
+        values = dict(zip(names, row or (), strict=True))
+        store.database.put(VERDICTS, instead="REPLACE", **values, detail=b"\x09\xff")
         with pytest.raises(StoreError, match=r"the verdict on one, alpha, core\.a cannot be read"):
             list(store.verdicts())
 
@@ -263,7 +335,7 @@ def test_many_edits_take_little_room(tmp_path: Path) -> None:
             verdict = scored(values.random(), region_share=round(values.random(), 6))
             put(store, f"sample-{index:06}", {"core.a": verdict}, signatures=A)
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert size / count < 200
+    assert size / count < 220
     with RunStore.open(tmp_path, read_only=True) as store:
         assert sum(len(one.dimensions) for one in store.standing("alpha", A)) == count
         tracemalloc.start()
@@ -278,3 +350,24 @@ def test_many_edits_take_little_room(tmp_path: Path) -> None:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 2_000_000
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.combinations(range(2, 12), 2)))
+def test_pages_that_changed_places_are_refused(tmp_path: Path, first: int, second: int) -> None:
+    given = {f"item {i}": {"core.a": scored(i)} for i in range(60)}
+    folder = made(tmp_path / "run", **given)  # type: ignore[arg-type]
+    before = told(folder)
+    file = folder / FILE
+    data = bytearray(file.read_bytes())
+    size = int.from_bytes(data[16:18], "big")
+    pages = [slice((n - 1) * size, n * size) for n in (first, second)]
+    data[pages[0]], data[pages[1]] = data[pages[1]], data[pages[0]]
+    file.write_bytes(data)
+    with contextlib.suppress(StoreError, ConfigError):
+        assert told(folder) == before
+
+
+def told(folder: Path) -> list[Any]:
+    """All that is read of a run."""
+    with RunStore.open(folder, read_only=True) as store:
+        return [store.counts(), [*store.verdicts()], [*store.edits()], store.missing()]

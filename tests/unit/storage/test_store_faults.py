@@ -206,14 +206,16 @@ def test_a_truncated_file(tmp_path: Path, share: float) -> None:
             RunStore.open(tmp_path, read_only=read_only)
 
 
-def test_damage_that_is_found_later(tmp_path: Path) -> None:
+def test_a_file_of_which_half_is_damaged(tmp_path: Path) -> None:
     items = {f"i{n}": {"core.a": scored(n, text="x" * 500 + str(n))} for n in range(300)}
     made(tmp_path, **items)  # type: ignore[arg-type]
     file = tmp_path / FILE
     with file.open("r+b") as stream:
         stream.seek(file.stat().st_size // 2)
         stream.write(b"\xff" * (file.stat().st_size // 2))
-    with RunStore.open(tmp_path) as store:
+    with pytest.raises(StoreError, match="damaged"):
+        RunStore.open(tmp_path)
+    with RunStore.open(tmp_path, only_header=True) as store:
         with pytest.raises(StoreError, match="damaged"):
             list(store.verdicts())
 

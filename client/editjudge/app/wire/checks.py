@@ -6,44 +6,126 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Self
 
+from ...base.config import Settings
+from ...base.differences import Difference
 from ...base.identity import ServiceName
 from ...benchmarks.cell import Tally
+from ...engine import outdated as engine
+from ...engine.items import ItemChanges
 from .. import estimate, rescore, validate
 from .base import Status, Wire
+from .results import DataChanges
+
+
+class Cause(Wire):
+    """A part of signatures that is not what it was.
+
+    Attributes:
+        kind: What it is: `prompt`, `model`, `service`, `implementation`, `parameter`, ….
+        of: What has it, for example the prompt or the service.
+        name: Which of its parameters; empty for itself.
+        before: Its value; empty where it was not there.
+        after: The same of today.
+    """
+
+    kind: str
+    of: str
+    name: str
+    before: str
+    after: str
+
+    @classmethod
+    def by(cls, difference: Difference) -> Self:
+        """As JSON."""
+        part = difference.part
+        return cls(
+            kind=part.kind,
+            of=part.of,
+            name=part.name,
+            before=difference.before,
+            after=difference.after,
+        )
+
+
+class Outdated(Wire):
+    """Verdicts that are judged again, why, and what that takes.
+
+    Attributes:
+        text: The same for people.
+        dimensions: Of these verdicts.
+        verdicts: How many are judged again.
+        calls: By service, at most.
+    """
+
+    text: str
+    causes: tuple[Cause, ...]
+    dimensions: tuple[str, ...]
+    verdicts: int
+    calls: dict[str, int]
+
+    @classmethod
+    def of(cls, verdicts: engine.Outdated, settings: Settings) -> Self:
+        """As JSON, with the calls that an estimate counts."""
+        calls = estimate.calls_for(verdicts.left, settings)
+        count = f"at most {calls.total():,} calls" if calls else "no call"
+        return cls(
+            text=f"{verdicts.text}: {verdicts.verdicts:,} verdicts to judge again, {count}",
+            causes=tuple(map(Cause.by, verdicts.causes)),
+            dimensions=verdicts.dimensions,
+            verdicts=verdicts.verdicts,
+            calls=_by_name(calls),
+        )
 
 
 class Estimate(Wire):
     """`run --dry-run --json`: what a session would take.
 
     Attributes:
+        outdated: Verdicts that are there and are judged again.
         calls: By service, at most.
+        known: Of these, those that the ledger answers; of a sample of edits, for all of them.
+        canaries: How many of the calls only watch a judge for drift.
         second_tries: Calls that come on top where no reply can be read.
         cost: Null where no price is configured.
+        data: What became of the run's items since they were judged.
     """
 
     items: int
     edits: int
     verdicts: int
     calls: dict[str, int]
+    known: dict[str, int]
+    canaries: dict[str, int]
     second_tries: dict[str, int]
     image_bytes: int
     prompt_tokens: dict[str, int]
     cost: float | None
     notes: tuple[str, ...]
+    data: DataChanges
+    outdated: tuple[Outdated, ...] = ()
 
     @classmethod
-    def of(cls, estimated: estimate.Estimate) -> Self:
+    def of(
+        cls,
+        estimated: estimate.Estimate,
+        changes: ItemChanges,
+        again: tuple[Outdated, ...] = (),
+    ) -> Self:
         """As JSON."""
         return cls(
+            outdated=again,
             items=estimated.items,
             edits=estimated.edits,
             verdicts=estimated.verdicts,
             calls=_by_name(estimated.calls),
+            known=_by_name(estimated.known.calls),
+            canaries=_by_name(estimated.canaries),
             second_tries=_by_name(estimated.second_tries),
             image_bytes=estimated.image_bytes,
             prompt_tokens=_by_name(estimated.prompt_tokens),
             cost=estimated.cost,
             notes=estimated.notes,
+            data=DataChanges.of(changes),
         )
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Self
+
+from pydantic import Field
 
 from ...base.identity import printed, untrained
 from ...benchmarks import cell as of
+from ...engine.items import ItemChanges
 from .. import agreement, spread
 from ..published import PublishedBeside
 from ..results import Results
 from .base import Status, Wire
+from .canary import Watched
 
 
 class Cell(Wire):
@@ -54,6 +58,44 @@ def table(cells: Mapping[str, Mapping[str, of.Cell]]) -> dict[str, dict[str, Cel
     return {
         model: {name: Cell.of(cell) for name, cell in row.items()} for model, row in cells.items()
     }
+
+
+class Counted(Wire):
+    """How many there are, and the first; null where there is none."""
+
+    count: int
+    first: str | None
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> Self:
+        """As JSON."""
+        return cls(count=len(names), first=next(iter(names), None))
+
+
+class DataChanges(Wire):
+    """What became of a run's items since they were judged.
+
+    Attributes:
+        changed: They say or show something else: what was judged of them is to be judged again.
+        new: The run did not know them.
+        gone: They were judged, and are not in the data any more: they count no more.
+        outputs: By model under test, outputs that are others than those that were judged.
+    """
+
+    changed: Counted
+    new: Counted
+    gone: Counted
+    outputs: dict[str, Counted]
+
+    @classmethod
+    def of(cls, changes: ItemChanges) -> Self:
+        """As JSON."""
+        return cls(
+            changed=Counted.of(changes.changed),
+            new=Counted.of(changes.new),
+            gone=Counted.of(changes.gone),
+            outputs={model: Counted.of(items) for model, items in changes.outputs.items()},
+        )
 
 
 class Column(Wire):
@@ -174,12 +216,16 @@ class Summary(Wire):
         services: Identities of those that the columns can rest on.
         untrained: Those of them with random weights.
         count_missing: Whether missing outputs count as the worst value.
+        data: What became of the items; what changed is `pending`.
         models: Cells by model and column.
         rounds: How often each judge judged.
         ensemble: By model and column; empty where one judge judged once, like the next two.
         judges: By model, judge and column.
         agreement: By dimension: each two judges, then each judge's rounds.
         published: With `--published` what the paper prints; null without.
+        watched: What canaries told of the judges, session by session.
+        drift: By column that rests on a judge which shifted or cannot order the canaries, that in
+            a line.
     """
 
     benchmark: str
@@ -189,6 +235,7 @@ class Summary(Wire):
     services: dict[str, str]
     untrained: tuple[str, ...]
     count_missing: bool
+    data: DataChanges
     columns: tuple[Column, ...]
     models: dict[str, dict[str, Cell]]
     rounds: int
@@ -196,6 +243,8 @@ class Summary(Wire):
     judges: dict[str, dict[str, dict[str, Spread]]]
     agreement: tuple[Agreement, ...]
     published: Published | None = None
+    watched: tuple[Watched, ...] = ()
+    drift: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, results: Results, beside_it: PublishedBeside | None = None) -> Self:
@@ -213,6 +262,7 @@ class Summary(Wire):
             services=printed(results.identities),
             untrained=tuple(map(str, untrained(results.identities))),
             count_missing=results.count_missing,
+            data=DataChanges.of(results.changes),
             columns=tuple(
                 Column.model_validate(one, from_attributes=True) for one in results.columns
             ),
@@ -225,6 +275,8 @@ class Summary(Wire):
             },
             agreement=tuple(map(Agreement.of, beside.agreement)),
             published=Published.of(beside_it) if beside_it else None,
+            watched=tuple(map(Watched.in_session, results.watched)),
+            drift=dict(results.drift),
         )
 
 

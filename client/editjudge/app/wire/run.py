@@ -13,6 +13,8 @@ from ...engine.progress import Progress, took
 from ...engine.session import HowEnded
 from ...panel import Panel
 from .base import Number, Wire
+from .canary import Watched
+from .checks import Outdated
 from .results import Cell
 
 
@@ -146,6 +148,13 @@ class Noted(Event):
     text: str
 
 
+class Again(Event):
+    """Verdicts are judged again, since something changed; before any call."""
+
+    event: Literal["again"] = "again"
+    outdated: Outdated
+
+
 class Finished(Counted):
     """The session is over.
 
@@ -158,6 +167,7 @@ class Finished(Counted):
         first_failure: What the first failed verdict says.
         not_served: Why dimensions were not judged, each reason with the dimensions.
         columns: Means by model and dimension.
+        watched: What canaries told of the judges in this session.
     """
 
     event: Literal["finished"] = "finished"
@@ -168,10 +178,11 @@ class Finished(Counted):
     first_failure: str | None
     not_served: dict[str, list[str]]
     columns: dict[str, dict[str, Cell]]
+    watched: tuple[Watched, ...] = ()
 
 
 RunEvent: TypeAlias = Annotated[
-    Started | Progressed | Noted | Finished, Field(discriminator="event")
+    Started | Progressed | Noted | Again | Finished, Field(discriminator="event")
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...base.local import LocalGeneralist
+from ...base.local import LocalFront, LocalGeneralist
 from .base import Wire
 
 
@@ -15,6 +15,7 @@ class Finding(Wire):
         round_trip_ms: Median of calls that compute nothing; of a generalist, until it answered.
         answer: Whether its known answer is right, or that none is known; how a generalist's
             choices are scored.
+        team: As whom a front door knows the caller; empty where none says.
         access: What a call without the key and headers of the settings met; empty where there are
             none, or where it could not be tried.
         problem: Empty where all is well.
@@ -27,6 +28,7 @@ class Finding(Wire):
     identity: str = ""
     round_trip_ms: float | None = None
     answer: str = ""
+    team: str = ""
     access: str = ""
     problem: str = ""
     mend: str = ""
@@ -45,6 +47,7 @@ class Stack(Wire):
         grpc: Empty without Triton, like `http` and `metrics`.
         started: Seconds since the epoch.
         generalist: Null without one.
+        front: The front door before it; null without one.
         services: Identities, by role.
         unloaded: Models that could not be loaded, and why.
         problem: Empty where all is well.
@@ -58,6 +61,7 @@ class Stack(Wire):
     log: Path
     started: float
     generalist: LocalGeneralist | None
+    front: LocalFront | None = None
     uptime_seconds: float
     services: dict[str, str]
     unloaded: dict[str, str]

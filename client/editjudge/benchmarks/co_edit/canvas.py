@@ -36,6 +36,11 @@ class OffCanvasRubric(Rubric):
 
     name: ClassVar[str] = "rubric_off_canvas"
 
+    @property
+    def computes(self) -> bool:
+        """It cuts pictures."""
+        return True
+
     def shown(self, edit: Edit) -> Edit:
         """The edit without its canvas."""
         return off_canvas(edit)

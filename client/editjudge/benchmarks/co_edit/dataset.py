@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
+from ...base.words import counted
 from ..items import ItemsFile, Line, OwnText
 from .taxonomy import (
     ABOUT_A_SUBJECT,
@@ -119,6 +120,6 @@ class CoEditData(ItemsFile):
         if len(named) in {0, len(masked)}:
             return ()
         nameless = [ref for ref in masked if not ref.data.subject_name]
-        count = "1 item has" if len(nameless) == 1 else f"{len(nameless):,} items have"
+        count = counted(len(nameless), "item has", "items have")
         what = f"a subject and no `{SUBJECT_NAME}` (first: {nameless[0].id})"
         return (f"{count} {what}, so no identity with `--with segmented_anew`",)

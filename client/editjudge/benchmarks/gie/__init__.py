@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...base.errors import ConfigError
 from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
-from ..dataset import Dataset
+from ..dataset import Dataset, mapped
 from ..items import USUAL as OWN
 from .columns import columns
 from .compact import OFFICIAL_FILE, RECORDS
@@ -24,14 +24,16 @@ def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
     A folder is one's own where it holds `items.jsonl` and neither form of the official data.
 
     Raises:
-        ConfigError: there are roots for `items.jsonl`.
+        ConfigError: `items.jsonl` names no official paths, which roots could map.
         InputError: there is nothing to read.
     """
     if not _is_own(path):
         return GieData(path, roots)
-    if roots:
-        raise ConfigError("--root is for gie_bench.json, not for items.jsonl", "leave it out")
-    return OwnItems(path)
+    if mapped(roots):
+        raise ConfigError(
+            "--root OLD=NEW is for gie_bench.json, not for items.jsonl", "give --root FOLDER"
+        )
+    return OwnItems(path, roots)
 
 
 def _is_own(path: Path) -> bool:

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...base.errors import InputError
 from ...base.images import show_path
+from ...base.parse import parse_json
 from .official_file import SIDE, OfficialFile, Packed, read_official
 
 RECORDS, MASKS = "records.json", "masks.npy"
@@ -219,7 +220,7 @@ def _from_official(path: Path) -> Read:
 
 def _from_compact(folder: Path) -> Read:
     try:
-        head = json.loads((folder / RECORDS).read_bytes())
+        head = parse_json((folder / RECORDS).read_bytes())
         # Mapped, so that a header which asks for more than the file has is an error and no memory.
         masks: Any = np.load(folder / MASKS, mmap_mode="r", allow_pickle=False)
         records, images = head["records"], os.path.normpath(folder / head["images"])

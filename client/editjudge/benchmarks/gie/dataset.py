@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,12 @@ import numpy as np
 from pydantic import field_validator
 
 from ...answers import Option, Unparsable
-from ...base.images import Mask, Note, load_mask
+from ...base.digest import content_digest
+from ...base.images import Mask, Note, load_mask, show_path
 from ...base.item import Flaws, Item
+from ...base.words import counted
 from ..comparing import compares
-from ..dataset import MAX_PROBLEMS, ItemRef, Loading, Outputs
+from ..dataset import MAX_PROBLEMS, Consent, ItemRef, Loading, Outputs
 from ..items import File, Text, blank
 from ..records import RecordsFile, ReleasedRecord, Usable, flaws_by
 from . import compact
@@ -63,7 +66,7 @@ def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
         if items := tuple(dict.fromkeys(map(str, ids))):
             shown = ", ".join(items[:MAX_PROBLEMS])
             more = ", …" if len(items) > MAX_PROBLEMS else ""
-            count = f"{len(items):,} item{'' if len(items) == 1 else 's'}"
+            count = counted(len(items), "item")
             notes.append(f"{count}: {what} ({shown}{more})")
     return notes
 
@@ -273,21 +276,22 @@ class GieData(RecordsFile):
         asked = [(item.id, one) for item in usable for one in item.questions]
         notes = [*question_notes(asked), *listed(odd)]
         if shared := sum(count - 1 for count in same.values()):
-            notes.append(f"{shared:,} items repeat another's instruction and image")
-        if self._read.compares:
             notes.append(
-                f"of {len(self._read.compares):,} questions {compact.COMPARES} says which compare"
+                f"{counted(shared, 'item repeats', 'items repeat')} another's instruction and image"
             )
+        if self._read.compares:
+            questions = counted(len(self._read.compares), "question")
+            notes.append(f"of {questions} {compact.COMPARES} says which compare")
         return tuple(notes)
 
     def likeness(self, ref: ItemRef) -> tuple[str]:
         """All items have a source, a mask and a question."""
         return ("gie",)
 
-    def load(self, ref: ItemRef) -> Item:
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
         """The item with its source and its mask."""
         placed: _Placed = ref.data
-        loading = Loading(self.flaws(ref))
+        loading = Loading(self.flaws(ref), left_encoded)
         bits, name = placed.mask, f"object_mask of {ref.id}"
         read = None if bits is None else lambda: FrameMask.of(load_mask(unpacked(bits), name))
         return Item(
@@ -310,6 +314,10 @@ class GieData(RecordsFile):
         """A folder, or a copy of the released file."""
         return super().has_outputs(folder) or folder.is_file()
 
+    @cached_property
+    def _consent(self) -> Consent:
+        return Consent(self._read.folder, self.roots)
+
     def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """The source; masks are no files."""
         image: str = ref.data.record.image
@@ -318,13 +326,20 @@ class GieData(RecordsFile):
                 return {"source": (Path(root) / image.removeprefix(begins).lstrip("/"),)}
         return {"source": (self._read.folder / image.lstrip("/"),)}
 
+    def _besides(self, ref: ItemRef) -> tuple[str]:
+        """The mask, which is no file."""
+        mask: Packed | None = ref.data.mask
+        return ("" if mask is None else content_digest(mask.tobytes()),)
+
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Where `image` begins otherwise."""
         images = [ref.data.record.image for ref in refs]
         if not images:
             return ""
-        if any(Path(image).is_absolute() and Path(image).is_file() for image in images):
-            return "`image` holds paths of this machine: add --root /=/"
+        here = [p.parent for p in map(Path, images) if p.is_absolute() and p.is_file()]
+        if here:
+            folder = show_path(Path(os.path.commonpath(here)))
+            return f"`image` holds paths of this machine: add --root {folder}"
         return "where images lie in another folder, add --root /=FOLDER"
 
 

@@ -7,7 +7,6 @@ megabyte, is parsed. Nothing grows with the masks but their bits.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import InputError
 from ...base.images import show_path
+from ...base.parse import parse_json
 
 SIDE = 224
 """Rows and columns of every mask."""
@@ -61,8 +61,8 @@ def read_official(path: Path) -> OfficialFile:
     try:
         with path.open("rb") as file:
             rest = b"".join(cut.rest_of(file))
-        read = json.loads(rest.removeprefix(b"\xef\xbb\xbf"))
-    except (OSError, ValueError, RecursionError) as error:
+        read = parse_json(rest.removeprefix(b"\xef\xbb\xbf"))
+    except (OSError, ValueError) as error:
         raise InputError(
             show_path(path), f"cannot be read as JSON: {error}", "give gie_bench.json as released"
         ) from error

@@ -69,7 +69,7 @@ class OwnItems(ItemsFile):
         asked = ((ref.id, one) for ref in self._usable() for one in ref.data.texts["questions"])
         return tuple(question_notes(asked))
 
-    def load(self, ref: ItemRef) -> Item:
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
         """The item with its images; its mask, once it fits the source, fits outputs too."""
-        item = super().load(ref)
+        item = super().load(ref, left_encoded)
         return item if item.mask is None else replace(item, mask=FrameMask.of(item.mask))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
+from ...base.words import counted
 from ..items import ItemsFile, Line
 from .taxonomy import (
     ABOUT,
@@ -120,7 +121,7 @@ def _of_artifacts(lines: Sequence[I2iLine]) -> tuple[str, ...]:
     named = [line.id for line in lines if _names_artifacts(line)]
     if not named:
         return ()
-    count = "1 item names" if len(named) == 1 else f"{len(named):,} items name"
+    count = counted(len(named), "item names", "items name")
     only = "judged of multi-image editing with `--with me_editing_artifacts` alone"
     return (f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}",)
 

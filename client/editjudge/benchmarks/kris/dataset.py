@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,9 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from ...base.errors import InputError
 from ...base.images import show_path
 from ...base.item import Flaws, Item
-from ..dataset import ItemRef, Loading
+from ...base.parse import parse_json
+from ...base.words import counted
+from ..dataset import Consent, ItemRef, Loading
 from ..items import File, Name, Text, said
 from ..records import Problem, RecordsFile, ReleasedRecord, Usable, flaws_by
 from .taxonomy import FOLDERS, FRAMES, SOURCES, TEMPORAL, UNEXPLAINED, task_of
@@ -138,13 +139,15 @@ class KrisData(RecordsFile):
     Args:
         path: The folder with `<folder>/annotation.json`, or a JSON list of all annotations, each
             with `id` and `type` (its folder), beside these folders.
+        roots: Folders outside its own whose pictures it may name.
     """
 
     name = "kris"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self.path = path.absolute()
         self._folder = self.path if path.is_dir() else self.path.parent
+        self._roots = dict(roots or {})
         self._files = self._annotations()
         if not self._files:
             raise InputError(
@@ -223,7 +226,8 @@ class KrisData(RecordsFile):
             by_folder.setdefault(record.folder, []).append(record)
         there = [folder for folder in FOLDERS if folder in by_folder]
         counts = [
-            f"{folder}: {_counted(by_folder[folder])}, {FOLDERS[folder]:,} were released"
+            f"{folder}: {counted(len(by_folder[folder]), 'item')},"
+            f" {FOLDERS[folder]:,} were released"
             for folder in there
             if len(by_folder[folder]) != FOLDERS[folder]
         ]
@@ -231,7 +235,8 @@ class KrisData(RecordsFile):
             counts.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
         if counts:
             released = sum(FOLDERS.values())
-            counts.append(f"{_counted(self._usable.items)} in all, {released:,} were released")
+            items = counted(len(self._usable.items), "item")
+            counts.append(f"{items} in all, {released:,} were released")
         odd = (note for folder in there for note in _odd(folder, by_folder[folder]))
         return (*odd, *counts)
 
@@ -240,10 +245,10 @@ class KrisData(RecordsFile):
         record = ref.data.record
         return len(record.ori_img), bool(record.gt_img), bool(record.explain_en)
 
-    def load(self, ref: ItemRef) -> Item:
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
         """The item with its images, frames in the order of time."""
         record: _Annotated = ref.data
-        loading, files = Loading(self.flaws(ref)), self._files_of(ref)
+        loading, files = Loading(self.flaws(ref), left_encoded), self._files_of(ref)
         return Item(
             id=ref.id,
             sources=loading.images("source", files["source"]),
@@ -251,6 +256,10 @@ class KrisData(RecordsFile):
             flaws=loading.flaws,
             **record.texts,
         )
+
+    @cached_property
+    def _consent(self) -> Consent:
+        return Consent(self._folder, self._roots)
 
     def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """Sources, then the ground truth."""
@@ -277,7 +286,7 @@ def _records(
         return by_name
 
     try:
-        read = json.loads(file.read_text("utf-8-sig"), object_pairs_hook=fields)
+        read = parse_json(file.read_text("utf-8-sig"), pairs=fields)
     except (OSError, ValueError) as error:
         raise InputError(show_path(file), f"cannot be read: {error}") from error
     if folder and isinstance(read, dict):
@@ -320,10 +329,6 @@ def _annotated(folder: str, number: str, fields: Any) -> _Annotated | str:
     return _Annotated(f"{folder}/{name}", folder, record, frame, flaws_by(wrong, _FIELDS))
 
 
-def _counted(items: Sequence[_Annotated]) -> str:
-    return f"{len(items):,} item{'' if len(items) == 1 else 's'}"
-
-
 def _odd(folder: str, items: Sequence[_Annotated]) -> Iterator[str]:
     """Where a folder's items have other sources, or fewer explanations, than the release."""
     due = SOURCES[folder]
@@ -332,7 +337,7 @@ def _odd(folder: str, items: Sequence[_Annotated]) -> Iterator[str]:
         counts = sorted({len(one.sources) for one in others})
         has = f"{due[0]} to {due[-1]}" if len(due) > 1 else f"{due[0]}"
         yield (
-            f"{folder}: {_counted(others)} with {' or '.join(map(str, counts))}"
+            f"{folder}: {counted(len(others), 'item')} with {' or '.join(map(str, counts))}"
             f" source{'' if counts == [1] else 's'} where the release has {has}"
             f" (first: {others[0].id})"
         )
@@ -340,8 +345,8 @@ def _odd(folder: str, items: Sequence[_Annotated]) -> Iterator[str]:
     released = UNEXPLAINED.get(folder, len(items))
     if len(without) > released:
         yield (
-            f"{folder}: {_counted(without)} without an explanation where the release has"
-            f" {released} (first: {without[0].id})"
+            f"{folder}: {counted(len(without), 'item')} without an explanation where the release"
+            f" has {released} (first: {without[0].id})"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from ...base.errors import InputError
 from ...base.images import load_mask, show_path
 from ...base.item import Flaws, Item
-from ..dataset import ItemRef, Loading
+from ...base.parse import parse_json
+from ...base.words import counted
+from ..dataset import Consent, ItemRef, Loading
 from ..items import File, Name, Text, blank, said
 from ..records import Problem, RecordsFile, ReleasedRecord, Usable, flaws_by
 from .taxonomy import LISTS, LONG, MOST_PAIRS, MULTI, ROUNDS, SINGLE
@@ -261,7 +262,7 @@ class OmniData(RecordsFile):
         for name, due in LISTS.items():
             there = self._usable.counts.get(name)
             if there is not None and there != due:
-                notes.append(f"{name}: {there:,} entries, {due:,} were released")
+                notes.append(f"{name}: {counted(there, 'entry', 'entries')}, {due:,} were released")
         if self._unread:
             notes.append(
                 f"{LONG} is not read beside {MULTI}: give it by itself to judge its rounds"
@@ -269,20 +270,21 @@ class OmniData(RecordsFile):
         late = [one.id for one in self._usable.items if one.round > ROUNDS]
         if late:
             notes.append(
-                f"{len(late):,} entries are beyond round {ROUNDS}: they count in multi_turn and"
-                f" have no column of their round (first: {late[0]})"
+                f"{counted(len(late), 'entry is', 'entries are')} beyond round {ROUNDS}, which"
+                f" count in multi_turn and have no column of their round (first: {late[0]})"
             )
         blank_ones = [one.id for one in self._usable.items if one.skipped_pairs]
         if blank_ones:
             notes.append(
-                f"{len(blank_ones):,} entries have pairs without a question or an answer, which"
-                f" are skipped as in the released scorer (first: {blank_ones[0]})"
+                f"{counted(len(blank_ones), 'entry has', 'entries have')} pairs without a question"
+                " or an answer, which are skipped as in the released scorer"
+                f" (first: {blank_ones[0]})"
             )
         many = [one.id for one in self._usable.items if len(one.record.qa_pairs or ()) > MOST_PAIRS]
         if many:
             notes.append(
-                f"{len(many):,} entries have more than {MOST_PAIRS} pairs of question and answer;"
-                f" all are asked (first: {many[0]})"
+                f"{counted(len(many), 'entry has', 'entries have')} more than {MOST_PAIRS} pairs of"
+                f" question and answer; all are asked (first: {many[0]})"
             )
         return tuple(notes)
 
@@ -290,9 +292,9 @@ class OmniData(RecordsFile):
         """Whether questions came with it; everything else all have."""
         return bool(ref.data.record.qa_pairs)
 
-    def load(self, ref: ItemRef) -> Item:
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
         """The item with its images; the mask is the target's, and has its aspect ratio."""
-        loading, files = Loading(self.flaws(ref)), self._files_of(ref)
+        loading, files = Loading(self.flaws(ref), left_encoded), self._files_of(ref)
         (source,), (where,), (area,) = files["source"], files["target"], files["mask"]
         target = loading.image("target", where)
         return Item(
@@ -304,6 +306,10 @@ class OmniData(RecordsFile):
             flaws=loading.flaws,
             **ref.data.texts,
         )
+
+    @cached_property
+    def _consent(self) -> Consent:
+        return Consent(self._folder, self.roots)
 
     def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """Original, target and mask."""
@@ -354,7 +360,7 @@ class OmniData(RecordsFile):
 
 def _list(file: Path) -> list[Any]:
     try:
-        read = json.loads(file.read_text("utf-8-sig"))
+        read = parse_json(file.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise InputError(show_path(file), f"cannot be read: {error}") from error
     if not isinstance(read, list):

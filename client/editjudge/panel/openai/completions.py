@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
+from ...answers.lenient import whole
 from ...base.errors import Abstained
 from ..pictures import Picture
 from ..prompt import Prompt, Text
@@ -35,7 +36,7 @@ def dumps(value: Any) -> bytes:
 
 
 def chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> list[bytes]:
-    """A request in pieces: images are the bytes that they already have as JSON.
+    """A request in pieces: images are the data URLs that they already have.
 
     Args:
         fields: All but `messages`.
@@ -56,8 +57,8 @@ def chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> 
         if isinstance(part, str):
             pending += dumps({"type": "text", "text": part})
         else:
-            pieces += [pending + b'{"type":"image_url","image_url":{"url":', part.json_url]
-            pending = b"}}"
+            pieces += [pending + b'{"type":"image_url","image_url":{"url":"', part.data_url]
+            pending = b'"}}'
     return [*pieces, pending + b"]}]}"]
 
 
@@ -116,14 +117,14 @@ def first_choice(data: Any) -> dict[str, Any]:
         raise ValueError("the reply holds no choice with a message")  # noqa: TRY004
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
-        raise Abstained("refused", " ".join(refusal.split())[:300])
+        raise Abstained("refused", whole(" ".join(refusal.split())[:300]))
     if choice.get("finish_reason") == "content_filter":
         raise Abstained("refused", "the provider's content filter withheld the reply")
     return choice
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
-    """The reply's text.
+    """The reply's text, halves of characters replaced: it may become part of another prompt.
 
     Raises:
         ValueError: nothing, or something that is no text.
@@ -134,7 +135,7 @@ def text_of(choice: Mapping[str, Any]) -> str:
         raise ValueError(  # noqa: TRY004
             f"content is {type(content).__name__}, not text (finished by {reason})"
         )
-    return content
+    return whole(content)
 
 
 def finish_of(choice: Mapping[str, Any]) -> Finish:

@@ -15,6 +15,10 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _FEWER = 5  # likeliest tokens; what servers with a low limit allow
+_SURE = 32  # replies in a row without probabilities; one edit may have a dozen of them
+
+
+_REJECTED = frozenset({400, 403, 422})
 
 
 @dataclass(slots=True)
@@ -26,14 +30,33 @@ class Habits:
         schemas: Whether `response_format` may hold a JSON schema.
         by_ids: Whether `logprob_token_ids` may be sent.
         top_logprobs: How many of the likeliest tokens may be asked for.
-        no_logprobs: Why there are no probabilities; empty while there may be.
     """
 
     limit: str = "max_tokens"
     schemas: bool = True
     by_ids: bool = True
     top_logprobs: int = 20
-    no_logprobs: str = ""
+    _lacking: int = 0
+    _why: str = ""
+
+    @property
+    def no_logprobs(self) -> str:
+        """Why there are no probabilities; empty while there may be."""
+        return self._why if self._lacking >= _SURE else ""
+
+    def with_logprobs(self) -> None:
+        """Note a reply that has probabilities."""
+        self._lacking = 0
+
+    def without_logprobs(self, why: str) -> None:
+        """Note a reply that has none: the call's own failure, until several in a row have none."""
+        self._lacking += 1
+        self._why = why
+
+    def denies_logprobs(self, reply: HttpReply, sent: Mapping[str, Any]) -> bool:
+        """Whether a rejection that nothing was learnt from says that there are no probabilities."""
+        about = f"{reply.param} {reply.words}".lower()
+        return reply.status in _REJECTED and "logprobs" in sent and "logprobs" in about
 
     def learn(self, reply: HttpReply, sent: Mapping[str, Any]) -> bool:
         """Whether a request that was rejected is worth sending in another form.
@@ -41,7 +64,7 @@ class Habits:
         Args:
             sent: Its fields; not what is sent now, for calls overlap.
         """
-        if reply.status not in {400, 403, 422}:
+        if reply.status not in _REJECTED:
             return False
         about = f"{reply.param} {reply.words}".lower()
         unsupported = _UNSUPPORTED.search(f"{about} {reply.codes}") is not None
@@ -50,7 +73,6 @@ class Habits:
             return True
         if "logprobs" in sent and "logprobs" in about:
             if unsupported or sent["top_logprobs"] <= _FEWER:
-                self.no_logprobs = reply.words
                 return False
             self.top_logprobs = _FEWER
             return True

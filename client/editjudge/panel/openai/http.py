@@ -6,7 +6,6 @@ are not followed, for a key must not travel to another host.
 
 from __future__ import annotations
 
-import json
 import re
 import ssl
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from ...base.errors import (
     Unconnected,
     Unreachable,
 )
+from ...base.parse import parse_json
 from ...base.proxy import proxy_of
 from ..retry import RetryPolicy, with_retries
 from ..secrets import Secrets, short
@@ -203,8 +203,8 @@ class HttpServer:
         if payload is None:
             raise self.error(BadReply, f"a reply of more than {MAX_REPLY_BYTES:,} bytes", model)
         try:
-            data = self._secrets.hidden_in(json.loads(payload))
-        except (ValueError, RecursionError):
+            data = self._secrets.hidden_in(parse_json(payload))
+        except ValueError:
             data = None
         body = data[0] if isinstance(data, list) and data else data
         if 200 <= status < 300:

@@ -153,11 +153,11 @@ class OpenAiTransport(Transport):
         with self._reading():
             top = chat.first_logprobs(chat.first_choice(reply.data))
             if top is not None:
+                self._habits.with_logprobs()
                 spread = _spread(choices, top, ids or {})
                 usage = chat.usage_of(reply.data, reply.attempts)
                 return Choice(spread, self._named(reply), usage)
-        self._habits.no_logprobs = "its replies hold no logprobs"
-        raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
+        raise self._without_logprobs("its reply holds no logprobs")
 
     async def complete(
         self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
@@ -221,9 +221,13 @@ class OpenAiTransport(Transport):
             if reply.ok:
                 return reply
             if not self._habits.learn(reply, sent):
-                if "logprobs" in sent and self._habits.no_logprobs:
-                    raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
+                if self._habits.denies_logprobs(reply, sent):
+                    raise self._without_logprobs(reply.words)
                 raise self._server.failure(reply, model.name)
+
+    def _without_logprobs(self, why: str) -> ServiceError:
+        self._habits.without_logprobs(why)
+        return self._error(LogprobsUnavailable, why)
 
     async def _known(self, end: float) -> GeneralistModel:
         if self._model is not None:

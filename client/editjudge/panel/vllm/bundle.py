@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from ...base.parse import parse_json
 
 MAX_ARCHIVE = 128 * 1024 * 1024
 """Bytes of the zip. The largest in use (vocabularies of 262,144 tokens) take about 15 MB."""
@@ -60,7 +61,7 @@ class Bundle:
             ValueError: it is not a JSON object.
         """
         text = self.text(name)
-        tree = {} if text is None else json.loads(text)
+        tree = {} if text is None else parse_json(text)
         if not isinstance(tree, dict):
             raise ValueError(f"{name} is not a JSON object")  # noqa: TRY004 - of a file, not a call
         return tree

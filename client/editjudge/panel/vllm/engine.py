@@ -46,6 +46,7 @@ class Engine:
 
     Args:
         service: `role.variant`, for errors.
+        deadline: Seconds of one call at most.
 
     Raises:
         ConfigError: a header's secret cannot be read.
@@ -57,7 +58,7 @@ class Engine:
         secrets: What no reply may hold.
     """
 
-    def __init__(self, endpoint: GeneralistEndpoint, service: str) -> None:
+    def __init__(self, endpoint: GeneralistEndpoint, service: str, deadline: float) -> None:
         try:
             import grpc.aio
             import tokenizers  # noqa: F401 - looked for here, so that it fails here
@@ -84,7 +85,9 @@ class Engine:
             self._stub: Any = vllm_engine_pb2_grpc.VllmEngineStub(channel)
             self._health_stub: Any = health_pb2_grpc.HealthStub(channel)
 
-        self._channel = Channel(lambda: grpc.aio.insecure_channel(address, options=options), use)
+        self._channel = Channel(
+            lambda: grpc.aio.insecure_channel(address, options=options), use, deadline
+        )
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""
@@ -150,12 +153,12 @@ class Engine:
             raise self.error(BadReply, "the tokenizer arrived damaged: its digest differs")
         return bytes(archive)
 
-    def request(self, ids: list[int], pictures: list[str]) -> Any:
+    def request(self, ids: list[int], pictures: list[bytes]) -> Any:
         """A `GenerateRequest` for one whole reply, every sampling field set to do nothing.
 
         Args:
             ids: With one placeholder per picture, which the server expands.
-            pictures: Data URLs.
+            pictures: Data URLs, in ASCII.
         """
         request = self.messages.GenerateRequest(stream=False)
         request.tokenized.input_ids.extend(ids)

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ...base.parse import parse_json
+
 Piece: TypeAlias = tuple[str, bool]
 """Text, and whether it is of a prompt (True) or of the chat template (False)."""
 
@@ -43,7 +45,7 @@ class Tokens:
     def __init__(self, source: str) -> None:
         from tokenizers import Tokenizer
 
-        tree = json.loads(source)
+        tree = parse_json(source)
         try:
             self._whole = Tokenizer.from_str(source)
             # Runs of white space are added tokens of some models: no control tokens, those.

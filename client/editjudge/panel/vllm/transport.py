@@ -95,7 +95,7 @@ class VllmTransport(Transport):
         self.url = endpoint.url
         self._accepted = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
         self._policy = policy
-        self._engine = Engine(endpoint, service)
+        self._engine = Engine(endpoint, service, policy.deadline)
         self._served: _Served | None = None
         self._finding = asyncio.Lock()
         self._doubtful = False
@@ -270,7 +270,7 @@ class VllmTransport(Transport):
             ids = served.chat.ids(prompt)
         except ValueError as error:
             raise self._engine.error(Refused, str(error)) from error
-        return self._engine.request(ids, [picture.url for picture in prompt.pictures])
+        return self._engine.request(ids, [picture.data_url for picture in prompt.pictures])
 
     async def _generate(self, request: Any, end: float, bill: list[Usage]) -> Any:
         try:

@@ -18,6 +18,7 @@ from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
 from editjudge.benchmarks.dimension import Derived, Dimension
 from editjudge.engine.fold import derive
+from editjudge.engine.judge import judge
 
 from ....fakes.transport import seen
 from ...scorers.test_generalist_scorers import Panel
@@ -155,3 +156,20 @@ def _outcome(
 def values(outcomes: Mapping[str, Outcome]) -> dict[str, float]:
     """Of those that have one."""
     return {name: one.value for name, one in outcomes.items() if isinstance(one, Scored)}
+
+
+def shown(masked: Mapping[str, bytes]) -> float:
+    return float((decode(masked["MASK"])[0] > 0).mean())
+
+
+def asked_of(panel: Specialists, service: str) -> list[dict[str, bytes]]:
+    """Of source and edit in this order; they are asked about side by side."""
+    asked = [inputs for name, inputs, _ in panel.asked if name == service]
+    return sorted(asked, key=lambda one: not (decode(one["IMAGE"])[0] == BEFORE).any())
+
+
+async def judged(of: Item, panel: Specialists | None = None, **switches: Any) -> dict[str, Outcome]:
+    asked = rules(**switches).dimensions
+    known = {one.id: one for one in asked}
+    done = await judge(edit(of), asked, known, panel or Specialists())  # type: ignore[arg-type]
+    return {name.removeprefix("co_edit."): one for name, one in done.outcomes.items()}

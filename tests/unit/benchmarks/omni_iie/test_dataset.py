@@ -244,7 +244,7 @@ def test_what_is_beyond_the_paper_is_noted(tmp_path: Path) -> None:
     late, many = read(tmp_path, pairs, rounds).notes()[2:]
     assert late.startswith("2 entries are beyond round 16")
     assert late.endswith("no column of their round (first: gqa/1_17)")
-    assert many.startswith("1 entries have more than 3 pairs")
+    assert many.startswith("1 entry has more than 3 pairs")
     assert many.endswith("(first: gqa/3_1)")
 
 

@@ -1,0 +1,109 @@
+"""A reply as it is read: without the draft before it, and with nothing after its answer."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from .contract import Unparsable
+from .drafts import BEFORE, CLOSES, OPENS
+
+T = TypeVar("T")
+
+# What closes whatever stands around an answer: fences, brackets, \boxed{…}, tags, control tokens.
+_MARKS = re.compile(r"(?:[\s`*$\]})]|</[\w:-]{1,40}>|<\|[^<>|]{1,40}\|>)*+")
+_LINE = re.compile(r"[ \t]*\n")
+
+
+class Spoken:
+    """What a judge said.
+
+    A chat template may open a draft itself, so that a reply begins inside it: what stands before a
+    closing tag is a draft too. Whether a tag counts, is for whoever reads the text to say, for a
+    judge may quote one from an image.
+
+    Args:
+        reply: As it came.
+        cut: It ended at the token limit.
+
+    Attributes:
+        text: The reply without its byte order mark and the drafts that it begins with.
+        cut: It ended at the token limit.
+        thought: It began with a draft that was opened and closed.
+        opens: Where each opening tag of a draft begins in the text.
+        closes: Where each closing tag begins and ends.
+        end: Where the answer ends in the text, once it has been read; None where nothing is said of
+            what follows it.
+
+    Raises:
+        Unparsable: it is empty, or a draft that it begins with is not closed.
+    """
+
+    def __init__(self, reply: str, *, cut: bool = False) -> None:
+        text = reply.removeprefix("\ufeff").lstrip()
+        begun = 0
+        while opened := OPENS.match(text, _begun(text, begun)):
+            closed = CLOSES.search(text, opened.end())
+            if closed is None:
+                raise unclosed(cut=cut)
+            begun = closed.end()
+        self.thought = begun > 0
+        text = text[begun:]
+        if not text.strip():
+            raise Unparsable(
+                "cut at the token limit before any answer" if cut else "the reply is empty"
+            )
+        self.text = text
+        self.cut = cut
+        self.closes = tuple(tag.span() for tag in CLOSES.finditer(text))
+        self.opens = tuple(tag.start() for tag in OPENS.finditer(text))
+        self.end: int | None = None
+
+    @property
+    def last(self) -> str:
+        """What follows the last closing tag."""
+        return self.text[self.closes[-1][1] :] if self.closes else self.text
+
+    @property
+    def last_line(self) -> str:
+        """What follows the last closing tag that ends a line.
+
+        One that is quoted from an image stands within a line.
+        """
+        for _, end in reversed(self.closes):
+            if line := _LINE.match(self.text, end):
+                return self.text[line.end() :]
+        return self.text
+
+    def alone(self, answer: T) -> T:
+        """The answer that was read, where nothing follows it.
+
+        Of a judge that goes on after it, it cannot be told whether it means it: `If the edit were
+        perfect I would say {…}, but`.
+
+        Raises:
+            Unparsable: more than fences, closing brackets and closing tags follow.
+        """
+        if self.end is None:
+            return answer
+        marks = _MARKS.match(self.text, self.end)
+        if marks and marks.end() < len(self.text):
+            raise Unparsable(
+                "cut at the token limit after an answer that may be a draft"
+                if self.cut
+                else "text follows the answer, which has to end the reply"
+            )
+        return answer
+
+
+def unclosed(*, cut: bool) -> Unparsable:
+    """Of a draft without an end."""
+    return Unparsable(
+        "cut at the token limit while thinking" if cut else "the thinking is not closed"
+    )
+
+
+def _begun(text: str, at: int) -> int:
+    """Where the blanks that stand here end, and the name of the turn."""
+    before = BEFORE.match(text, at)
+    return before.end() if before else at

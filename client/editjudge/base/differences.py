@@ -1,0 +1,185 @@
+"""What two signatures differ in, in words: key by key, and never by looking at the whole text.
+
+A signature names its keys (see `Signature`); what a key's value is made of, its kind says here:
+how something is read and by which prompt, who computes, which model answers and how it is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from .signature import Signature
+
+_PROMPT = re.compile(r"(?P<name>[\w.\-]+/[\w.\-/]+)\((?P<which>.*sha256:\w+)\)")
+_PARTS = "parts"
+_BY = "by"
+_READS = ("reads", "part.")
+NOTHING = ""
+
+
+class Part(NamedTuple):
+    """Something that a number depends on.
+
+    Attributes:
+        kind: One of `WORDS`.
+        of: What has it: a prompt, a service, a function, a way of judging; may be empty.
+        name: Which of its parameters; empty for itself.
+    """
+
+    kind: str
+    of: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return WORDS[self.kind].format(of=self.of, name=self.name)
+
+
+class Difference(NamedTuple):
+    """A part in which two differ.
+
+    Attributes:
+        before: Its value; empty where it was not there.
+        after: The same of the other.
+    """
+
+    part: Part
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        if not (self.before or self.after):
+            return str(self.part)
+        return f"{self.part} ({self.before or 'none'} → {self.after or 'none'})"
+
+
+WORDS: Mapping[str, str] = {
+    "prompt": "prompt {of}",
+    "model": "{of}: model",
+    "service": "{of}: {name}",
+    "implementation": "implementation of {of}",
+    "reading": "what is read of {of}",
+    "parameter": "{of}: {name}",
+    "formula": "formula",
+    "formula_parameter": "formula: {name}",
+    "operand": "{of}, of which it is made",
+    "field": "{of}",
+    "package": "package {of}",
+    "setting": "setting {name} of {of}",
+    "unknown": "the services, which are asked when the run begins",
+}
+"""How each kind of part is called."""
+
+
+def differences(before: str, after: str) -> tuple[Difference, ...]:
+    """The parts in which two signatures differ, in the order of the later one."""
+    old, new = parts(before), parts(after)
+    names = dict.fromkeys((*new, *old))
+    return tuple(
+        Difference(part, old.get(part, NOTHING), new.get(part, NOTHING))
+        for part in names
+        if old.get(part) != new.get(part)
+    )
+
+
+def roots(
+    before: str, after: str, old: Mapping[str, str], new: Mapping[str, str]
+) -> tuple[Difference, ...]:
+    """The same, where what is derived differs in a part looked up down to what differs there.
+
+    Args:
+        old: Signatures by digest, in which those of parts are looked up; what is not there stays.
+        new: The same of the later one.
+    """
+    told: dict[Difference, None] = {}
+    for each in differences(before, after):
+        earlier, later = old.get(each.before), new.get(each.after)
+        if each.part.kind == "operand" and earlier is not None and later is not None:
+            told.update(dict.fromkeys(roots(earlier, later, old, new)))
+        else:
+            told[each] = None
+    return tuple(told)
+
+
+def of_identities(role: str, before: str, after: str) -> tuple[Difference, ...]:
+    """What two identities of a service differ in; empty stands for none."""
+    return differences(*(f"{role}:{text}" if text else "" for text in (before, after)))
+
+
+def of_versions(before: str, after: str) -> tuple[Difference, ...]:
+    """What two sets of versions of packages differ in; see `signature.versions`."""
+    return tuple(
+        one._replace(part=Part("package", one.part.of)) for one in differences(before, after)
+    )
+
+
+def by_digest(signatures: Iterable[str]) -> dict[str, str]:
+    """Signatures by their digests."""
+    return {Signature.parsed(text).digest: text for text in signatures}
+
+
+@cache
+def parts(signature: str) -> Mapping[Part, str]:
+    """What a number depends on, by part; without which dimension it is."""
+    fields = Signature.parsed(signature).fields if signature else ()
+    return {
+        part: value for key, text in fields if key != "dimension" for part, value in _of(key, text)
+    }
+
+
+def _of(key: str, text: str) -> Iterator[tuple[Part, str]]:
+    if key == _BY:
+        for function in text.split("+"):
+            name, _, number = function.partition(".")
+            yield Part("implementation", name), number
+    elif key == _PARTS:
+        for operand in text.split("+"):
+            name, _, digest = operand.partition("=")
+            yield Part("operand", name), digest
+    elif key.startswith(_READS):
+        yield from _reading(key, text)
+    elif key == "formula":
+        head, parameters = _call(text)
+        yield Part("formula", ""), head
+        for name, value in parameters.items():
+            yield Part("formula_parameter", "", name), value
+    elif "." in key:
+        head, parameters = _call(text)
+        yield Part("model", key), head
+        for name, value in parameters.items():
+            yield Part("service", key, name), value
+    else:
+        yield Part("field", key), text
+
+
+def _reading(key: str, text: str) -> Iterator[tuple[Part, str]]:
+    head, parameters = _call(text)
+    way = head.partition(".")[0]
+    yield Part("reading", way if key == "reads" else f"{key.removeprefix('part.')} ({way})"), head
+    for name, value in parameters.items():
+        if prompt := _PROMPT.fullmatch(value):
+            yield Part("prompt", prompt["name"]), prompt["which"]
+        else:
+            yield Part("parameter", way, name), value
+
+
+def _call(text: str) -> tuple[str, dict[str, str]]:
+    """`name(a=1,b=x(y,z))` as its name and its parameters."""
+    head, opened, rest = text.partition("(")
+    if not opened or not rest.endswith(")"):
+        return text, {}
+    pairs = (one.partition("=") for one in _at_commas(rest[:-1]))
+    return head, {name: value for name, _, value in pairs}
+
+
+def _at_commas(text: str) -> Iterator[str]:
+    """Split at the commas that are in no brackets and begin a `name=`."""
+    depth, start = 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth and re.match(r",[\w.]+=", text[place:]):
+            yield text[start:place]
+            start = place + 1
+    yield text[start:]

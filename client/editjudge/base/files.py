@@ -1,0 +1,94 @@
+"""Which files are still what they were when they were read, told without reading them again.
+
+A file is told by where it lies on its disk, its size and its times, all of which must be equal: a
+file that was moved into the place of another, a link that points elsewhere, or a backup that came
+back with its old times is another one. Nothing is compared with a clock, but for one thing: two
+changes within a tick of the file system's clock leave the same times. So the times of a file that
+had just changed when it was read tell nothing, and it is read again.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from time import time_ns
+from typing import NamedTuple
+
+from .digest import file_digest
+
+STAT = 40
+"""Bytes of a stat."""
+ABSENT = bytes(STAT)
+"""In the place of the stat of a file that is not there, or had just changed when it was read."""
+SETTLED = 2 * 10**9
+"""Nanoseconds after a change until it shows in a file's times: FAT counts every other second."""
+_KNOWN = 100_000
+"""Files that are remembered within a session."""
+_PACKED = struct.Struct("<QQQqq")
+_CTIME = struct.Struct("<q")
+
+
+class Seen(NamedTuple):
+    """A file as it was read.
+
+    Attributes:
+        stat: 40 bytes; `ABSENT` where they tell nothing.
+        digest: Of its content: `sha256:` and 64 hex digits.
+    """
+
+    stat: bytes
+    digest: str
+
+
+def stat_of(path: str | os.PathLike[str]) -> bytes:
+    """Device, inode, size and times of a file, which a link is followed to.
+
+    Returns:
+        40 bytes that are equal while it is the same file with the same content; `ABSENT` where
+        there is no file.
+    """
+    try:
+        of = os.stat(path)  # noqa: PTH116 - a hundred thousand times
+    except (OSError, ValueError):
+        return ABSENT
+    if not stat.S_ISREG(of.st_mode):
+        return ABSENT
+    return _PACKED.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
+
+
+class Reading:
+    """A file that is about to be read."""
+
+    def __init__(self, path: str) -> None:
+        self.before = stat_of(path)
+        self._path = path
+        self._began = time_ns()
+
+    def stat(self) -> bytes:
+        """Its stat, once it was read; `ABSENT` where it may have changed without showing it."""
+        (changed,) = _CTIME.unpack_from(self.before, STAT - _CTIME.size)
+        at_rest = changed + SETTLED <= self._began
+        return self.before if at_rest and stat_of(self._path) == self.before else ABSENT
+
+
+class Files:
+    """Files of one session, each read once while it stays what it is."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Seen] = {}
+
+    def seen(self, path: str) -> Seen | None:
+        """A file as it is now; None where it is not there or cannot be read."""
+        reading = Reading(path)
+        known = self._known.get(path)
+        if known is not None and known.stat == reading.before != ABSENT:
+            return known
+        try:
+            digest = file_digest(path)
+        except OSError:
+            return None
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        seen = self._known[path] = Seen(reading.stat(), digest)
+        return seen

@@ -1,0 +1,65 @@
+"""The keypoints of what edits are compared with: found once, shared by all edits of an item."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from threading import Lock
+from typing import TypeAlias
+
+from ..base.images import Image
+from ..pixels import Keypoints, keypoints
+
+_Key: TypeAlias = "tuple[str, tuple[int, int]]"
+
+
+class SharedKeypoints:
+    """Keypoints of pictures, by their digest and size; those asked for last are kept.
+
+    Threads that ask for the same picture share one search. It holds for all event loops of the
+    process.
+
+    Args:
+        budget: Bytes that are kept at most; what is being searched comes on top.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._kept: dict[_Key, Future[Keypoints]] = {}
+        self._lock = Lock()
+
+    def of(self, image: Image) -> Future[Keypoints]:
+        """A picture's keypoints: searched here and now, unless they are kept, or on their way.
+
+        Those on their way are not waited for, so that a thread can do something else first.
+        """
+        key = (image.digest, image.size)
+        with self._lock:
+            begun = self._kept.pop(key, None)
+            future = self._kept[key] = Future() if begun is None else begun
+        if begun is None:
+            self._search(image, key, future)
+        return future
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept takes in memory."""
+        return sum(future.result().nbytes for future in self._kept.values() if future.done())
+
+    def _search(self, image: Image, key: _Key, future: Future[Keypoints]) -> None:
+        try:
+            sought = keypoints(image.rgb)
+        except BaseException as error:
+            with self._lock:
+                del self._kept[key]
+            future.set_exception(error)
+            raise
+        with self._lock:
+            future.set_result(sought)
+            self._drop_beyond_budget()
+
+    def _drop_beyond_budget(self) -> None:
+        free = self._budget - self.nbytes
+        for key in [key for key, future in self._kept.items() if future.done()]:
+            if free >= 0:
+                return
+            free += self._kept.pop(key).result().nbytes

@@ -1,0 +1,185 @@
+"""`editjudge.v1.JudgeService`: each method translated to `Judging` and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from ..answers.lenient import whole
+from ..base.contracts import TEAM_HEADER
+from ..base.errors import ConfigError, EditjudgeError, StoreError
+from ..base.screen import tell
+from ..v1 import judge_pb2 as pb
+from ..v1 import judge_pb2_grpc
+from .asked import Asked, Unusable, chosen
+from .judging import Judging
+from .messages import asked_of, dimension_of, panel_of, response_of
+from .room import Busy
+
+_IN_STREAM = 16
+"""Edits of one stream that are judged at a time; it is read on only below that."""
+_SHOWN = 300
+
+
+class Late(EditjudgeError):
+    """The caller's deadline is over."""
+
+
+_CODES: tuple[tuple[type[EditjudgeError], int], ...] = (
+    (Unusable, code_pb2.INVALID_ARGUMENT),
+    (Busy, code_pb2.RESOURCE_EXHAUSTED),
+    (Late, code_pb2.DEADLINE_EXCEEDED),
+    (ConfigError, code_pb2.FAILED_PRECONDITION),
+    (StoreError, code_pb2.INTERNAL),
+)
+
+
+def told(error: Exception) -> EditjudgeError:
+    """What a caller is told of any error; one that nobody foresaw is ours, and costs it alone."""
+    if isinstance(error, EditjudgeError):
+        return error
+    defect = whole(f"{type(error).__name__}: {error}")[:_SHOWN]
+    tell(f"a request failed: {defect}")
+    return EditjudgeError(defect)
+
+
+def status_of(error: EditjudgeError) -> status_pb2.Status:
+    """The error as every gRPC client reads it: code, words, the field and the mend."""
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), code_pb2.INTERNAL)
+    status = status_pb2.Status(code=code, message=whole(str(error)))
+    detail = AnyMessage()
+    if isinstance(error, Unusable):
+        violation = error_details_pb2.BadRequest.FieldViolation(
+            field=error.field, description=whole(f"{error.reason}; {error.mend}".rstrip("; "))
+        )
+        detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
+    elif isinstance(error, Busy):
+        detail.Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1)))
+    else:
+        return status
+    status.details.append(detail)
+    return status
+
+
+def _caller(context: Any) -> str:
+    """Who asks, as the front door says; a caller's own word is not taken where there is one."""
+    return str(dict(context.invocation_metadata() or ()).get(TEAM_HEADER, ""))
+
+
+class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
+    """The methods.
+
+    Args:
+        judging: Entered by whoever made it.
+    """
+
+    def __init__(self, judging: Judging) -> None:
+        self._judging = judging
+
+    async def Score(  # noqa: N802 - the proto's name
+        self, request: pb.ScoreRequest, context: Any
+    ) -> pb.ScoreResponse:
+        """Judge one edit; the caller's deadline ends its calls."""
+        try:
+            return await self._score(request, _caller(context), context.time_remaining())
+        except Exception as error:  # noqa: BLE001 - of this request alone
+            await _abort(context, told(error))
+
+    async def _score(
+        self,
+        request: pb.ScoreRequest,
+        caller: str,
+        seconds: float | None = None,
+        *,
+        waits: bool = False,
+    ) -> pb.ScoreResponse:
+        async def read() -> Asked:
+            return asked_of(request)
+
+        held = self._judging.requests.taking(caller, request.ByteSize(), waits=waits)
+        try:
+            async with asyncio.timeout(seconds) as limit, held:
+                judgement = await self._judging.score(read, caller, waits=waits)
+        except TimeoutError as error:
+            if limit.expired():
+                raise Late("the deadline is over", "give it more time") from error
+            raise
+        return response_of(judgement, request.request_id)
+
+    async def ScoreStream(  # noqa: N802
+        self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
+    ) -> AsyncIterator[pb.ScoreStreamResponse]:
+        """Judge edits as they come, a few at a time."""
+        caller = _caller(context)
+        upcoming = aiter(requests)
+        reading: asyncio.Task[Any] | None = asyncio.create_task(_next(upcoming))
+        judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
+        try:
+            while waited := {*judged, *([reading] if reading and len(judged) < _IN_STREAM else [])}:
+                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                if reading is not None and reading in done:
+                    each = reading.result()
+                    reading = asyncio.create_task(_next(upcoming)) if each is not None else None
+                    if each is not None:
+                        judged.add(asyncio.create_task(self._result(each.request, caller)))
+                for task in done & judged:
+                    judged.remove(task)
+                    yield task.result()
+        finally:
+            unfinished = [*judged, *([reading] if reading else [])]
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+
+    async def _result(self, request: pb.ScoreRequest, caller: str) -> pb.ScoreStreamResponse:
+        try:
+            response = await self._score(request, caller, waits=True)
+        except Exception as error:  # noqa: BLE001 - of this request alone
+            known = told(error)
+            return pb.ScoreStreamResponse(
+                refusal=pb.Refusal(
+                    request_id=request.request_id,
+                    code=status_of(known).code,
+                    message=whole(known.message),
+                    field=known.field if isinstance(known, Unusable) else "",
+                    mend=whole(known.mend),
+                )
+            )
+        return pb.ScoreStreamResponse(response=response)
+
+    async def ListDimensions(  # noqa: N802
+        self, request: pb.ListDimensionsRequest, context: Any
+    ) -> pb.ListDimensionsResponse:
+        """What can be asked."""
+        try:
+            asked = await asyncio.to_thread(chosen, request.patterns, "patterns")
+        except Unusable as error:
+            await _abort(context, error)
+        served = frozenset(map(str, self._judging.client.panel.served))
+        return pb.ListDimensionsResponse(dimensions=[dimension_of(d, served) for d in asked])
+
+    async def GetPanel(  # noqa: N802
+        self, request: pb.GetPanelRequest, context: Any
+    ) -> pb.GetPanelResponse:
+        """Who judges here."""
+        panel = self._judging.client.panel
+        return panel_of(panel.identities(), dict(panel.problems))
+
+
+async def _next(requests: AsyncIterator[Any]) -> Any:
+    """The next request, or None at the end."""
+    return await anext(requests, None)
+
+
+async def _abort(context: Any, error: EditjudgeError) -> NoReturn:
+    status = rpc_status.to_status(status_of(error))
+    context.set_trailing_metadata(status.trailing_metadata)
+    await context.abort(status.code, status.details)
+    raise grpc.aio.AbortError

@@ -1,0 +1,162 @@
+"""A run's calls, read through a ledger that many runs share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.contracts import Tensors
+from ..base.errors import Abstained, StoreError
+from ..panel.calls import Call, CallStore, Reply, SpecialistCall
+from ..panel.said import Said
+from .ledger import Ledger
+
+T = TypeVar("T")
+
+
+def calls_of_run(
+    own: Ledger, path: Path | None, say: Callable[[str], None], resources: ExitStack
+) -> CallStore:
+    """Where a run's calls are kept: in its own file, and in the ledger of the settings with it.
+
+    Args:
+        path: Of that ledger; None, or the run's own file, for none.
+        say: Told where it cannot be used; the run goes on with its own file then.
+        resources: Closes it.
+
+    Raises:
+        ConfigError: it is no ledger, or cannot be opened where it is said to be.
+    """
+    if path is None or (own.path is not None and path.resolve() == own.path.resolve()):
+        return own
+    try:
+        ledger = resources.enter_context(Ledger(path))
+    except StoreError as error:
+        say(_left_alone(path, error))
+        return own
+    return SharedCalls(own, ledger, say)
+
+
+class SharedCalls:
+    """A `CallStore` that keeps every call in a run's own file, and shares it with others.
+
+    A call that the run lacks is looked up in the shared ledger and copied into the run, where it
+    cost nothing; a call that is made is written to the run first, then to the ledger. What a run
+    has dropped is asked anew: the ledger's reply is not taken, and the new one stands in its place.
+
+    Whatever goes wrong with the ledger is told once, and it is left alone from then on: a reply
+    that was paid for is in the run.
+    """
+
+    def __init__(self, own: Ledger, ledger: Ledger, say: Callable[[str], None]) -> None:
+        self._own = own
+        self._ledger = ledger
+        self._say = say
+        self._turn = asyncio.Lock()
+        self._lost = False
+        self._dropped: frozenset[str] | None = None
+
+    async def get(self, call: Call) -> Reply | None:
+        """The reply to a call that was made before, by this run or another; None otherwise."""
+        if (known := await self._own.get(call)) is not None or await self._asks_anew(call.key):
+            return known
+        reply = await self._shared(lambda: self._ledger.get(call))
+        if reply is None:
+            return None
+        free = replace(reply, cost=None if reply.cost is None else 0.0)
+        await self._own.put(call, free)
+        return free
+
+    async def put(self, call: Call, reply: Reply) -> None:
+        """Keep a reply; the first one for a call stays, but for one that was dropped."""
+        await self._own.put(call, reply)
+        await self._make_room(call.key)
+        await self._shared(lambda: self._ledger.put(call, reply))
+
+    async def outputs(self, call: SpecialistCall) -> Tensors | None:
+        """What a specialist returned before, or None; raises what it abstained with."""
+        if (known := await self._own.outputs(call)) is not None or await self._asks_anew(call.key):
+            return known
+        try:
+            outputs = await self._shared(lambda: self._ledger.outputs(call))
+        except Abstained as abstained:
+            raise await self._own.keep_abstention(call, abstained.kind, abstained.reason) from None
+        return None if outputs is None else await self._own.keep_outputs(call, outputs, 0.0)
+
+    async def keep_outputs(
+        self,
+        call: SpecialistCall,
+        outputs: Mapping[str, NDArray[np.float32] | bytes],
+        seconds: float,
+    ) -> Tensors:
+        """Keep what a specialist returned, and return it as it will come back from now on."""
+        kept = await self._own.keep_outputs(call, outputs, seconds)
+        await self._make_room(call.key)
+        await self._shared(lambda: self._ledger.keep_outputs(call, outputs, seconds))
+        return kept
+
+    async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
+        """Keep that a specialist abstained, and return what `outputs` raises from now on."""
+        kept = await self._own.keep_abstention(call, kind, reason)
+        await self._make_room(call.key)
+        await self._shared(lambda: self._ledger.keep_abstention(call, kind, reason))
+        return kept
+
+    async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
+        """What came back from calls, by key, of those of the run."""
+        return await self._own.said(keys)
+
+    async def fact(self, name: str) -> str | None:
+        """Something found out about a service before, by this run or another; None otherwise."""
+        if (known := await self._own.fact(name)) is not None:
+            return known
+        if (fact := await self._shared(lambda: self._ledger.fact(name))) is not None:
+            await self._own.keep_fact(name, fact)
+        return fact
+
+    async def keep_fact(self, name: str, value: str) -> None:
+        """Keep what was found out; the last stays."""
+        await self._own.keep_fact(name, value)
+        await self._shared(lambda: self._ledger.keep_fact(name, value))
+
+    async def drop(self, keys: Iterable[str]) -> int:
+        """Forget the run's replies, so that the calls are made again; returns how many."""
+        self._dropped = None
+        return await self._own.drop(keys)
+
+    async def _asks_anew(self, key: str) -> bool:
+        """Whether the run has dropped its reply, and has no other yet."""
+        if self._dropped is None:
+            self._dropped = await self._own.dropped()
+        return key in self._dropped
+
+    async def _make_room(self, key: str) -> None:
+        if await self._asks_anew(key):
+            await self._shared(lambda: self._ledger.drop([key]))
+
+    async def _shared(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """What the ledger says; None where it cannot be used any more."""
+        # One after another, so that a file that is locked is waited for once, not by every call.
+        async with self._turn:
+            if self._lost:
+                return None
+            try:
+                return await work()
+            except Abstained:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the run is not
+                self._lost = True
+                self._say(_left_alone(self._ledger.path, error))
+                return None
+
+
+def _left_alone(path: Path | None, error: Exception) -> str:
+    why = str(error) if str(path) in str(error) else f"{path}: {error}"
+    return f"the ledger is left alone in this session, the run has its own calls: {why}"

@@ -1,0 +1,212 @@
+"""A judge that answers by a script after a while, in a process of its own, and keeps count.
+
+What it says depends on the edit that is asked about and on how often it was asked about it, never
+on who asks or when, so that all who ask meet the same. The edit is told by a number in the
+instruction, as in `make cup 17 red`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import multiprocessing
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+from urllib.request import urlopen
+
+EDIT = "make cup {} red"
+LOW, HIGH = 1, 5
+_EDIT = re.compile(rb"make cup (\d+) red")
+_CARD = {"object": "list", "data": [{"id": "judge", "object": "model", "owned_by": "script"}]}
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+# Off the scale, in words with numbers of something else, and broken.
+_GARBAGE = (
+    '{"reasoning": "The cup is red.", "consistency_score": 45}',
+    "Of the 3 cups, 2 are as they were; a very good edit.",
+    '{"reasoning": "The cup is red", "consistency_score": "high"',
+)
+
+
+@dataclass(frozen=True)
+class Script:
+    """How the judge answers.
+
+    Attributes:
+        latency: Seconds until it does.
+        broken: Share of requests that get status 500.
+        busy: Share that get status 429.
+        garbage: Share of replies that no score can be read off.
+        cut: Share of replies that end before their score.
+        refused: Share of edits about which it says nothing but that it cannot.
+    """
+
+    latency: float = 0.2
+    broken: float = 0.0
+    busy: float = 0.0
+    garbage: float = 0.0
+    cut: float = 0.0
+    refused: float = 0.0
+
+    def answer(self, edit: str, turn: int) -> tuple[int, str, str, str]:
+        """Status, text, how it ended, and what kind of answer it is (`good` has the score)."""
+        if _share("refused", edit) < self.refused:
+            return 200, "I cannot give an opinion on pictures of this kind.", "stop", "refused"
+        at = _share("fault", edit, turn)
+        for kind, share in (("broken", self.broken), ("busy", self.busy)):
+            if at < share:
+                return (500 if kind == "broken" else 429), kind, "", kind
+            at -= share
+        if at < self.garbage:
+            said = _GARBAGE[int(_share("garbage", edit) * len(_GARBAGE))]
+            return 200, said, "stop", "garbage"
+        if at - self.garbage < self.cut:
+            return 200, '{"reasoning": "All 2 cups are where they', "length", "cut"
+        score = score_of(edit)
+        said = {"reasoning": "The cup is red, all else is as it was.", "consistency_score": score}
+        return 200, json.dumps(said), "stop", "good"
+
+
+CLEAN = Script()
+FAULTY = Script(broken=0.02, busy=0.02, garbage=0.03, cut=0.01, refused=0.01)
+
+
+def score_of(edit: str) -> int:
+    """What the judge thinks of an edit."""
+    return LOW + int(_share("score", edit) * (HIGH - LOW + 1))
+
+
+def _share(*of: object) -> float:
+    """A number from 0 up to 1 that looks random and depends on its arguments alone."""
+    return int.from_bytes(hashlib.sha256(repr(of).encode()).digest()[:6], "big") / 2**48
+
+
+@dataclass
+class Record:
+    """What was asked.
+
+    Attributes:
+        calls: By call: edit, when it came and when it was answered (seconds of the monotonic
+            clock; None while it waits or where nobody took the answer), and the kind of answer.
+        most: Calls that waited at the same time.
+        bytes: Of all requests.
+    """
+
+    calls: list[list[Any]] = field(default_factory=list)
+    most: int = 0
+    bytes: int = 0
+
+
+class _Judge(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, script: Script, record: Record, waiting: set[int]) -> None:
+        self._script, self._record, self._waiting = script, record, waiting
+        self._request = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._request += data
+        end = self._request.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        length = _LENGTH.search(self._request, 0, end + 2)
+        if len(self._request) < end + 4 + (int(length[1]) if length else 0):
+            return
+        request, self._request = self._request, bytearray()
+        self._asked(request)
+
+    def _asked(self, request: bytearray) -> None:
+        if request.startswith(b"GET /record"):
+            self._send(200, asdict(self._record))
+        elif request.startswith(b"GET /v1/models"):
+            self._send(200, _CARD)
+        elif request.startswith(b"POST /v1/chat/completions") and (told := _EDIT.search(request)):
+            self._judge(told[1].decode(), len(request))
+        else:
+            self._send(404, {"error": {"message": "no such thing"}})
+
+    def _judge(self, edit: str, size: int) -> None:
+        record = self._record
+        record.bytes += size
+        turn = sum(call[0] == edit for call in record.calls)
+        number = len(record.calls)
+        status, text, finish, kind = self._script.answer(edit, turn)
+        record.calls.append([edit, time.monotonic(), None, kind])
+        self._waiting.add(number)
+        record.most = max(record.most, len(self._waiting))
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._script.latency, self._answer, number, status, text, finish)
+
+    def _answer(self, number: int, status: int, text: str, finish: str) -> None:
+        self._waiting.discard(number)
+        if self._transport.is_closing():
+            return
+        self._record.calls[number][2] = time.monotonic()
+        if status != 200:
+            self._send(status, {"error": {"message": f"scripted: {text}"}})
+            return
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": finish,
+        }
+        usage = {"prompt_tokens": 900, "completion_tokens": 20, "total_tokens": 920}
+        self._send(
+            200,
+            {
+                "id": f"chatcmpl-{number}",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "judge",
+                "choices": [choice],
+                "usage": usage,
+            },
+        )
+
+    def _send(self, status: int, said: object) -> None:
+        payload = json.dumps(said).encode()
+        head = f"HTTP/1.1 {status} OK\r\ncontent-type: application/json\r\n"
+        self._transport.write(f"{head}content-length: {len(payload)}\r\n\r\n".encode() + payload)
+
+
+def _serve(told: Connection, script: Script) -> None:
+    async def run() -> None:
+        record, waiting = Record(), set[int]()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: _Judge(script, record, waiting), "127.0.0.1", 0, backlog=512
+        )
+        told.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(run())
+
+
+@contextmanager
+def judging(script: Script) -> Iterator[str]:
+    """A judge in a process of its own; gives its address, without a path."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=_serve, args=(theirs, script), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield f"http://127.0.0.1:{ours.recv()}"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def record_of(judge: str) -> Record:
+    """What a judge was asked until now."""
+    with urlopen(f"{judge}/record") as reply:  # noqa: S310 - a server of ours on loopback
+        return Record(**json.load(reply))

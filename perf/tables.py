@@ -1,0 +1,153 @@
+"""What `editjudge summary` and `export` of a million verdicts take: seconds and memory.
+
+The runs are written by the store's own functions, beforehand and in a process of its own: one of
+four models and five dimensions of pixels, and one of five models, two judges in two rounds each and
+two judged dimensions, with their means. Each command is measured in a process of its own, which
+does all that it does but print.
+
+    python perf/tables.py [verdicts]
+
+Seconds are of the processor, so that what else the machine does is left out. Memory is the most
+that was resident, and in brackets what of it comes on top of the same on a run of a hundredth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from PIL import Image as Pil
+
+PIXELS = ("psnr", "ssim", "mse", "aligned_psnr", "aligned_mse")
+RUNS = {
+    "pixels": {
+        "benchmark": "core",
+        "models": 4,
+        "dimensions": tuple(f"core.{name}.source.whole" for name in PIXELS),
+    },
+    "two judges, two rounds": {
+        "benchmark": "i2i",
+        "models": 5,
+        "dimensions": ("i2i.se.instruction_following", "i2i.se.physical_plausibility"),
+        "judges": ("one", "two"),
+        "rounds": 2,
+    },
+}
+FORMATS = ("csv", "jsonl", "parquet")
+
+
+def asked(folder: Path, name: str):
+    """What a run is asked for."""
+    from editjudge.app.spec import Resolved, RunSpec
+
+    how = dict(RUNS[name])
+    models = how.pop("models")
+    outputs = {f"m{number}": folder / "outputs" for number in range(models)}
+    return Resolved(RunSpec(data=folder / "items.jsonl", outputs=outputs, **how))
+
+
+def make(folder: Path, name: str, verdicts: int) -> None:
+    """Items that share a picture, and a run in which all is judged."""
+    from editjudge.base.config import Settings
+    from editjudge.base.item import Missing
+    from editjudge.base.verdict import Scored, Unscored
+    from editjudge.storage.store import RunStore
+
+    rng = random.Random(0)
+    Pil.fromarray(np.zeros((64, 64, 3), np.uint8)).save(folder / "0.png")
+    (folder / "outputs").mkdir()
+    (folder / "items.jsonl").write_text("")
+    line = {"id": "0", "instruction": "make cup 0 red", "source": "0.png", "task": "local_editing"}
+    (folder / "items.jsonl").write_text(json.dumps(line))
+    probe = asked(folder, name)
+    items = verdicts // (len(probe.dimensions) * len(probe.spec.outputs))
+    with (folder / "items.jsonl").open("w") as file:
+        for index in range(items):
+            named = {"id": f"{index // 1000}/{index}", "instruction": f"make cup {index} red"}
+            file.write(json.dumps(line | named) + "\n")
+    resolved = asked(folder, name)
+    signatures = resolved.order.signatures({})
+    with (
+        RunStore.open(folder / "run", resolved.header(Settings())) as store,
+        store.database.transaction(),
+    ):
+        for index, model in product(range(items), resolved.spec.outputs):
+            item = f"{index // 1000}/{index}"
+            if rng.random() < 0.02:
+                store.edit_id(item, model, None, Missing("absent", "no file"))
+                continue
+            verdicts_of = {}
+            for dimension in signatures:
+                verdict = Scored(value=rng.random(), evidence={"seen": index})
+                if rng.random() < 0.02:
+                    verdict = Unscored(kind="unparsable", reason=f"reply {index}")
+                verdicts_of[dimension] = verdict
+            edit = store.edit_id(item, model, "sha256:" + "0" * 64)
+            store.put_verdicts(edit, verdicts_of, signatures)
+
+
+def measure(folder: Path, what: str) -> dict[str, float]:
+    """One command, without what it prints."""
+    from editjudge.app.export import export
+    from editjudge.app.view import RunView
+    from editjudge.app.wire.base import text_of
+    from editjudge.app.wire.results import Summary
+
+    start, out = time.process_time(), folder / f"out.{what}"
+    with RunView(folder / "run") as view:
+        if what == "summary":
+            out.write_text(text_of(Summary.of(view.results(), None)))
+        else:
+            export(view, out, what)
+    used = time.process_time() - start
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    digest = hashlib.sha256(out.read_bytes()).hexdigest()[:12]  # to compare what two versions say
+    return {"seconds": used, "MB": most, "digest": digest}
+
+
+def in_process(*arguments: str) -> dict[str, float]:
+    """What a process of this script printed."""
+    run = subprocess.run(
+        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        sys.exit(run.stderr)
+    return json.loads(run.stdout or "{}")
+
+
+def main() -> None:
+    """Make, measure, print."""
+    if sys.argv[1:2] == ["--make"]:
+        make(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+        return
+    if sys.argv[1:2] == ["--measure"]:
+        print(json.dumps(measure(Path(sys.argv[2]), sys.argv[3])))
+        return
+    verdicts = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    for name in RUNS:
+        print(f"{verdicts:,} verdicts, {name}")
+        with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as part:
+            in_process("--make", whole, name, str(verdicts))
+            in_process("--make", part, name, str(verdicts // 100))
+            for what in ("summary", *FORMATS):
+                least = in_process("--measure", part, what)
+                took = in_process("--measure", whole, what)
+                more = took["MB"] - least["MB"]
+                print(
+                    f"  {what:<8} {took['seconds']:6.1f} s {took['MB']:6.0f} MB"
+                    f" ({more:+.0f})  {took['digest']}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

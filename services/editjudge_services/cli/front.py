@@ -1,0 +1,114 @@
+"""`editjudge front`: who may come in, and the file that Envoy is started with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from editjudge.base.errors import MissingExtra
+from editjudge.base.local import running_stack
+from editjudge.base.screen import say, tell
+
+from ..front.local import parsed_values, read_values
+from ..front.values import CLASSES, Class, Tokens
+
+if TYPE_CHECKING:
+    from ..front.identity import TeamKeys
+
+
+@click.group("front")
+def command() -> None:
+    """The front door that teams share: tokens, keys, and Envoy's file.
+
+    `editjudge up --front` starts it before the local stack; docs/sharing.md has the tour.
+    """
+
+
+_team = click.option("--team", required=True, metavar="NAME", help="Whose it is.")
+
+
+@command.command("token")
+@_team
+@click.option("--days", type=float, default=30.0, show_default=True, help="Until it ends.")
+@click.option(
+    "--class",
+    "of",
+    type=click.Choice(CLASSES),
+    default="interactive",
+    show_default=True,
+    help="batch calls leave places free for the others.",
+)
+def token(team: str, days: float, of: Class) -> None:
+    """Print a token of a team, and on standard error what its client needs."""
+    claims = Tokens(keys="")
+    say(_keys().token(team, days, of, issuer=claims.issuer, audience=claims.audience))
+    state = running_stack()
+    if state is None or state.front is None:
+        tell("no front door runs here yet: editjudge up --front")
+        return
+    tell(
+        f"# editjudge.toml of team {team}; beside it the token as {team}.token, and as ca.pem\n"
+        f"# {state.front.ca}\n"
+        f'[endpoints.front]\nurl = "{state.front.url}"\nca_file = "ca.pem"\n'
+        f'api_key = {{ file = "{team}.token" }}'
+    )
+
+
+@command.command("rotate")
+@_team
+@click.option("--revoke", is_flag=True, help="End the tokens there are; within seconds.")
+def rotate(team: str, *, revoke: bool) -> None:
+    """Sign further tokens of a team with a new key."""
+    keys = _keys()
+    if revoke:
+        count = keys.revoke(team)
+        say(f"every token of {team} ends now: {count} key{'s are' if count > 1 else ' is'} gone")
+    else:
+        keys.rotate(team)
+        say(f"further tokens of {team} have a new key; earlier ones end when they said")
+
+
+@command.command("teams")
+def teams() -> None:
+    """The teams that have a key."""
+    for name in _keys().teams():
+        say(name)
+
+
+_values = click.argument("values", type=click.Path(path_type=Path, dir_okay=False))
+
+
+@command.command("render")
+@_values
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+def render(values: Path, out: Path) -> None:
+    """Fill in Envoy's file with the VALUES of a YAML file."""
+    from ..front import render as rendering
+
+    file = rendering.render(parsed_values(read_values(values), str(values)), out)
+    say(f"{file} is what Envoy is started with: envoy -c {file}")
+
+
+@command.command("check")
+@_values
+def check(values: Path) -> None:
+    """Fill in Envoy's file with the VALUES of a YAML file, and show it to the Envoy binary."""
+    import tempfile
+
+    from ..front import render as rendering
+
+    with tempfile.TemporaryDirectory() as folder:
+        rendering.check(
+            rendering.render(parsed_values(read_values(values), str(values)), Path(folder))
+        )
+    say(f"{values}: Envoy takes it")
+
+
+def _keys() -> TeamKeys:
+    try:
+        from ..front.identity import TeamKeys, front_folder
+    except ImportError as error:
+        raise MissingExtra("the front door", "front") from error
+    return TeamKeys(front_folder())

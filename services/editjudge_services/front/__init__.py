@@ -1,0 +1,1 @@
+"""The front door of teams that share their judges: Envoy, configured and given its keys."""

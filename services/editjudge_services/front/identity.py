@@ -1,0 +1,285 @@
+"""Who the front door is, and how it knows its callers: an authority, certificates, keys, tokens.
+
+Every team has signing keys of its own, so that one team's tokens can be taken back without the
+others'. Envoy reads the public keys again when their file is replaced.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import jwt
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from jwt.algorithms import ECAlgorithm
+
+from editjudge.base.errors import ConfigError
+from editjudge.base.local import private_state_dir
+
+from .values import LONGEST_NAME, NAME, Class
+
+ALGORITHM = "ES256"
+AUTHORITY_DAYS = 3650
+CERTIFICATE_DAYS = 90
+_RENEWED_BEFORE = timedelta(days=30)
+_MOST_DAYS = 400
+
+
+def front_folder() -> Path:
+    """Where the front door of this machine keeps what it is known by; nobody else's to read."""
+    folder = private_state_dir() / "front"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+class Authority:
+    """A certificate authority and the certificate that it gives the front door.
+
+    Args:
+        folder: Of its files; made where there is none.
+
+    Attributes:
+        certificate: Of the authority (PEM): what callers trust.
+        server: Of the front door (PEM).
+        server_key: Of it (PEM).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.certificate = folder / "ca.pem"
+        self._key = folder / "ca.key"
+        # In a folder of its own: Envoy watches it.
+        self._served = folder / "served"
+        self.server = self._served / "server.pem"
+        self.server_key = self._served / "server.key"
+
+    def serve(self, names: tuple[str, ...]) -> None:
+        """Have a certificate for these names and addresses, a new one where it is due.
+
+        Args:
+            names: Host names, and addresses as numbers.
+        """
+        key, authority = self._authority()
+        if not self._due(names, authority):
+            return
+        self._served.mkdir(mode=0o700, exist_ok=True)
+        own = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _begun(own, authority.subject, CERTIFICATE_DAYS)
+            .subject_name(x509.Name([]))
+            .add_extension(x509.SubjectAlternativeName([_named(n) for n in names]), critical=True)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        _replace(self.server_key, _pem(own))
+        _replace(self.server, certificate.public_bytes(serialization.Encoding.PEM))
+
+    def _authority(self) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+        if self._key.is_file() and self.certificate.is_file():
+            try:
+                certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+            except ValueError as error:
+                told = f"{self.certificate}: this is no certificate"
+                raise ConfigError(
+                    told, "take it and ca.key away; callers need the new one"
+                ) from error
+            return _private_key(self._key), certificate
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "editjudge")])
+        certificate = (
+            _begun(key, name, AUTHORITY_DAYS)
+            .subject_name(name)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        _replace(self._key, _pem(key))
+        _replace(self.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+        return key, certificate
+
+    def _due(self, names: tuple[str, ...], authority: x509.Certificate) -> bool:
+        if not (self.server.is_file() and self.server_key.is_file()):
+            return True
+        known = x509.load_pem_x509_certificate(self.server.read_bytes())
+        served = known.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        try:
+            known.verify_directly_issued_by(authority)
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one mends it
+            return True
+        soon = known.not_valid_after_utc - datetime.now(UTC) < _RENEWED_BEFORE
+        return soon or {*served} != {_named(name) for name in names}
+
+
+class TeamKeys:
+    """The keys that tokens are signed with, by team.
+
+    Args:
+        folder: Of the private keys.
+
+    Attributes:
+        public: All public keys (a JWKS), alone in a folder: Envoy watches it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "teams"
+        self.public = folder / "keys" / "jwks.json"
+
+    def teams(self) -> list[str]:
+        """The teams that have a key."""
+        return sorted({path.stem.rpartition("@")[0] for path in self._keys()})
+
+    def token(self, team: str, days: float, of: Class, *, issuer: str, audience: str) -> str:
+        """A token of a team; its first one makes its key.
+
+        Args:
+            days: Until it ends, above 0 and at most 400.
+            of: Whether its calls come before those of others.
+
+        Raises:
+            ConfigError: the team cannot be called so, or the days are none.
+        """
+        _check_team(team)
+        if not 0 < days <= _MOST_DAYS:
+            raise ConfigError(f"a token for {days:g} days", f"give more than 0, up to {_MOST_DAYS}")
+        newest = max(self._keys(team), default=None, key=_number) or self._new(team)
+        now = datetime.now(UTC)
+        claims = {
+            "iss": issuer,
+            "aud": audience,
+            "sub": team,
+            "team": team,
+            "class": of,
+            "iat": now,
+            "exp": now + timedelta(days=days),
+        }
+        key = _private_key(newest)
+        return jwt.encode(claims, key, ALGORITHM, headers={"kid": newest.stem})
+
+    def rotate(self, team: str) -> None:
+        """Sign further tokens of a team with a new key; earlier tokens end when they said.
+
+        Raises:
+            ConfigError: no team of this name has a key.
+        """
+        self._check_known(team)
+        self._new(team)
+
+    def revoke(self, team: str) -> int:
+        """Take back every token of a team; a later token is signed with a new key.
+
+        Returns:
+            How many keys are gone.
+
+        Raises:
+            ConfigError: no team of this name has a key.
+        """
+        self._check_known(team)
+        gone = [*self._keys(team)]
+        # The number goes on: a key that comes later is never taken for one of these.
+        kept = self._folder / f".{team}"
+        kept.write_text(str(max(map(_number, gone))))
+        for path in gone:
+            path.unlink()
+        self.publish()
+        return len(gone)
+
+    def _new(self, team: str) -> Path:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept = self._folder / f".{team}"
+        before = int(kept.read_text()) if kept.is_file() else 0
+        number = 1 + max([before, *map(_number, self._keys(team))])
+        path = self._folder / f"{team}@{number}.pem"
+        _replace(path, _pem(ec.generate_private_key(ec.SECP256R1())))
+        self.publish()
+        return path
+
+    def publish(self) -> None:
+        """Write the public keys of all teams; Envoy reads them again."""
+        private = {path.stem: _private_key(path) for path in sorted(self._keys())}
+        # Envoy takes a file without keys for a broken one; to this key nobody has the other half.
+        private = private or {"nobody": ec.generate_private_key(ec.SECP256R1())}
+        keys = [
+            {**ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": name}
+            | {"alg": ALGORITHM, "use": "sig"}
+            for name, key in private.items()
+        ]
+        self.public.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(self.public, json.dumps({"keys": keys}, indent=1).encode())
+
+    def _keys(self, team: str = "*") -> Iterator[Path]:
+        named = self._folder.glob(f"{team}@*.pem")
+        return (path for path in named if path.stem.rpartition("@")[2].isdecimal())
+
+    def _check_known(self, team: str) -> None:
+        _check_team(team)
+        if not any(self._keys(team)):
+            known = ", ".join(self.teams()) or "none"
+            raise ConfigError(f"no team {team} has a key", f"teams that have: {known}")
+
+
+def _check_team(team: str) -> None:
+    if not re.fullmatch(NAME, team) or len(team) > LONGEST_NAME:
+        raise ConfigError(
+            f"no team can be called {team!r}",
+            f"letters, digits, dot, - and _, {LONGEST_NAME} at most, a letter or digit first",
+        )
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("@")[2])
+
+
+def _begun(
+    key: ec.EllipticCurvePrivateKey, issuer: x509.Name, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))  # the caller's clock may be behind
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _named(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"{path}: this is no key of ours", "take the file away") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"{path}: this is no key of ours", "take the file away")
+    return key
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Whole or not at all, and nobody else's to read."""
+    partial = path.with_name(f".{path.name}.partial")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    partial.replace(path)

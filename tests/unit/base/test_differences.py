@@ -1,0 +1,70 @@
+"""What two signatures differ in, in words."""
+
+from __future__ import annotations
+
+from editjudge.base.differences import by_digest, differences, of_identities, of_versions, roots
+from editjudge.base.signature import Signature
+
+JUDGED = (
+    "dimension:kris.visual_quality|protocol:kris.1|variant:rubric.1to5|"
+    "reads:rubric.quality_score(prompt=kris/quality(own,sha256:19256def),repeat=0,"
+    "service=generalist.judge)|by:rubric.1|"
+    "generalist.judge:qwen(max_tokens=1024,seed=0,server=vllm,temperature=0)"
+)
+PIXELS = (
+    "dimension:core.psnr.source.whole|protocol:core.1|"
+    "reads:pixels.psnr.whole(aligned=True,reference=source)|"
+    "by:align.1(opencv-python-headless 4)+decode.2+psnr_from_mse.1"
+)
+
+
+def told(before: str, after: str) -> list[str]:
+    return list(map(str, differences(before, after)))
+
+
+def test_the_same_differs_in_nothing() -> None:
+    assert told(JUDGED, JUDGED) == []
+
+
+def test_each_kind_of_part_has_its_words() -> None:
+    assert told(JUDGED, JUDGED.replace("19256def", "00000000")) == [
+        "prompt kris/quality (own,sha256:19256def → own,sha256:00000000)"
+    ]
+    assert told(JUDGED, JUDGED.replace("qwen", "other")) == [
+        "generalist.judge: model (qwen → other)"
+    ]
+    assert told(JUDGED, JUDGED.replace("temperature=0", "temperature=1")) == [
+        "generalist.judge: temperature (0 → 1)"
+    ]
+    assert told(JUDGED, JUDGED.replace("repeat=0", "repeat=1")) == ["rubric: repeat (0 → 1)"]
+    assert told(JUDGED, JUDGED.replace("kris.1", "kris.2")) == ["protocol (kris.1 → kris.2)"]
+    assert told(PIXELS, PIXELS.replace("decode.2", "decode.3")) == [
+        "implementation of decode (2 → 3)"
+    ]
+    assert told(PIXELS, PIXELS.replace("headless 4", "headless 5")) == [
+        "implementation of align (1(opencv-python-headless 4) → 1(opencv-python-headless 5))"
+    ]
+    assert told(PIXELS, PIXELS.replace(".whole(", ".outside(")) == [
+        "what is read of pixels (pixels.psnr.whole → pixels.psnr.outside)"
+    ]
+    assert told(PIXELS, PIXELS.replace("+decode.2", "")) == ["implementation of decode (2 → none)"]
+
+
+def test_what_is_derived_differs_in_what_its_parts_do() -> None:
+    later = JUDGED.replace("temperature=0", "temperature=1")
+    first, second = (Signature.parsed(text).digest for text in (JUDGED, later))
+    mean = "dimension:kris.average|protocol:kris.1|formula:mean.1|parts:kris.visual_quality="
+    old, new = by_digest([JUDGED]), by_digest([later])
+    (only,) = roots(mean + first, mean + second, old, new)
+    assert str(only) == "generalist.judge: temperature (0 → 1)"
+    (only,) = roots(mean + first, mean + second, {}, new)
+    assert str(only).startswith("kris.visual_quality, of which it is made (")
+
+
+def test_identities_and_versions() -> None:
+    (only,) = of_identities("ocr.got", "ocr_got/1(weights=a)", "ocr_got/1(weights=b)")
+    assert str(only) == "ocr.got: weights (a → b)"
+    (only,) = of_identities("ocr.got", "", "ocr_got/1")
+    assert str(only) == "ocr.got: model (none → ocr_got/1)"
+    (only,) = of_versions("numpy:1.26.4|pillow:11.0", "numpy:2.1.0|pillow:11.0")
+    assert str(only) == "package numpy (1.26.4 → 2.1.0)"

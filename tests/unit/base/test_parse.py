@@ -1,0 +1,86 @@
+"""JSON and TOML whose brackets would exhaust a parser that descends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.base.config import load_settings
+from editjudge.base.errors import ConfigError, InputError
+from editjudge.base.parse import parse_json, parse_toml
+from editjudge.benchmarks.registry import benchmark
+from editjudge.panel.vllm.tokens import Tokens
+from editjudge.prompts.custom import custom_templates
+from editjudge.storage.codec import unpack
+
+DEEP = "[" * 100_000
+BY_ID = '{"1":' * 100_000
+
+
+@pytest.mark.parametrize("text", [DEEP, BY_ID, DEEP.encode()])
+def test_json(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match="too many brackets"):
+        parse_json(text)
+
+
+@pytest.mark.parametrize("text", [f"a = {DEEP}", "a = " + "{b=" * 100_000])
+def test_toml(text: str) -> None:
+    with pytest.raises(ValueError, match="too many brackets"):
+        parse_toml(text)
+
+
+def test_what_can_be_read_is_read() -> None:
+    assert parse_json('{"a": [1]}') == {"a": [1]}
+    assert parse_json(b'{"a": 1}', pairs=len) == 1
+    assert parse_toml("a = [1]") == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("core", "items.jsonl", DEEP),
+        ("core", "items.jsonl", f'{{"id": "a", "source": "a.png", "extra": {{"a": {DEEP}'),
+        ("kris", "color_change/annotation.json", BY_ID),
+        ("kris", "annotation.json", DEEP),
+        ("omni_iie", "final_dataset.json", DEEP),
+        ("gie", "gie_bench.json", DEEP),
+        ("gie", "records.json", DEEP),
+    ],
+)
+def test_data_is_refused_in_a_line(tmp_path: Path, name: str, file: str, text: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    listed = file in {"annotation.json", "gie_bench.json"}
+    with pytest.raises(InputError) as caught:
+        list(benchmark(name).data(path if listed else tmp_path).checked())
+    assert "too many brackets" in str(caught.value) or "recursion limit" in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+OTHERS: dict[str, Callable[[], Any]] = {
+    "a template": lambda: custom_templates(
+        {"core/instruction_following.toml": f"user = {DEEP}"}, "mine"
+    ),
+    "a tokenizer": lambda: Tokens(DEEP),
+    "what is stored": lambda: unpack(DEEP.encode()),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_so_is(what: str) -> None:
+    with pytest.raises((ConfigError, ValueError), match="too many brackets"):
+        OTHERS[what]()
+
+
+def test_so_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "editjudge.toml"
+    file.write_text(f"a = {DEEP}")
+    with pytest.raises(ConfigError, match=r"editjudge\.toml"):
+        load_settings(file)
+    monkeypatch.setenv("EDITJUDGE_ENDPOINTS", DEEP)
+    with pytest.raises(ConfigError):
+        load_settings()

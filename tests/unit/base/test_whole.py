@@ -1,0 +1,262 @@
+"""Pictures that stay encoded: refused exactly where decoding refuses them."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+from PIL.PngImagePlugin import PngInfo
+
+from editjudge.base import images
+from editjudge.base.errors import ImageError
+from editjudge.base.images import MAX_PIXELS, Image, load_image
+from editjudge.base.whole import whole
+
+RNG = np.random.default_rng(5)
+SLOPE = np.add.outer(np.arange(41), np.arange(57))[..., None] * (1, 2, 3)
+PIXELS = np.clip(SLOPE + RNG.normal(0, 6, (41, 57, 3)), 0, 255).astype(np.uint8)
+INSERTED = (b"\xff\xd9", b"\xff\xda", b"IEND", b"\xff\xd8", b"\0\0\0\0IDAT")
+MUTATIONS = 10_000
+
+
+def saved(kind: str, mode: str = "RGB", **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    Pil.fromarray(PIXELS).convert(mode).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + crc(kind + content)
+
+
+def crc(data: bytes) -> bytes:
+    return struct.pack(">I", zlib.crc32(data))
+
+
+def png(raw: bytes, width: int, height: int, *, pieces: int = 1, colour: int = 2) -> bytes:
+    """A PNG of rows with their filters, its data in so many pieces."""
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    deflated = zlib.compress(raw)
+    step = -(-len(deflated) // pieces)
+    data = [chunk(b"IDAT", deflated[i : i + step]) for i in range(0, len(deflated), step)]
+    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    return head + b"".join(data) + chunk(b"IEND", b"")
+
+
+def rows(height: int = 41, filter_type: int = 0) -> bytes:
+    return b"".join(bytes([filter_type]) + PIXELS[y % 41].tobytes() for y in range(height))
+
+
+def tagged() -> PngInfo:
+    info = PngInfo()
+    info.add_text("Author", "somebody")
+    return info
+
+
+def turned() -> Pil.Exif:
+    tags = Pil.Exif()
+    tags[0x0112] = 6
+    return tags
+
+
+PLAIN = {
+    "png": saved("PNG"),
+    "png stored": saved("PNG", compress_level=0),
+    "png grey": saved("PNG", "L"),
+    "png dpi": saved("PNG", dpi=(72, 72)),
+    "png pieces": png(rows(), 57, 41, pieces=5),
+    "jpeg": saved("JPEG", quality=90),
+    "jpeg grey": saved("JPEG", "L"),
+    "jpeg progressive": saved("JPEG", progressive=True),
+    "jpeg whole colours": saved("JPEG", subsampling=0, optimize=True),
+    "jpeg restarts": saved("JPEG", restart_marker_blocks=2),
+}
+OTHERS = {
+    "png alpha": saved("PNG", "RGBA"),
+    "png palette": saved("PNG", "P"),
+    "png text": saved("PNG", pnginfo=tagged()),
+    "png exif": saved("PNG", exif=turned()),
+    "png grey alpha": saved("PNG", "LA"),
+    "png two colours": saved("PNG", "1"),
+    "jpeg exif": saved("JPEG", exif=turned()),
+    "jpeg comment": saved("JPEG", comment=b"somewhere"),
+    "jpeg cmyk": saved("JPEG", "CMYK"),
+    "webp": saved("WEBP"),
+    "gif": saved("GIF"),
+    "bmp": saved("BMP"),
+    "tiff": saved("TIFF"),
+}
+
+
+def lazily(data: bytes) -> Image:
+    return load_image(data, left_encoded=MAX_PIXELS)
+
+
+def refusing(read: Callable[[bytes], Image], data: bytes) -> Any:
+    """What is known of a picture, or None where it is refused."""
+    try:
+        return told(read(data))
+    except ImageError:
+        return None
+
+
+def is_encoded(image: Image) -> bool:
+    return image.held == len(image.encoded)
+
+
+def told(image: Image) -> Any:
+    return image.size, image.notes, image.media_type, image.digest
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_picture_stays_encoded_until_its_pixels_are_asked_for(name: str) -> None:
+    image, decoded = lazily(PLAIN[name]), load_image(PLAIN[name])
+    assert is_encoded(image)
+    assert not is_encoded(decoded)
+    assert told(image) == told(decoded)
+    assert image.media_type
+    assert np.array_equal(image.rgb, decoded.rgb)
+    assert image.rgb is image.pixels
+    assert image.held == decoded.held
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_any_other_is_decoded(name: str) -> None:
+    assert whole(OTHERS[name], MAX_PIXELS) is None
+    image = lazily(OTHERS[name])
+    assert not is_encoded(image)
+    assert told(image) == told(load_image(OTHERS[name]))
+
+
+def test_a_picture_that_will_be_resized_is_decoded_at_once() -> None:
+    for data in (PLAIN["png"], PLAIN["jpeg"]):
+        assert is_encoded(load_image(data, left_encoded=41 * 57))
+        assert not is_encoded(load_image(data, left_encoded=41 * 57 - 1))
+
+
+def test_one_that_is_named_as_what_it_is_not_is_not_shown_as_it_is(tmp_path: Any) -> None:
+    path = tmp_path / "one.jpg"
+    path.write_bytes(PLAIN["png"])
+    image = load_image(path, left_encoded=MAX_PIXELS)
+    assert [note.kind for note in image.notes] == ["misnamed"]
+    assert image.media_type is None
+
+
+def test_pixels_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    decoded = images._decoded
+    monkeypatch.setattr(images, "_decoded", lambda *a: made.append(a) or decoded(*a))
+    image = lazily(PLAIN["png"])
+    assert not made
+    assert image.rgb is image.rgb
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PLAIN["png"][:-400],
+        PLAIN["jpeg"][:-400],
+        png(rows(filter_type=5), 57, 41),
+        png(rows(), 60_000, 60_000),
+        png(b"\0" * 200_000_000, 57, 41)[:-12],
+        PLAIN["png"].replace(b"IHDR", b"IHDS"),
+    ],
+    ids=["png cut", "jpeg cut", "no such filter", "too large", "bomb", "no header"],
+)
+def test_what_is_not_whole_is_never_taken_for_it(data: bytes) -> None:
+    assert whole(data, MAX_PIXELS) is None
+    assert refusing(lazily, data) == refusing(load_image, data)
+
+
+def test_rows_that_are_missing_or_too_many_are_left_to_the_decoder() -> None:
+    for height in (40, 42):
+        assert whole(png(rows(height), 57, 41), MAX_PIXELS) is None
+
+
+def test_every_row_of_a_large_picture_is_looked_at() -> None:
+    width, height = 301, 211
+    noise = RNG.integers(0, 256, (height, 1 + 3 * width), dtype=np.uint8)
+    noise[:, 0] %= 5  # filters; the rest does not shrink, so that it is inflated in several steps
+    raw = bytearray(noise.tobytes())
+    for pieces in (1, 7):
+        data = png(bytes(raw), width, height, pieces=pieces)
+        assert whole(data, MAX_PIXELS) == ((width, height), "image/png")
+        assert not is_encoded(load_image(data))
+    for row in (0, height // 2, height - 1):
+        wrong = raw.copy()
+        wrong[row * (1 + 3 * width)] = 5
+        assert whole(png(bytes(wrong), width, height), MAX_PIXELS) is None
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """A file with something done to it, some times with what its format checks made right again."""
+    made = bytearray(data)
+    at = rng.randrange(len(made))
+    end = min(len(made), at + rng.choice((1, 2, 4, 12, 64, 500)))
+    match rng.randrange(8):
+        case 0:
+            made[at] ^= 1 << rng.randrange(8)
+        case 1:
+            made[at:end] = rng.randbytes(end - at)
+        case 2:
+            del made[at:]
+        case 3:
+            del made[at:end]
+        case 4:
+            made[at:at] = made[at:end]
+        case 5:
+            made[at:end] = bytes(end - at)
+        case 6:
+            made[at:at] = rng.choice(INSERTED)
+        case _:
+            made += rng.choice((b"\0", b"more", bytes(data[:100])))
+    return repaired(bytes(made)) if rng.random() < 0.5 else bytes(made)
+
+
+def repaired(data: bytes) -> bytes:
+    """A PNG with right checksums of its chunks."""
+    if not data.startswith(b"\x89PNG"):
+        return data
+    made, at = [data[:8]], 8
+    while at + 12 <= len(data):
+        length = int.from_bytes(data[at : at + 4])
+        if at + 12 + length > len(data):
+            break
+        made.append(chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
+        at += 12 + length
+    return b"".join(made) + data[at:]
+
+
+def deflated_anew(rng: random.Random) -> bytes:
+    """A PNG whose data is right as a stream and wrong as a picture, or nearly."""
+    raw = bytearray(rows(rng.choice((40, 41, 41, 41, 42)), rng.randrange(6)))
+    for _ in range(rng.randrange(3)):
+        raw[rng.randrange(len(raw))] = rng.randrange(256)
+    del raw[len(raw) - rng.choice((0, 0, 1, 172)) :]
+    made = png(bytes(raw), rng.choice((57, 57, 56)), rng.choice((41, 41, 40)), pieces=3)
+    return mutated(made, rng) if rng.random() < 0.3 else made
+
+
+def test_ten_thousand_mutations_are_refused_as_by_decoding() -> None:
+    rng = random.Random(16)
+    originals = [*PLAIN.values(), *PLAIN.values(), *OTHERS.values()]
+    kinds = Counter[str]()
+    for _ in range(MUTATIONS):
+        data = deflated_anew(rng) if rng.random() < 0.1 else mutated(rng.choice(originals), rng)
+        decoded = refusing(load_image, data)
+        assert refusing(lazily, data) == decoded
+        left = whole(data, MAX_PIXELS)
+        kinds["refused" if decoded is None else "left" if left else "decoded"] += 1
+        if left:
+            assert np.array_equal(lazily(data).rgb, load_image(data).rgb)
+    # It says something only where there is enough of each.
+    assert min(kinds[kind] for kind in ("refused", "left", "decoded")) > MUTATIONS / 20

@@ -1,0 +1,119 @@
+"""What edits are compared with is searched once, whoever asks, and kept within a budget."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.app.client import make_edit
+from editjudge.base.images import Image, load_image
+from editjudge.pixels import RGB, Keypoints, keypoints
+from editjudge.scorers import keypoints as module
+from editjudge.scorers import pixels as pixels_module
+from editjudge.scorers.keypoints import SharedKeypoints
+from editjudge.scorers.pixels import PixelComparison
+
+from ...patience import patience
+
+FIELDS = frozenset({"mse.whole", "psnr.whole", "unaligned"})
+
+
+def picture(seed: int) -> Image:
+    """With plenty of corners for SIFT."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+    return load_image(np.asarray(Pil.fromarray(coarse).resize((320, 240), Pil.Resampling.BICUBIC)))
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[RGB]:
+    """The pictures that were searched for others, in their order."""
+    pictures: list[RGB] = []
+
+    def counted(image: RGB) -> Keypoints:
+        pictures.append(image)
+        return keypoints(image)
+
+    monkeypatch.setattr(module, "keypoints", counted)
+    return pictures
+
+
+def test_a_picture_is_searched_once(searched: list[RGB]) -> None:
+    shared = SharedKeypoints(1024**2)
+    image = picture(0)
+    again = load_image(image.encoded)
+    assert again is not image
+    first, second = shared.of(image).result(), shared.of(again).result()
+    assert first is second
+    assert len(searched) == 1
+    assert np.array_equal(first.descriptors, keypoints(image.rgb).descriptors)
+
+
+def test_what_is_on_its_way_is_not_waited_for(
+    searched: list[RGB], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, begun = threading.Event(), threading.Event()
+    plain = module.keypoints
+
+    def held(image: RGB) -> Keypoints:
+        begun.set()
+        assert go_on.wait(patience(10))
+        return plain(image)
+
+    monkeypatch.setattr(module, "keypoints", held)
+    shared, image = SharedKeypoints(1024**2), picture(0)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(shared.of, image)
+        assert begun.wait(patience(10))
+        second = shared.of(image)
+        assert not second.done()
+        go_on.set()
+        assert second.result(patience(10)) is first.result().result()
+    assert len(searched) == 1
+
+
+def test_what_is_kept_fits_the_budget(searched: list[RGB]) -> None:
+    images = [picture(seed) for seed in range(4)]
+    sizes = [keypoints(image.rgb).nbytes for image in images]
+    shared = SharedKeypoints(sum(sizes[:3]))
+    for image in (*images[:3], images[0], images[3]):
+        shared.of(image)
+        assert shared.nbytes <= sum(sizes[:3])
+    assert len(searched) == 4
+    shared.of(images[0])
+    assert len(searched) == 4, "it was asked for after the others, which went first"
+    shared.of(images[1])
+    assert len(searched) == 5
+    nothing = SharedKeypoints(sizes[0] - 1)
+    assert len(nothing.of(images[0]).result().points), "of one beyond the budget all the same"
+    assert nothing.nbytes == 0
+
+
+def test_a_search_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_memory(_: RGB) -> Keypoints:
+        raise MemoryError
+
+    shared, image = SharedKeypoints(1024**2), picture(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "keypoints", without_memory)
+        with pytest.raises(MemoryError):
+            shared.of(image)
+    assert len(shared.of(image).result().points)
+
+
+async def test_all_edits_of_an_item_share_its_source(
+    searched: list[RGB], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pixels_module, "_KEYPOINTS", SharedKeypoints(1024**2))
+    source = picture(0)
+    outputs = [np.roll(source.rgb, shift, axis=1) for shift in range(5)]
+    edits = [make_edit(source=source, edited=one, instruction="x") for one in outputs]
+    scorer = PixelComparison("source", aligned=True)
+    verdicts = [await scorer.score(edit, None, FIELDS) for edit in edits]  # type: ignore[arg-type]
+    assert [np.array_equal(image, source.rgb) for image in searched] == [True]
+    for edit, verdict in zip(edits, verdicts, strict=True):
+        monkeypatch.setattr(pixels_module, "_KEYPOINTS", SharedKeypoints(0))
+        assert verdict == scorer.compare(edit, FIELDS)

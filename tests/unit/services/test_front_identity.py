@@ -1,0 +1,127 @@
+"""The authority, certificates, keys and tokens of the front door."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography import x509
+
+from editjudge.base.errors import ConfigError
+from editjudge_services.front.identity import ALGORITHM, Authority, TeamKeys
+
+CLAIMS = {"issuer": "editjudge", "audience": "judges"}
+
+
+def read(keys: TeamKeys, token: str) -> dict[str, Any]:
+    """What a token says, if one of the public keys has signed it."""
+    public = jwt.PyJWKSet.from_json(keys.public.read_text())
+    key = public[jwt.get_unverified_header(token)["kid"]]
+    return dict(jwt.decode(token, key, [ALGORITHM], **CLAIMS))
+
+
+def test_a_token_names_its_team_and_class_and_ends(tmp_path: Path) -> None:
+    keys = TeamKeys(tmp_path)
+    said = read(keys, keys.token("vision", 30, "batch", **CLAIMS))
+    assert (said["team"], said["class"], said["sub"]) == ("vision", "batch", "vision")
+    ends = datetime.fromtimestamp(said["exp"], UTC) - datetime.now(UTC)
+    assert timedelta(days=29) < ends <= timedelta(days=30)
+
+
+def test_a_new_key_ends_no_token_and_a_revocation_all_of_the_team(tmp_path: Path) -> None:
+    keys = TeamKeys(tmp_path)
+    other = keys.token("audio", 1, "batch", **CLAIMS)
+    first = keys.token("vision", 1, "batch", **CLAIMS)
+    keys.rotate("vision")
+    second = keys.token("vision", 1, "batch", **CLAIMS)
+    assert read(keys, first)["team"] == read(keys, second)["team"] == "vision"
+    assert keys.revoke("vision") == 2
+    for ended in (first, second):
+        with pytest.raises(KeyError):
+            read(keys, ended)
+    assert read(keys, other)["team"] == "audio"
+    third = keys.token("vision", 1, "batch", **CLAIMS)
+    assert read(keys, third)["team"] == "vision"
+    named = [jwt.get_unverified_header(token)["kid"] for token in (first, second, third)]
+    assert len(set(named)) == 3
+
+
+def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(tmp_path: Path) -> None:
+    keys = TeamKeys(tmp_path)
+    keys.publish()
+    (nobody,) = json.loads(keys.public.read_text())["keys"]
+    assert nobody["kid"] == "nobody"
+    keys.token("vision", 1, "batch", **CLAIMS)
+    (public,) = json.loads(keys.public.read_text())["keys"]
+    assert "d" not in public
+    assert public["kid"] == "vision@1"
+    private = [path for path in tmp_path.rglob("*.pem") if b"PRIVATE" in path.read_bytes()]
+    assert [path.stat().st_mode & 0o077 for path in private] == [0]
+
+
+@pytest.mark.parametrize("team", ["", "a b", "-a", "a/../b", "a*", "ü", "a" * 64, "a@1", "a\nb"])
+def test_a_team_is_called_so_that_it_can_stand_in_a_header(tmp_path: Path, team: str) -> None:
+    with pytest.raises(ConfigError, match="no team can be called"):
+        TeamKeys(tmp_path).token(team, 1, "batch", **CLAIMS)
+
+
+@pytest.mark.parametrize("days", [0, -1, 401, float("nan"), float("inf")])
+def test_a_token_ends_within_a_year_or_so(tmp_path: Path, days: float) -> None:
+    with pytest.raises(ConfigError, match="days"):
+        TeamKeys(tmp_path).token("vision", days, "batch", **CLAIMS)
+
+
+def test_who_has_no_key_is_told_who_has(tmp_path: Path) -> None:
+    keys = TeamKeys(tmp_path)
+    keys.token("vision", 1, "batch", **CLAIMS)
+    for act in (keys.rotate, keys.revoke):
+        with pytest.raises(ConfigError, match="teams that have: vision"):
+            act("visoin")
+
+
+def test_the_certificate_is_made_anew_only_where_it_is_due(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.serve(("localhost", "127.0.0.1"))
+    first = authority.server.read_bytes()
+    authority.serve(("127.0.0.1", "localhost"))
+    assert authority.server.read_bytes() == first
+    authority.serve(("localhost", "127.0.0.1", "judges.example.org"))
+    assert authority.server.read_bytes() != first
+    certificate = x509.load_pem_x509_certificate(authority.server.read_bytes())
+    certificate.verify_directly_issued_by(
+        x509.load_pem_x509_certificate(authority.certificate.read_bytes())
+    )
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    assert len(context.get_ca_certs()) == 1
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(authority.server, authority.server_key)
+    assert authority.server_key.stat().st_mode & 0o077 == 0
+
+
+def test_a_certificate_of_another_authority_is_made_anew(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.serve(("localhost",))
+    first = authority.server.read_bytes()
+    authority.certificate.unlink()
+    authority.serve(("localhost",))
+    assert authority.server.read_bytes() != first
+
+
+def test_a_file_that_is_no_key_is_named(tmp_path: Path) -> None:
+    keys = TeamKeys(tmp_path)
+    keys.token("vision", 1, "batch", **CLAIMS)
+    (tmp_path / "teams" / "a@x.pem").write_text("junk")  # no key of ours is called so
+    keys.token("audio", 1, "batch", **CLAIMS)
+    (tmp_path / "teams" / "b@1.pem").write_text("junk")
+    with pytest.raises(ConfigError, match="b@1.pem: this is no key of ours"):
+        keys.publish()
+    authority = Authority(tmp_path)
+    authority.serve(("localhost",))
+    authority.certificate.write_text("junk")
+    with pytest.raises(ConfigError, match="ca.pem: this is no certificate"):
+        authority.serve(("localhost",))

@@ -1,0 +1,265 @@
+"""The front door's values, and what they make of its file."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editjudge.base.config import StackSettings
+from editjudge.base.errors import ConfigError
+from editjudge_services.front.local import check_front, local_front, parsed_values, read_values
+from editjudge_services.front.render import render
+from editjudge_services.front.server import EnvoyServer
+from editjudge_services.front.values import CLASSES, NAME, OWN_HEADERS, FrontValues
+
+WHOLE: Mapping[str, Any] = {
+    "listen": "127.0.0.1:8443",
+    "metrics": "127.0.0.1:8444",
+    "admin_port": 9901,
+    "certificate": "/keys/server.pem",
+    "private_key": "/keys/server.key",
+    "tokens": {"keys": "/keys/jwks.json"},
+    "triton": {
+        "small": {"addresses": ["small:8001"]},
+        "segmentation": {"addresses": ["a:8001", "b:8001"], "models": ["segmenter_sa2va"]},
+    },
+    "generalists": {
+        "judge": {"addresses": ["vllm:8000"]},
+        "second": {"addresses": ["vllm2:8001"], "protocol": "grpc"},
+    },
+    "judge": {"addresses": ["judge:8002"], "json_addresses": ["judge:8003"]},
+}
+
+
+def whole(**more: Any) -> FrontValues:
+    return FrontValues.model_validate({**WHOLE, **more})
+
+
+def filled(folder: Path, **more: Any) -> dict[str, Any]:
+    return dict(yaml.safe_load(render(whole(**more), folder).read_text()))
+
+
+def manager(config: Mapping[str, Any]) -> Any:
+    (front,) = [each for each in config["static_resources"]["listeners"] if each["name"] == "front"]
+    return front["filter_chains"][0]["filters"][0]["typed_config"]
+
+
+def routes(config: Mapping[str, Any]) -> list[Any]:
+    return list(manager(config)["route_config"]["virtual_hosts"][0]["routes"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"listen": "8443"}, "listen: write it as host:port"),
+        ({"listen": "a:b"}, "listen"),
+        ({"lisen": "a:1"}, "lisen: Extra inputs are not permitted"),
+        ({"limits": {"request_bytes": 0}}, "limits.request_bytes"),
+        ({"rates": {"no team!": {}}}, "rates"),
+        ({"triton": {"a": {"addresses": ["a:1"], "models": ["b c"]}}}, "triton.a.models.0"),
+        ({"generalists": {"a/b": {"addresses": ["a:1"]}}}, "generalists"),
+        ({"triton": {"a": {"addresses": []}}}, "triton.a.addresses"),
+        (
+            {"triton": {"a": {"addresses": ["a:1"]}, "b": {"addresses": ["b:1"]}}},
+            "only one of a, b can serve what no others do",
+        ),
+        (
+            {
+                "triton": {
+                    "a": {"addresses": ["a:1"], "models": ["clip"]},
+                    "b": {"addresses": ["b:1"], "models": ["clip"]},
+                }
+            },
+            "clip: served by two groups",
+        ),
+        ({"triton": {}, "generalists": {}, "judge": None}, "nothing to stand in front of"),
+    ],
+)
+def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match="values.yaml") as caught:
+        parsed_values({**WHOLE, **changed}, "values.yaml")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("[1]", "no values"), ("a: [", "no YAML"), ("", "no values"), ("[" * 100_000, "no YAML")],
+)
+def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        read_values(file)
+    with pytest.raises(ConfigError, match="No such file"):
+        read_values(tmp_path / "none.yaml")
+
+
+def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> None:
+    config = filled(tmp_path, limits={"interactive": 100, "batch": 7})
+    clusters = {c["name"]: c for c in config["static_resources"]["clusters"]}
+    groups = (
+        "triton.small",
+        "triton.segmentation",
+        "generalist.judge",
+        "generalist.second",
+        "judge",
+    )
+    most = {"interactive": 100, "batch": 7}
+    for group in groups:
+        for of in CLASSES:
+            (threshold,) = clusters[f"{group}.{of}"]["circuit_breakers"]["thresholds"]
+            assert threshold["max_requests"] == most[of]
+    two = clusters["triton.segmentation.batch"]["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    assert len(two) == 2
+
+
+def test_a_model_with_servers_of_its_own_is_looked_for_before_the_rest(tmp_path: Path) -> None:
+    to = [
+        (route["route"]["cluster"], [h["name"] for h in route["match"].get("headers", ())])
+        for route in routes(filled(tmp_path))
+        if "route" in route
+    ]
+    assert to[:4] == [
+        ("triton.segmentation.interactive", ["x-model", "x-class"]),
+        ("triton.segmentation.batch", ["x-model"]),
+        ("triton.small.interactive", ["x-class"]),
+        ("triton.small.batch", []),
+    ]
+
+
+def test_only_a_stream_of_requests_is_not_held_until_whole(tmp_path: Path) -> None:
+    unheld = [r["match"] for r in routes(filled(tmp_path)) if "typed_per_filter_config" in r]
+    assert {match.get("path") or match["prefix"] for match in unheld} == {
+        "/editjudge.v1.JudgeService/ScoreStream",
+        "/grpc.reflection.v1alpha.ServerReflection/",
+    }
+
+
+def test_what_a_caller_says_about_itself_is_taken_away(tmp_path: Path) -> None:
+    (extension,) = manager(filled(tmp_path))["early_header_mutation_extensions"]
+    removed = [each["remove"] for each in extension["typed_config"]["mutations"]]
+    assert removed == list(OWN_HEADERS)
+
+
+def test_the_log_holds_no_query_no_token_and_no_body(tmp_path: Path) -> None:
+    (log,) = manager(filled(tmp_path))["access_log"]
+    shown = " ".join(log["typed_config"]["log_format"]["json_format"].values()).lower()
+    assert "%path(nq)%" in shown
+    assert not any(word in shown for word in ("authorization", "body", "metadata(", "path(wq)"))
+
+
+def test_a_token_is_taken_from_its_header_alone(tmp_path: Path) -> None:
+    filters = manager(filled(tmp_path))["http_filters"]
+    (provider,) = filters[0]["typed_config"]["providers"].values()
+    assert provider["from_headers"] == [{"name": "Authorization", "value_prefix": "Bearer "}]
+    assert not {"from_params", "from_cookies"} & {*provider}
+
+
+def test_a_stream_ends_though_nobody_ends_it(tmp_path: Path) -> None:
+    config = filled(tmp_path, limits={"stream_seconds": 77})
+    (stream, *_) = [r for r in routes(config) if "typed_per_filter_config" in r]
+    assert stream["route"]["max_stream_duration"]["max_stream_duration"] == "77s"
+
+
+@pytest.mark.parametrize("host", ["::1", "::", "0.0.0.0", "yes", "1e3", "null"])  # noqa: S104
+def test_whatever_a_host_is_called_the_file_is_yaml(tmp_path: Path, host: str) -> None:
+    at = f"[{host}]:8443" if ":" in host else f"{host}:8443"
+    values = whole(
+        listen=at,
+        metrics=at,
+        otlp=at,
+        tokens={"keys": f"https://{at}/k"},
+        judge={"addresses": [at]},
+    )
+    config = yaml.safe_load(render(values, tmp_path).read_text())["static_resources"]
+    assert {each["address"]["socket_address"]["address"] for each in config["listeners"]} == {host}
+    assert str(values.listen) == at
+    server = EnvoyServer(tmp_path / "log", values, tmp_path, tmp_path)
+    assert server.url == f"grpcs://{at}"
+    assert server.metrics_url == f"http://{at}/stats/prometheus"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EDITJUDGE_STATE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("stack", "told"),
+    [
+        ({"front_address": "localhost:8443"}, "--front-name localhost"),
+        ({"front_names": ["judges example"]}, "no name of a host"),
+        ({"front_names": ["-"]}, "no name of a host"),
+    ],
+)
+def test_what_envoy_would_refuse_is_told_before_anything_starts(
+    state: Path, stack: Mapping[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_front(StackSettings.model_validate(stack))
+    assert told in f"{caught.value.message} {caught.value.mend}"
+
+
+def test_a_certificate_that_is_not_there_is_told_before_anything_starts(state: Path) -> None:
+    file = state / "values.yaml"
+    file.write_text("certificate: /nope.pem")
+    with pytest.raises(ConfigError, match="/nope.pem"):
+        check_front(StackSettings(front_values=file))
+    file.write_text("rate: {burst: 99999999999}")
+    with pytest.raises(ConfigError, match="Envoy refuses it"):
+        check_front(StackSettings(front_values=file))
+
+
+def test_what_is_said_of_tokens_leaves_the_rest(state: Path) -> None:
+    file = state / "values.yaml"
+    file.write_text("tokens: {team_claim: department}")
+    server = local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
+    assert server.values.tokens.team_claim == "department"
+    assert server.values.tokens.keys == state / "front" / "keys" / "jwks.json"
+
+
+def test_callers_verify_the_name_that_they_are_told(state: Path) -> None:
+    any_host = "0.0.0.0:8443"
+    named = StackSettings(front_address=any_host, front_names=("judges.example.org", "10.1.2.3"))
+    check_front(named)
+    assert not (state / "front").exists(), "a door that runs here has its own certificate"
+    server = local_front(named, "grpc://127.0.0.1:1", "")
+    assert server.url == "grpcs://judges.example.org:8443"
+    certificate = x509.load_pem_x509_certificate(server.values.certificate.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "judges.example.org" in names.get_values_for_type(x509.DNSName)
+    assert "10.1.2.3" in map(str, names.get_values_for_type(x509.IPAddress))
+    unnamed = local_front(StackSettings(front_address=any_host), "grpc://127.0.0.1:1", "")
+    assert unnamed.url == f"grpcs://{socket.gethostname()}:8443"
+
+
+NAMES = st.lists(st.from_regex(NAME, fullmatch=True).filter(lambda n: len(n) < 64), unique=True)
+
+
+@settings(max_examples=20)
+@given(names=NAMES, models=NAMES)
+def test_whatever_names_are_stackthe_file_is_yaml(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str], models: list[str]
+) -> None:
+    config = filled(
+        tmp_path_factory.mktemp("front"),
+        generalists={name: {"addresses": ["a:1"]} for name in names},
+        triton={"x": {"addresses": ["a:1"], "models": models}},
+        rates={name: {} for name in names},
+    )
+    named = [
+        header["string_match"]["exact"]
+        for route in routes(config)
+        for header in route["match"].get("headers", ())
+        if header["name"] == "x-model"
+    ]
+    assert named[:: len(CLASSES)] == models

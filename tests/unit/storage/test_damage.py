@@ -1,0 +1,204 @@
+"""A damaged file is refused in one line, or says what it said: never another number."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import marshal
+import random
+import shutil
+import sqlite3
+import zlib
+from pathlib import Path
+
+import pytest
+
+from editjudge.app.diff import diff
+from editjudge.app.rescore import rescored_run
+from editjudge.base.errors import EditjudgeError, StoreError
+from editjudge.panel.calls import Call, Reply
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.checksums import row_checksum
+from editjudge.storage.store import FILE, RunStore
+
+from .stored import HEADER, LOST, SIGNATURES, UNREAD, put, scored
+
+STORED = Path(__file__).parents[2] / "golden" / "stored" / "v4" / "omni_iie.paper.zip"
+DAMAGES = 300
+EDITS = 24
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with everything that a run can have."""
+    folder = tmp_path_factory.mktemp("whole")
+
+    async def judged(store: RunStore) -> None:
+        for index in range(EDITS):
+            call = Call("judge", Prompt("", (Text(f"How good is {index}?"),)), {})
+            reply = Reply({"text": f"It is {index}"}, "judge", 10, 0, 5, 1, 0.01, 1)
+            await store.ledger.put(call, reply)
+            verdict = scored(index / 7, why="so " * index).model_copy(update={"calls": (call.key,)})
+            other = (UNREAD, LOST, scored(index))[index % 3]
+            put(store, f"item {index}", {"core.a": verdict, "core.b": other})
+        put(store, "item 1", {"core.a": scored(7)})
+        await store.ledger.keep_fact("choices of judge", "logprobs")
+
+    with RunStore.open(folder, HEADER) as store:
+        asyncio.run(judged(store))
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+    return folder
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    shutil.copytree(whole, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def everything(run: Path) -> list[str]:
+    """All that a run says."""
+    with RunStore.open(run, read_only=True) as store:
+        said = [
+            *store.verdicts(),
+            *store.verdicts(evidence=False),
+            *store.edits(),
+            *store.earlier(),
+            *store.standing("alpha", SIGNATURES),
+            *store.stale({"core.a": "another"}),
+            *(store.header, store.counts(), store.missing(), store.costs, store.ledger.count),
+            store.database.fact("choices of judge"),
+        ]
+        return sorted(map(repr, said))
+
+
+def damaged(data: bytes, seed: int) -> bytes:
+    """One flipped bit, one other byte, or some."""
+    chance = random.Random(seed)
+    at, length = chance.randrange(100, len(data) - 16), (1, 1, 12)[seed % 3]
+    new = bytearray(data)
+    if seed % 3 == 0:
+        new[at] ^= 1 << chance.randrange(8)
+    else:
+        new[at : at + length] = chance.randbytes(length)
+    return bytes(new)
+
+
+def test_no_damage_is_read_as_something_else(whole: Path, copy: Path) -> None:
+    data, expected = (whole / FILE).read_bytes(), everything(whole)
+    refused: list[str] = []
+    for seed in range(DAMAGES):
+        for beside in copy.glob(f"{FILE}-*"):
+            beside.unlink()
+        (copy / FILE).write_bytes(damaged(data, seed))
+        try:
+            said = everything(copy)
+        except EditjudgeError as error:
+            refused.append(str(error))
+        else:
+            assert said == expected, seed
+    assert not [text for text in refused if "\n" in text]
+    assert len(refused) > DAMAGES / 20
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "UPDATE verdicts SET value = value + 1e-12 WHERE edit = 3",
+            "the verdict on item 2 of alpha on core.a",
+        ),
+        ("UPDATE verdicts SET detail = x'7b7d' WHERE edit = 3", "the verdict on item 2 of alpha"),
+        ("UPDATE texts SET text = 'x' WHERE text = 'item 5'", r"text \d+, 'x'"),
+        ("UPDATE edits SET digest = zeroblob(32) WHERE id = 4", "the edit item 3 of alpha"),
+        ("UPDATE calls SET reply = 'x' WHERE id = 1", r"row 1 \(table calls\)"),
+        ("UPDATE calls SET cost = 0 WHERE id = 1", r"row 1 \(table calls\)"),
+        ("UPDATE verdict_calls SET call = 2 WHERE edit = 3", "the verdict on item 2 of alpha"),
+        ("UPDATE header SET value = '\"x\"' WHERE name = 'protocol'", "row protocol"),
+        ("UPDATE facts SET value = 'x'", "row choices of judge"),
+        ("UPDATE earlier SET value = 3", "an earlier verdict on item 1 of alpha on core.a"),
+    ],
+)
+def test_a_damaged_row_is_named(statement: str, told: str, copy: Path) -> None:
+    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
+        db.execute(statement)
+    with pytest.raises(StoreError, match=told) as refusal:
+        everything(copy)
+    assert refusal.value.exit_code == 1
+    assert str(copy / FILE) in str(refusal.value)
+    assert refusal.value.mend
+
+
+def test_pages_that_changed_places(whole: Path, copy: Path) -> None:
+    """Rows that none finds have no checksum that could be compared."""
+    data = (whole / FILE).read_bytes()
+    with contextlib.closing(sqlite3.connect(whole / FILE)) as db:
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+        roots = dict(db.execute("SELECT tbl_name || '.' || type, rootpage FROM sqlite_master"))
+    pages = [data[at : at + size] for at in range(0, len(data), size)]
+    for first, second in (("facts.table", "edits.index"), ("calls.index", "edits.index")):
+        swapped, (one, other) = list(pages), (roots[first] - 1, roots[second] - 1)
+        swapped[one], swapped[other] = swapped[other], swapped[one]
+        (copy / FILE).write_bytes(b"".join(swapped))
+        for read_only in (True, False):
+            with pytest.raises(StoreError, match="is damaged"):
+                RunStore.open(copy, read_only=read_only)
+
+
+@pytest.mark.parametrize("read", ["verdicts", "counts", "standing"])
+def test_numbers_that_changed_places(read: str, copy: Path) -> None:
+    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
+        for old, new in ((5, -1), (8, 5), (-1, 8)):
+            db.execute("UPDATE verdicts SET edit = ? WHERE edit = ?", (new, old))
+    with RunStore.open(copy, read_only=True) as store:
+        reads = {
+            "verdicts": lambda: list(store.verdicts(evidence=False)),
+            "counts": store.counts,
+            "standing": lambda: list(store.standing("alpha", SIGNATURES)),
+        }
+        with pytest.raises(StoreError, match="the verdict on item"):
+            reads[read]()
+
+
+def test_what_writes_looks_too(copy: Path) -> None:
+    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
+        db.execute("UPDATE verdicts SET value = 0 WHERE edit = 3")
+    with RunStore.open(copy) as store:
+        with pytest.raises(StoreError, match="the verdict on item 2 of alpha"):
+            put(store, "item 2", {"core.a": scored(1)})
+        put(store, "item 3", {"core.a": scored(1)})
+
+
+def test_two_runs_one_of_which_is_damaged(whole: Path, copy: Path) -> None:
+    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
+        db.execute("UPDATE verdicts SET value = 0 WHERE edit = 3")
+    with pytest.raises(StoreError, match="the verdict on item 2 of alpha"):
+        diff(whole, copy)
+
+
+def test_rescore_refuses_in_one_line(tmp_path: Path) -> None:
+    """Many replies are read side by side, and what fails is one error."""
+    shutil.unpack_archive(STORED, tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "run" / FILE)) as db, db:
+        for table, column in (("header", "value"), ("edits", "reason")):
+            db.execute(
+                f"UPDATE {table} SET {column} = replace({column}, '/golden', ?)",  # noqa: S608
+                (str(tmp_path),),
+            )
+    RunStore.open(tmp_path / "run").close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "run" / FILE)) as db, db:
+        db.execute("UPDATE calls SET cost = 1")
+    with pytest.raises(StoreError, match=r"is damaged: row \d+ \(table calls\)"):
+        rescored_run(tmp_path / "run")
+
+
+def test_a_checksum_stays_what_it_is() -> None:
+    """Whatever Python computes it: files are older than that. By the form in `checksums`."""
+    row = (12345, -1, 2**40, 0.1, b"r\xc3\xb6d", None)
+    told = (
+        b"(\x06\x00\x00\x00i90\x00\x00i\xff\xff\xff\xffl\x03\x00\x00\x00\x00\x00\x00\x00\x00\x04"
+        b"g\x9a\x99\x99\x99\x99\x99\xb9?s\x04\x00\x00\x00r\xc3\xb6dN"
+    )
+    assert marshal.dumps(row, 2) == told
+    assert row_checksum(*row) == zlib.crc32(told)
