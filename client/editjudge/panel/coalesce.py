@@ -21,9 +21,9 @@ class Coalesced(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._running: dict[str, tuple[asyncio.Task[T], list[int]]] = {}
+        self._running: dict[Hashable, tuple[asyncio.Task[T], list[int]]] = {}
 
-    async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
+    async def __call__(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
         """The result of `make()`, shared with all who ask for the same key meanwhile."""
         if key not in self._running:
             task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make))

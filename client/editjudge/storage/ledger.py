@@ -195,6 +195,34 @@ class Ledger:
                 for key in keys
             )
 
+    async def purge(self, before: float | None = None) -> int:
+        """Delete calls for good, with their prompts, and give their room on the disk back.
+
+        Other processes may go on reading and writing the file. What verdicts rest on is not to be
+        purged: it is for ledgers, not for runs.
+
+        Args:
+            before: Only those made before this time, in seconds since 1970.
+
+        Returns:
+            How many there were.
+        """
+        return await self._database.aside(self._purge, before)
+
+    def _purge(self, before: float | None) -> int:
+        database = self._database
+        database.run("PRAGMA secure_delete = ON")
+        with database.transaction():
+            purged = (
+                database.delete(CALLS, "1")
+                if before is None
+                else database.delete(CALLS, "made < ?", before)
+            )
+            kept = "SELECT prompt FROM main.calls WHERE prompt IS NOT NULL"
+            database.delete(PROMPTS, f"id NOT IN ({kept})")
+        database.shrink()
+        return purged
+
     async def dropped(self) -> frozenset[str]:
         """Keys of calls whose replies were dropped, at some time."""
         return await self._database.aside(self._dropped)
