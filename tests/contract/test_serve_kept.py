@@ -138,6 +138,21 @@ async def test_equal_calls_at_once_are_one_within_a_team(
     )
 
 
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
+    tmp_path: Path, shared: bool
+) -> None:
+    scripted = ScriptedOpenAi(owner="vllm", probabilities={"good": 0.9, "poor": 0.1})
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, shared=shared) as service:
+            for team, edited in (("a", 1), ("a", 2), ("b", 3)):
+                await service.score(team, edited)
+    ours, again, theirs = (sent.get("cache_salt") for sent in scripted.requests)
+    assert ours == again
+    assert (ours != theirs) is not shared
+    assert (ours is None) is shared
+
+
 async def test_without_a_folder_teams_are_apart_too() -> None:
     scripted = scripted_judge()
     async with scripted.serving() as url:
@@ -371,8 +386,8 @@ async def test_few_ledgers_are_open_at_a_time(tmp_path: Path) -> None:
     async with CallCache(tmp_path, shared=False, say=print, most_open=3) as cache:
         async with cache.of("first"):
             for i in range(10):
-                async with cache.of(f"team{i}") as calls:
-                    await calls.said(["sha256:none"])
+                async with cache.of(f"team{i}") as apart:
+                    await apart.calls.said(["sha256:none"])
             assert cache.open == 3
         async with cache.of("first"):
             pass

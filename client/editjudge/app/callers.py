@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import re
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 
 from ..base.contracts import Tensors
 from ..base.errors import Abstained, ConfigError, EditjudgeError
-from ..panel.calls import Call, CallStore, Reply, SpecialistCall
+from ..panel.calls import Call, Reply, SpecialistCall
+from ..panel.kept import Apart
 from ..panel.remembered import RememberedReplies
 from ..panel.said import Said
 from ..storage.ledger import Ledger
@@ -76,7 +78,7 @@ class CallCache:
         self._say = say
         self._most_open = most_open
         self._open: OrderedDict[str, _Held] = OrderedDict()
-        self._turn = asyncio.Lock()
+        self._secret = secrets.token_hex()
         self._resources = contextlib.ExitStack()
 
     async def __aenter__(self) -> Self:
@@ -100,17 +102,20 @@ class CallCache:
         return 0 if self.folder is None else sum(map(_size, self.folder.rglob("*")))
 
     @contextlib.asynccontextmanager
-    async def of(self, team: str) -> AsyncIterator[CallStore]:
-        """The calls that answer a team, for as long as the block takes."""
+    async def of(self, team: str) -> AsyncIterator[Apart]:
+        """The calls that answer a team, and no other, for as long as the block takes."""
         name = "" if self._shared else team
         held = self._open.setdefault(name, _Held(CallsOfTeam(self._opening(name), self._say)))
         self._open.move_to_end(name)
         held.users += 1
         await self._close_idle()
         try:
-            yield held.calls
+            yield Apart(held.calls, "" if self._shared else self._salt(team))
         finally:
             held.users -= 1
+
+    def _salt(self, team: str) -> str:
+        return hashlib.sha256(f"{self._secret} {team}".encode()).hexdigest()
 
     async def _close_idle(self) -> None:
         idle = [name for name, held in self._open.items() if not held.users]

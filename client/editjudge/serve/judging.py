@@ -157,14 +157,14 @@ class Judging:
             Busy: there is no room now.
         """
         caller = asking.caller.team
-        async with self.edits.taking(caller, 1, waits=waits), self._cache.of(caller) as calls:
+        async with self.edits.taking(caller, 1, waits=waits), self._cache.of(caller) as apart:
             asked = await read()
             dimensions = await asyncio.to_thread(asked.chosen)
             asking.dimensions = len(dimensions)
             pixels = await asyncio.to_thread(asked.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits):
                 edit = await asked.edit()
-                with keeping(calls):
+                with keeping(apart):
                     judgement = await self.client.score(edit, dimensions, budget=asking.taken)
         await self.accounts.written()
         return judgement
