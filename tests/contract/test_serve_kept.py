@@ -212,6 +212,9 @@ async def test_a_damaged_ledger_costs_its_calls_and_nothing_else(
         async with running(url, tmp_path) as service:
             _, tokens = await service.score("a")
             assert tokens == 101
+        purged = await purge(tmp_path, [], 1e12)
+        assert purged["b"] == 1
+        assert isinstance(purged[ledger_of(tmp_path, "a").stem], ConfigError)
     assert await purge(tmp_path, ["a"], None) == {"a": 0}
 
 

@@ -106,6 +106,10 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
     [
         (("serve", "purge", "FOLDER"), "nothing says what to delete"),
         (("serve", "purge", "FOLDER", "--team", "x"), "no calls of team 'x' are kept here"),
+        (
+            ("serve", "purge", "NOTHING", "--older-than", "1"),
+            "no Judge service has kept calls here",
+        ),
         (("serve", "usage", "FOLDER"), "no Judge service has kept accounts here"),
         (("serve", "--cache-shared"), "--cache-shared needs a cache"),
         (("serve", "--cache", "FILE", "--endpoint", NOBODY), "File exists"),

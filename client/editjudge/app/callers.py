@@ -284,7 +284,9 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dict[str, int]:
+async def purge(
+    folder: Path, teams: Iterable[str], before: float | None
+) -> dict[str, int | EditjudgeError]:
     """Delete calls that were kept, also while a service keeps more.
 
     Args:
@@ -293,11 +295,11 @@ async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dic
             service has the folder, that takes ledgers that are damaged too.
 
     Returns:
-        How many there were, by team; of those that teams share under "(shared)".
+        By team how many there were, or why its ledger cannot be purged; of those that teams share
+        under "(shared)".
 
     Raises:
         ConfigError: no calls of a team are kept there.
-        StoreError: a ledger is damaged, or its disk is full.
     """
     named = {team: ledger_of(folder, team) for team in teams}
     for team, path in named.items():
@@ -306,17 +308,18 @@ async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dic
                 f"{folder}: no calls of team {team!r} are kept here",
                 "look at its name, and --cache",
             )
+    if not (folder / _LOCK).is_file():
+        raise ConfigError(f"{folder}: no Judge service has kept calls here", "give its --cache")
     with contextlib.ExitStack() as resources:
         alone = True
         try:
             resources.enter_context(alone_in(folder))
         except ConfigError:
             alone = False
-        if not named:
-            named = await _all_in(folder)
+        whole = alone and before is None
         return {
-            team: _deleted(path) if alone and before is None else await _purged(path, before)
-            for team, path in named.items()
+            team: _deleted(path) if whole else await _purged(path, before)
+            for team, path in (named or await _all_in(folder)).items()
         }
 
 
@@ -335,9 +338,12 @@ async def _team_of(path: Path) -> str:
         return path.stem
 
 
-async def _purged(path: Path, before: float | None) -> int:
-    with Ledger(path) as ledger:
-        return await ledger.purge(before)
+async def _purged(path: Path, before: float | None) -> int | EditjudgeError:
+    try:
+        with Ledger(path) as ledger:
+            return await ledger.purge(before)
+    except EditjudgeError as error:
+        return error
 
 
 def _deleted(path: Path) -> int:

@@ -153,14 +153,17 @@ def command(
 def purge_(folder: Path, teams: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
 
-    Say whose, or how old, or both. What teams have used stays on their accounts.
+    Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where a
+    ledger is damaged: end the service and purge its team whole.
     """
     if not teams and older_than is None:
         raise ConfigError("nothing says what to delete", "give --team NAME or --older-than DAYS")
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
-    for team, count in asyncio.run(purge(folder, teams, before)).items():
-        say(f"{_named(team)}: {count:,} calls deleted")
-    return 0
+    purged = asyncio.run(purge(folder, teams, before))
+    for team, count in purged.items():
+        told = f"{count:,} calls deleted" if isinstance(count, int) else str(count)
+        say(f"{_named(team)}: {told}")
+    return 0 if all(isinstance(count, int) for count in purged.values()) else 1
 
 
 @command.command("usage")
