@@ -153,8 +153,8 @@ def command(
 def purge_(folder: Path, teams: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
 
-    Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where a
-    ledger is damaged: end the service and purge its team whole.
+    Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where
+    a ledger is damaged: end the service and purge its team whole.
     """
     if not teams and older_than is None:
         raise ConfigError("nothing says what to delete", "give --team NAME or --older-than DAYS")
