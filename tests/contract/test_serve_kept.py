@@ -23,12 +23,13 @@ from editjudge.serve.http import serving_json
 from editjudge.serve.judging import Judging, Kept
 from editjudge.serve.room import Room
 from editjudge.serve.server import End, serving
+from editjudge.serve.servicer import JudgeServicer
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
 from ..fakes.openai import ScriptedOpenAi, problem
-from ..patience import until
+from ..patience import patience, until
 from .test_serve import asking, png
 from .test_serve_json import asking as asking_json
 
@@ -372,17 +373,54 @@ async def test_what_is_no_name_of_a_team_is_refused() -> None:
             assert "x-team" in caught.value.details()
 
 
-async def test_a_deadline_costs_what_was_taken_before_it(tmp_path: Path) -> None:
-    scripted = scripted_judge(None, 60.0)
+class Context:
+    """Of a call whose deadline is over before the judge has answered twice."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("x-team", "a"),)
+
+    def time_remaining(self) -> float:
+        return patience(3.0)
+
+    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None:
+        self.headers |= dict(metadata)
+
+    def set_trailing_metadata(self, _: Any) -> None:
+        pass
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        raise AssertionError(code.name, details)
+
+
+async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Path) -> None:
+    scripted = scripted_judge(None, 600.0)
     async with scripted.serving() as url:
-        async with running(url, tmp_path) as service:
-            slow = asking(ASKED, "core.preservation*")
-            call = service.stub.Score(slow, metadata=[("x-team", "a")], timeout=3)
-            with pytest.raises(grpc.aio.AioRpcError):
-                await call
-            await until(lambda: not service.judging.in_flight)
-            (used,) = service.judging.accounts.total.values()
-    assert (used.edits, used.refused) == (0, 1)
+        async with Judging(settings(url), kept=Kept(tmp_path)) as judging:
+            slow = asking(ASKED, "core.blending_naturalness")
+            context = Context()
+            with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
+                await JudgeServicer(judging).Score(slow, context)
+    assert context.headers == {"x-tokens-used": "101"}
+    (used,) = used_in(tmp_path).values()
+    assert (used.edits, used.refused, used.calls, used.tokens) == (0, 1, 1, 101)
+
+
+async def test_who_hangs_up_is_accounted_for(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    scripted = scripted_judge(600.0)
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, audit=log) as service:
+            call = service.stub.Score(asking(ASKED))
+            waiting = asyncio.ensure_future(call.code())
+            await until(lambda: scripted.requests)
+            call.cancel()
+            assert await waiting is grpc.StatusCode.CANCELLED
+            await until(lambda: log.read_text(encoding="utf-8"))
+    (line,) = log.read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["status"] == "CANCELLED"
 
 
 async def test_few_ledgers_are_open_at_a_time(tmp_path: Path) -> None:
