@@ -19,6 +19,7 @@ from editjudge.app.accounts import Accounts, Used, used_in
 from editjudge.app.callers import CallCache, ledger_of, purge
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
+from editjudge.serve.asking import Audit
 from editjudge.serve.http import serving_json
 from editjudge.serve.judging import Judging, Kept
 from editjudge.serve.room import Room
@@ -335,6 +336,23 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
 async def test_an_audit_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give another file"):
         Judging(Settings(), kept=Kept(audit=tmp_path / "no" / "such" / "folder"))
+
+
+def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = tmp_path / "audit"
+    full.symlink_to("/dev/full")
+    audit = Audit(full)
+    for _ in range(3):
+        audit.write("{}")
+    told = f"{full}: lines of the audit are lost: No space left on device\n"
+    assert capsys.readouterr().err == told
+    full.unlink()
+    audit.write('{"one": 1}')  # it was moved away
+    assert full.read_text(encoding="utf-8") == '{"one": 1}\n'
+    Audit(Path("-")).write('{"two": 2}')
+    assert capsys.readouterr().err == '{"two": 2}\n'
 
 
 async def test_prometheus_reads_what_teams_use(tmp_path: Path) -> None:

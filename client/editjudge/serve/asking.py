@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,7 +16,7 @@ from google.rpc import code_pb2
 
 from ..app.accounts import Taken
 from ..base.errors import ConfigError, EditjudgeError
-from ..base.screen import printable
+from ..base.screen import tell
 
 REQUEST_HEADER = "x-request-id"
 """Of the front door: its log has the same."""
@@ -129,22 +126,36 @@ class Audit:
     """
 
     def __init__(self, where: Path | None) -> None:
-        self._log = logging.Logger("audit")
-        if where is None:
-            self._log.disabled = True
-            return
-        try:
-            on_screen = str(where) == "-"
-            handler = logging.StreamHandler(sys.stderr) if on_screen else WatchedFileHandler(where)
-        except OSError as error:
-            raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
-        self._log.addHandler(handler)
+        self._where = where
+        self._failing = False
+        if where is not None and not self._on_screen:
+            try:
+                self._add(where, "")
+            except OSError as error:
+                raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
 
     def write(self, line: str) -> None:
-        """Add a line; where that fails it is told on standard error, and nothing else is lost."""
-        self._log.info("%s", printable(line))
+        """Add a line; that it cannot be written is told once, and costs no request."""
+        if self._where is None:
+            return
+        if self._on_screen:
+            tell(line)
+            return
+        try:
+            self._add(self._where, f"{line}\n")
+        except OSError as error:
+            if not self._failing:
+                tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
+            self._failing = True
+        else:
+            self._failing = False
 
-    def close(self) -> None:
-        """Close the file."""
-        for handler in self._log.handlers:
-            handler.close()
+    @property
+    def _on_screen(self) -> bool:
+        return str(self._where) == "-"
+
+    @staticmethod
+    def _add(where: Path, text: str) -> None:
+        # Opened each time: it may have been moved away, as logs are.
+        with where.open("a", encoding="utf-8") as file:
+            file.write(text)

@@ -93,7 +93,6 @@ class Judging:
 
     async def __aenter__(self) -> Judging:
         async with contextlib.AsyncExitStack() as resources:
-            resources.callback(self._audit.close)
             await resources.enter_async_context(self._cache)
             await resources.enter_async_context(self.accounts)
             await resources.enter_async_context(self.client)
