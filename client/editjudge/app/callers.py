@@ -108,8 +108,8 @@ class CallCache:
         held = self._open.setdefault(name, _Held(CallsOfTeam(self._opening(name), self._say)))
         self._open.move_to_end(name)
         held.users += 1
-        await self._close_idle()
         try:
+            await self._close_idle()
             yield Apart(held.calls, "" if self._shared else self._salt(team))
         finally:
             held.users -= 1
@@ -120,8 +120,8 @@ class CallCache:
     async def _close_idle(self) -> None:
         idle = [name for name, held in self._open.items() if not held.users]
         closed = [self._open.pop(n) for n in idle[: max(0, len(self._open) - self._most_open)]]
-        for held in closed:
-            await held.calls.close()
+        if closed:
+            await asyncio.shield(asyncio.gather(*(held.calls.close() for held in closed)))
 
     def _opening(self, name: str) -> Callable[[], Awaitable[Ledger]] | None:
         """How to open the ledger of a team; None where none is kept."""
@@ -131,8 +131,12 @@ class CallCache:
 
         async def opened() -> Ledger:
             ledger = await asyncio.to_thread(Ledger, path)
-            if not self._shared and await ledger.fact(_TEAM) != name:
-                await ledger.keep_fact(_TEAM, name)
+            try:
+                if not self._shared and await ledger.fact(_TEAM) != name:
+                    await ledger.keep_fact(_TEAM, name)
+            except EditjudgeError:
+                await asyncio.to_thread(ledger.close)
+                raise
             return ledger
 
         return opened
@@ -153,7 +157,7 @@ class CallsOfTeam:
         self, opened: Callable[[], Awaitable[Ledger]] | None, say: Callable[[str], None]
     ) -> None:
         self._opened = opened
-        self._ledger: Ledger | None = None
+        self._opening: asyncio.Task[Ledger] | None = None
         self._say = say
         self._recent = RememberedReplies(_REMEMBERED)
         self._turn = asyncio.Lock()
@@ -162,9 +166,10 @@ class CallsOfTeam:
     async def close(self) -> None:
         """Close the ledger; what is asked of it later is not kept."""
         async with self._turn:
-            ledger, self._ledger, self._opened = self._ledger, None, None
-        if ledger is not None:
-            await asyncio.to_thread(ledger.close)
+            opening, self._opening, self._opened = self._opening, None, None
+        if opening is not None:
+            with contextlib.suppress(EditjudgeError):
+                await asyncio.to_thread((await opening).close)
 
     async def get(self, call: Call) -> Reply | None:
         """The reply to a call that was made before, or None."""
@@ -247,15 +252,27 @@ class CallsOfTeam:
             if self._opened is None or time.monotonic() < self._again:
                 return otherwise
             try:
-                if self._ledger is None:
-                    self._ledger = await self._opened()
-                return await work(self._ledger)
+                return await work(await self._ledger(self._opened))
             except Abstained:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, judging is not
                 self._again = time.monotonic() + _LEFT_ALONE_SECONDS
                 self._say(f"calls are not kept for {_LEFT_ALONE_SECONDS:.0f} s: {error}")
                 return otherwise
+
+    async def _ledger(self, opened: Callable[[], Awaitable[Ledger]]) -> Ledger:
+        """The ledger, opened by the first who asks, also where he is cancelled meanwhile."""
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(_awaited(opened))
+        try:
+            return await asyncio.shield(self._opening)
+        except EditjudgeError:
+            self._opening = None
+            raise
+
+
+async def _awaited(opened: Callable[[], Awaitable[Ledger]]) -> Ledger:
+    return await opened()
 
 
 @dataclass
@@ -318,7 +335,7 @@ async def purge(
             alone = False
         whole = alone and before is None
         return {
-            team: _deleted(path) if whole else await _purged(path, before)
+            team: _deleted(path) if whole else await _purged(path, before, alone=alone)
             for team, path in (named or await _all_in(folder)).items()
         }
 
@@ -338,10 +355,10 @@ async def _team_of(path: Path) -> str:
         return path.stem
 
 
-async def _purged(path: Path, before: float | None) -> int | EditjudgeError:
+async def _purged(path: Path, before: float | None, *, alone: bool) -> int | EditjudgeError:
     try:
         with Ledger(path) as ledger:
-            return await ledger.purge(before)
+            return await ledger.purge(before, shrink=alone)
     except EditjudgeError as error:
         return error
 

@@ -93,8 +93,11 @@ class Asking:
             self.code = "INTERNAL"
         elif error is not None:
             self.code = "CANCELLED"
-        self.taken.end()
-        self.taken.note(**{"edits" if self.code == "OK" else "refused": 1})
+        if self.code == "OK":
+            self.taken.end()
+            self.taken.note(edits=1)
+        else:
+            self.taken.note(refused=1)
         self._ended(self)
 
     @property

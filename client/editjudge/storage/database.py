@@ -205,10 +205,10 @@ class Database:
         return self.run(f"DELETE FROM main.{table.name} WHERE {where}", *values).rowcount  # noqa: S608
 
     def shrink(self) -> None:
-        """Give the room of what was deleted back, and leave nothing of it in the file.
+        """Give the room of what was deleted back; others wait meanwhile.
 
         Raises:
-            StoreError: the disk is full, or another process reads for long; nothing is lost.
+            StoreError: the disk is full, or another process is busy for long; nothing is lost.
         """
         if self.path is None:
             return
@@ -217,7 +217,6 @@ class Database:
                 # On a connection of its own: our views stand where VACUUM looks for tables.
                 with contextlib.closing(_connected(str(self.path))) as db:
                     db.execute("VACUUM")
-                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except _RAISED as error:
                 raise self._translated(error) from error
 
