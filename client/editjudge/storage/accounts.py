@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -45,8 +45,8 @@ class Used:
     dearest: float = 0.0
 
     def __add__(self, more: Used) -> Used:
-        sums = (getattr(self, name) + getattr(more, name) for name in COUNTS)
-        return Used(*sums, dearest=max(self.dearest, more.dearest))
+        sums = {name: getattr(self, name) + getattr(more, name) for name in COUNTS}
+        return replace(self, **sums, dearest=max(self.dearest, more.dearest))
 
     @property
     def tokens(self) -> int:
