@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..benchmarks.column import Row
 from ..benchmarks.dataset import ItemRef
 from ..engine.fold import fold
 from ..engine.header import RunHeader
-from ..engine.items import ItemChanges, Known
+from ..engine.items import ItemChanges, ItemState, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
 from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
@@ -143,6 +143,10 @@ class RunView:
             model: Only of this model under test.
         """
         return self._store.edits(model)
+
+    def item_states(self) -> Mapping[str, ItemState]:
+        """What each item was when it was judged, by id; nothing of a run that did not keep it."""
+        return self._store.items()
 
     def other_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.

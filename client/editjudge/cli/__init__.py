@@ -25,6 +25,7 @@ from ..base.screen import say
 
 VERBS = {
     "canary": "Check whether judges are what they were: edits of known order, asked again.",
+    "compare": "Say whether one model is better than another, and how sure that is.",
     "demo": "Judge a built-in set of edits and write a report.",
     "diff": "Say what two runs differ in.",
     "doctor": "Check every service: reachable, ready, and answering correctly.",
@@ -121,7 +122,8 @@ def root() -> None:
     """Judges for image editing, served.
 
     Exit codes: 0 done; 1 something is wrong with the services; 2 bad input, setting or
-    usage; 3 a service failed on some dimension; 4 two runs differ; 130 interrupted.
+    usage; 3 a service failed on some dimension; 4 two runs differ, or --fail-if holds;
+    130 interrupted.
     """
 
 
