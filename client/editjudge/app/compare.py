@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..base.differences import Difference, differences
-from ..base.digest import DIGEST
 from ..base.errors import ConfigError
 from ..base.identity import Identities
 from ..base.verdict import NotApplicable, Scored
@@ -23,8 +22,8 @@ LEVEL = 0.05
 """A p (Holm) below it is sure."""
 _FURTHEST = 10
 Better: TypeAlias = Literal["first", "second", ""]
-Sources: TypeAlias = Mapping[str, Hashable]
-"""What is equal for items of the same source pictures."""
+Sources: TypeAlias = Mapping[str, str]
+"""By item; see `RunView.sources`."""
 
 
 class EditPair(NamedTuple):
@@ -123,7 +122,7 @@ def compare_models(
         (mine,), (theirs,) = (_numbers(run, [model], dimensions) for run, model in (first, second))
     changed = frozenset() if view is other else view.other_items(other)
     both = mine.items & theirs.items - changed
-    sources = _sources(view, both)
+    sources = view.sources(both)
     drift = other.drift() | view.drift()
     told = [
         _on(dimension, mine, theirs, both, sources, drift.get(dimension.id, ""))
@@ -162,7 +161,7 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> tuple[Ranking, .
         d.id: sorted(set.intersection(*({*numbers.scored[d.id]} for numbers in each.values())))
         for d in dimensions
     }
-    sources = _sources(view, {item for items in common.values() for item in items})
+    sources = view.sources({item for items in common.values() for item in items})
     return tuple(
         _ranking(dimension, each, common[dimension.id], sources)
         for dimension in dimensions
@@ -246,19 +245,6 @@ def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[D
     return tuple(meant)
 
 
-def _sources(view: RunView, items: Collection[str]) -> Sources:
-    """By item, what its source pictures hold; where nobody kept that, which files they are."""
-    kept, order = view.item_states(), view.resolved.order
-    sources: dict[str, Hashable] = {}
-    for ref in order.dataset.items():
-        if ref.id in items:
-            count = len(order.dataset.outline(ref).sources)
-            state = kept.get(ref.id)
-            files = state.files[: DIGEST * count] if state else order.dataset.files(ref)[:count]
-            sources[ref.id] = files or ref.id
-    return sources
-
-
 def _on(
     dimension: Dimension,
     first: _Numbers,
@@ -310,9 +296,9 @@ def _adjusted(told: Collection[OnDimension]) -> Iterator[OnDimension]:
 def _p(dimension: str, pair: Iterable[_Numbers], items: Collection[str], sources: Sources) -> float:
     """That two models differ, by exchanging them within whole clusters; 1 of a single one."""
     first, second = (numbers.of(dimension, items) for numbers in pair)
-    sums: dict[Hashable, list[float]] = {}
-    for item, one, other in zip(items, first, second, strict=True):
-        sums.setdefault(sources[item], []).append(other - one)
+    sums: dict[str, list[float]] = {}
+    for item, before, after in zip(items, first, second, strict=True):
+        sums.setdefault(sources[item], []).append(after - before)
     return exchanged([math.fsum(each) for each in sums.values()]) if len(sums) > 1 else 1.0
 
 

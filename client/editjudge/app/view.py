@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from ..base.digest import DIGEST
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
@@ -16,7 +17,7 @@ from ..benchmarks.column import Row
 from ..benchmarks.dataset import ItemRef
 from ..engine.fold import fold
 from ..engine.header import RunHeader
-from ..engine.items import ItemChanges, ItemState, Known
+from ..engine.items import ItemChanges, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
 from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
@@ -144,9 +145,23 @@ class RunView:
         """
         return self._store.edits(model)
 
-    def item_states(self) -> Mapping[str, ItemState]:
-        """What each item was when it was judged, by id; nothing of a run that did not keep it."""
-        return self._store.items()
+    def sources(self, items: Collection[str]) -> dict[str, str]:
+        """What source pictures items have: equal texts where their pictures are equal.
+
+        By what they held when they were judged; of a run that did not keep that, by their files.
+
+        Args:
+            items: Ids.
+        """
+        kept, dataset = self._store.items(), self.resolved.dataset
+        sources: dict[str, str] = {}
+        for ref in dataset.items():
+            if ref.id in items:
+                count = len(dataset.outline(ref).sources)
+                state = kept.get(ref.id)
+                digests = state.files[: DIGEST * count].hex() if state else ""
+                sources[ref.id] = digests or "\n".join(dataset.files(ref)[:count]) or ref.id
+        return sources
 
     def other_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.

@@ -62,7 +62,8 @@ def command(
     Needs the extra `stats`.
     """
     if len(models) not in {0, 2}:
-        raise ConfigError(f"{len(models)} models were named", "name two, or none to rank all")
+        named = counted(len(models), "model was named", "models were named")
+        raise ConfigError(named, "name two, or none to rank all")
     if not models and (other or fail_if):
         raise ConfigError("--other and --fail-if are about two models", "name them: RUN A B")
     with contextlib.ExitStack() as opened:

@@ -75,19 +75,19 @@ def compare(
     """
     if len(first) != len(second):
         raise ValueError("as many values of one as of the other")
-    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    differences = other - one
+    before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    differences = after - before
     by_cluster = Clusters.of(differences.tolist(), clusters)
     difference = mean(differences.tolist(), clusters)
     wins, losses = int((differences > tolerance).sum()), int((differences < -tolerance).sum())
     count = len(by_cluster.sums)
     return Comparison(
-        float(one.mean()),
-        float(other.mean()),
+        float(before.mean()),
+        float(after.mean()),
         difference,
         bootstrap(by_cluster),
         exchanged(by_cluster.sums) if count > 1 else None,
-        _mcnemar(one, other) if count == len(differences) else None,
+        _mcnemar(before, after) if count == len(differences) else None,
         wins,
         len(differences) - wins - losses,
         losses,
