@@ -124,7 +124,7 @@ def _write_csv(file: Path, rows: Iterable[Row], fields: Fields, _: str) -> int:
         writer = csv.DictWriter(out, fields)
         writer.writeheader()
         for row in map(_with_text, rows):
-            writer.writerow({name: _inert(value) for name, value in row.items()})
+            writer.writerow({name: inert(value) for name, value in row.items()})
             count += 1
     return count
 
@@ -159,7 +159,7 @@ def _with_text(row: Row) -> Plain:
     return plain | texts
 
 
-def _inert(value: object) -> object:
+def inert(value: object) -> object:
     """Text that a spreadsheet would compute, behind the apostrophe that marks it as text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
