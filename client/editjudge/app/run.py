@@ -9,13 +9,11 @@ result = editjudge.run(spec, out="runs/first")
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Literal, Self, TypeAlias, TypeVar
 
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, InputError
@@ -35,6 +33,7 @@ from ..storage.store import RunStore
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
 from .known import known_calls
+from .loops import completed
 from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
 from .spread import JudgeSpread
@@ -148,11 +147,7 @@ def run(
         max_cost=max_cost,
         as_named=as_named,
     )
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(judging)
-    return _in_a_thread(judging)
+    return completed(judging)
 
 
 async def run_async(
@@ -439,27 +434,3 @@ def _exit_code(finished: Finished) -> int:
     nothing = waiting and not finished.plan.total("standing")
     failed = finished.progress.verdicts["failed"]
     return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(finished.ended, 3)
-
-
-def _in_a_thread(judging: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives, by a loop in a thread of its own; an interruption cancels it."""
-    ready = threading.Event()
-    cancel: list[Callable[[], object]] = []
-
-    async def watched() -> T:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        if task is not None:
-            cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
-        ready.set()
-        return await judging
-
-    with ThreadPoolExecutor(1, "editjudge.run") as pool:
-        future: Future[T] = pool.submit(lambda: asyncio.run(watched()))
-        try:
-            return future.result()
-        except BaseException:  # an interruption of this thread: the other must not judge on
-            if not future.done():
-                ready.wait()
-                for interrupt in cancel:
-                    interrupt()
-            raise

@@ -19,6 +19,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
+from editjudge.app import loops
 from editjudge.app import run as module
 from editjudge.app.merge import merge
 from editjudge.app.run import foreseen
@@ -223,7 +224,7 @@ async def test_cancelled_in_the_middle_it_keeps_what_was_judged(
 async def test_an_interruption_ends_the_thread_too(
     gated: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, here = module.Future.result, threading.current_thread()
+    result, here = loops.Future.result, threading.current_thread()
 
     def interrupted(self: Any, timeout: float | None = None) -> Any:
         if threading.current_thread() is not here:
@@ -232,10 +233,10 @@ async def test_an_interruption_ends_the_thread_too(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Future, "result", interrupted)
+        patch.setattr(loops.Future, "result", interrupted)
         with pytest.raises(KeyboardInterrupt):
             editjudge.run(gated, out=tmp_path / "run")
-    assert not [one for one in threading.enumerate() if one.name.startswith("editjudge.run")]
+    assert not [one for one in threading.enumerate() if one.name.startswith("editjudge.loop")]
     assert len(values(tmp_path / "run")) == 2
 
 
