@@ -32,6 +32,7 @@ VERBS = {
     "export": "Write a run's verdicts to a file.",
     "list": "Show the benchmarks, switches, dimensions, services or prompts there are.",
     "merge": "Put several runs together in a new one.",
+    "plot": "Draw a run as the figures of its benchmark's paper.",
     "prepare": "Write questions and masks for data of your own, and review them.",
     "prompts": "Import the official prompts of a benchmark.",
     "rescore": "Judge a run again from its stored replies.",
