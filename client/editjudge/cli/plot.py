@@ -85,10 +85,11 @@ def _numbers(
         name: {column: cell.value for column, cell in results.cells[name].items()} for name in names
     }
     tables = published_beside(results).tables if published else ()
-    several = len({table.judge for table in tables}) > 1
     for table in tables:
+        # What needs no judge stands beside what the first one said.
+        usual = table.judge in {tables[0].judge, "none"}
         for model, row in table.models.items():
-            label = f"† {model}, by {table.judge}" if several else f"† {model}"
+            label = f"† {model}" if usual else f"† {model}, by {table.judge}"
             rows[label] = {**row, **rows.get(label, {})}
     return rows
 
