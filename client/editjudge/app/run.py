@@ -25,8 +25,9 @@ from ..engine.header import RunHeader
 from ..engine.order import Order
 from ..engine.outdated import Outdated, outdated
 from ..engine.progress import Progress
-from ..engine.runplan import RunPlan, observe, plan_run, told_of_data
+from ..engine.runplan import Observed, RunPlan, observe, plan_run, told_of_data
 from ..engine.session import Finished, HowEnded, Session, asking, planned_as_before
+from ..engine.unasked import check_asked, told_of_unasked
 from ..panel import Panel
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
@@ -205,6 +206,7 @@ class Running:
     Attributes:
         resolved: What the spec means.
         left: What is to be judged; known inside `with`.
+        unasked: Which of the dimensions that were chosen ask nothing of any item, in lines.
 
     Raises:
         ConfigError: the spec cannot be used, or a judge is not configured.
@@ -246,6 +248,8 @@ class Running:
             plan_run(self._observed, None, {})  # begins nothing where outputs are unusable
         if not as_named:
             refuse_shifted(self._observed)
+        check_asked(self._observed)
+        self.unasked = _unasked(self.resolved, self._observed)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -265,7 +269,7 @@ class Running:
             self.left = self._session.left(self._before)
             for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):
                 self.say(f"data: {line}")
-            for line in self.left.item_changes.lines:
+            for line in (*self.unasked, *self.left.item_changes.lines):
                 self.say(line)
             self._tell_outputs()
             self._open = opened.pop_all()
@@ -383,6 +387,11 @@ class _Teller:
         self.tell(wire.Again(outdated=wired.Outdated.of(verdicts, self.settings)))
 
 
+def _unasked(resolved: Resolved, observed: Observed) -> tuple[str, ...]:
+    """Nobody chose what is asked by default: much of that needs what most data has not."""
+    return told_of_unasked(observed) if resolved.spec.dimensions else ()
+
+
 def foreseen(
     spec: RunSpec, out: Path, settings: Settings, *, as_named: bool = False
 ) -> tuple[Estimate, RunPlan, tuple[wired.Outdated, ...]]:
@@ -399,17 +408,23 @@ def foreseen(
     observed = observe(resolved.order, header_of(out))
     if not as_named:
         refuse_shifted(observed)
+    check_asked(observed)
     at_hand = with_local_stack(settings)
+
+    def estimated(plan: RunPlan, header: RunHeader | None) -> Estimate:
+        made = estimate(plan, at_hand, known_calls(plan, out, header, at_hand))
+        return replace(made, notes=(*_unasked(resolved, observed), *made.notes))
+
     if not RunView.is_at(out):
         plan = plan_run(observed, None, {})
-        return estimate(plan, at_hand, known_calls(plan, out, None, at_hand)), plan, ()
+        return estimated(plan, None), plan, ()
     with RunStore.open(out, read_only=True) as store:
         header = store.header
         header.joined(resolved.header(settings), str(out))  # what a session would refuse
         plan = planned_as_before(observed, store, header, settings)
         again = outdated(plan, store, header.settings, asking(settings))
     told = tuple(wired.Outdated.of(one, at_hand) for one in again)
-    return estimate(plan, at_hand, known_calls(plan, out, header, at_hand)), plan, told
+    return estimated(plan, header), plan, told
 
 
 def header_of(out: Path) -> RunHeader | None:

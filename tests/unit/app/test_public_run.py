@@ -258,6 +258,27 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Pa
             work()
 
 
+MASKED = "core.psnr.source.outside"
+
+
+def test_a_dimension_that_asks_nothing_is_told(spec: RunSpec, tmp_path: Path) -> None:
+    both = spec.model_copy(update={"dimensions": (PSNR, MASKED)})
+    line = f"no item can be asked {MASKED} (needs a mask)"
+    events: list[RunEvent] = []
+    editjudge.run(both, out=tmp_path / "run", progress=events.append)
+    assert line in [one.text for one in events if isinstance(one, Noted)]
+    assert line in foreseen(both, tmp_path / "run", Settings())[0].notes
+
+
+def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:
+    masked = spec.model_copy(update={"dimensions": (MASKED,)})
+    out = tmp_path / "run"
+    for work in (lambda: editjudge.run(masked, out=out), lambda: foreseen(masked, out, Settings())):
+        with pytest.raises(InputError, match=r"no item can be asked .*outside \(needs a mask\)"):
+            work()
+    assert not out.exists()
+
+
 def test_a_dry_run_does_not_say_that_nothing_is_asked_again(spec: RunSpec, tmp_path: Path) -> None:
     alpha = f"alpha={spec.outputs['alpha']}"
     asked = ["core", "--data", str(spec.data), "--outputs", alpha, "--dimension", PSNR]
