@@ -6,6 +6,7 @@ process. What `put_verdicts` has returned from is kept; see `database`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,6 +44,9 @@ Names: TypeAlias = "str | Sequence[str] | None"
 """Of one, of several, or of all."""
 _ITEM_NAMES = "items of the data"
 _NO_SUCCESSOR = 0, Packed(0, None, None, None)
+_Verdicts: TypeAlias = tuple[tuple[int, int], ...]
+"""Of an edit: numbers of their dimensions and signatures."""
+_NO_MORE: tuple[float, _Verdicts] = (math.inf, ())
 _MISSING = {number: kind for kind, number in MISSING.items()}
 
 
@@ -288,12 +292,11 @@ class RunStore:
             if (edit := self.database.one(of, model, item)) is not None:
                 self._stand_no_more(edit[0], "item")
 
-    def items(self) -> dict[str, ItemState]:
-        """What each item was that verdicts are about, by id."""
-        rows = self.database.each(
-            "SELECT texts.text, record, files, stats FROM items JOIN texts ON texts.id = items.item"
-        )
-        return {from_text(item): ItemState(*state) for item, *state in rows}
+    def items(self) -> Iterator[tuple[str, ItemState]]:
+        """What each item was that verdicts are about, with its id."""
+        names, text = self.database.texts(), self.database.text
+        for _, item, record, files, stats in self.database.rows(ITEMS):
+            yield names.get(item) or text(item), ItemState(record, files, stats)
 
     def edited_items(self) -> list[str]:
         """Ids of the items that have edits."""
@@ -385,27 +388,39 @@ class RunStore:
         Args:
             signatures: Of today, by dimension.
         """
-        current = {
-            f"{self.database.intern(name)}:{self.database.intern(text)}": name
+        of = self.database.number(model)
+        if of is None:
+            return
+        numbers = {
+            (self.database.number(name), self.database.number(text)): name
             for name, text in signatures.items()
-            if self._known(name) and self._known(text)
         }
-        shared: dict[str, frozenset[str]] = {"": frozenset()}
-        rows = self.database.each(
-            "SELECT texts.text, edits.digest, edits.missing, edits.reason, edits.seen, (SELECT"
-            " group_concat(dimension || ':' || signature) FROM verdicts"
-            " WHERE edit = edits.id AND status != ?)"
-            " FROM edits JOIN texts ON texts.id = edits.item WHERE edits.model ="
-            " (SELECT id FROM texts WHERE text = ?)",
-            STATUSES["failed"],
-            to_text(model),
+        names = self.database.texts()
+        # Both are begun before either has come to its end, so they are of one moment.
+        edits = self.database.rows(EDITS, "WHERE +model = ? ORDER BY id", of)
+        verdicts = _by_edit(
+            self.database.rows(
+                VERDICTS,
+                "WHERE edit IN (SELECT id FROM main.edits WHERE model = ?) ORDER BY edit",
+                of,
+            )
         )
-        for item, digest, missing, reason, seen, state in rows:
-            if (names := shared.get(state or "")) is None:
-                pairs = (current.get(pair) for pair in state.split(","))
-                names = shared[state] = frozenset(name for name in pairs if name)
-            why = None if missing is None else _missing(missing, reason)
-            yield Standing(from_text(item), _digest(digest), why, names, seen or ABSENT)
+        shared: dict[_Verdicts, frozenset[str]] = {}
+        judged, on = next(verdicts, _NO_MORE)
+        for _, edit, _, item, digest, missing, reason, seen in edits:
+            while judged < edit:
+                judged, on = next(verdicts, _NO_MORE)
+            state = on if judged == edit else ()
+            if (stands := shared.get(state)) is None:
+                known = (numbers.get(each) for each in state)
+                stands = shared[state] = frozenset(name for name in known if name)
+            yield Standing(
+                names.get(item) or self.database.text(item),
+                _digest(digest),
+                None if missing is None else _missing(missing, reason),
+                stands,
+                seen or ABSENT,
+            )
 
     def stale(self, signatures: Mapping[str, str]) -> Iterator[Stale]:
         """The verdicts on these dimensions, other than failed ones, by other signatures."""
@@ -616,9 +631,6 @@ class RunStore:
         for table in (VERDICT_CALLS, VERDICTS):
             self.database.delete(table, "edit = ? AND dimension = ?", edit, on)
 
-    def _known(self, text: str) -> bool:
-        return self.database.one("SELECT 1 FROM texts WHERE text = ?", to_text(text)) is not None
-
     def _where(
         self,
         *,
@@ -660,6 +672,22 @@ class RunStore:
                 f"{self.database.path}: its header cannot be read: {why}",
                 "use the editjudge that wrote it",
             ) from error
+
+
+def _by_edit(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[float, _Verdicts]]:
+    """Each edit of rows of verdicts in its order, with those that did not fail."""
+    failed = STATUSES["failed"]
+    on: _Verdicts = ()
+    last = None
+    for _, edit, dimension, status, signature, *_ in rows:
+        if edit != last:
+            if last is not None:
+                yield last, on
+            last, on = edit, ()
+        if status != failed:
+            on = (*on, (dimension, signature))
+    if last is not None:
+        yield last, on
 
 
 def _file(seen: Seen | None, digest: object) -> bytes | None:
