@@ -168,9 +168,9 @@ class RunView:
 
         Nothing of runs that did not keep what each was. The data is not looked at.
         """
-        mine, others = self._store.items(), other._store.items()
-        both = mine.keys() & others.keys()
-        return frozenset(item for item in both if not mine[item].is_of(others[item]))
+        mine = dict(self._store.items())
+        others = other._store.items()
+        return frozenset(i for i, state in others if i in mine and not mine[i].is_of(state))
 
     def verdicts(
         self,

@@ -12,7 +12,15 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from ..answers import Option
 from ..base.digest import file_digest
@@ -56,6 +64,7 @@ _PLAINER = {
 }
 # A value that stands where JSON has numbers; texts may hold the like, so it is looked at again.
 _MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{300}")
+_NO_NAMES = frozenset({"", ".", ".."})
 USUAL = "items.jsonl"
 """What the file is called where a folder is given."""
 
@@ -70,6 +79,8 @@ def _printable(text: str) -> str:
 
 def blank(text: str) -> bool:
     """Whether nothing of a text can be seen."""
+    if text[:1].isalnum():  # nearly always, and this is asked of every text of a hundred thousand
+        return False
     return not any(c.isprintable() and not c.isspace() for c in text)
 
 
@@ -117,7 +128,7 @@ def question_flaw(question: Mapping[str, Any]) -> str:
 def _a_name(text: str) -> str:
     if len(text) > _MAX_ID or not text.isprintable():
         raise ValueError(f"an id has 1 to {_MAX_ID} printable characters")
-    if any(part.strip() in {"", ".", ".."} for part in text.split("/")) or "\\" in text:
+    if not _NO_NAMES.isdisjoint(map(str.strip, text.split("/"))) or "\\" in text:
         raise ValueError("an id names a file: no empty part, no '.', '..' or backslash")
     return text
 
@@ -189,22 +200,18 @@ class Line(BaseModel):
         """
         return ""
 
-    @cached_property
+    @property
     def flaws(self) -> dict[str, Unscored]:
         """What is given and cannot be used, by field."""
-        texts = {
-            "instruction": self.instruction,
-            "target_text": self.target_text,
-            "hint": self.hint,
+        flaws = {
+            name: flaw(f"{name}: {why}")
+            for name in ("instruction", "target_text", "hint")
+            if (text := getattr(self, name)) is not None and (why := why_unusable(text))
         }
-        wrong = {
-            name: f"{name}: {why}"
-            for name, text in texts.items()
-            if text is not None and (why := why_unusable(text))
-        }
-        if why := next(filter(None, map(self.why_not_asked, self.questions)), ""):
-            wrong["questions"] = f"questions: {why}"
-        return {name: flaw(why) for name, why in wrong.items()}
+        for question in self.questions:
+            if why := self.why_not_asked(question):
+                return {**flaws, "questions": flaw(f"questions: {why}")}
+        return flaws
 
     @staticmethod
     def why_not_asked(question: Mapping[str, Any]) -> str:
@@ -257,6 +264,7 @@ class ItemsFile:
         self.path = _file(path.absolute())
         self._folder = str(self.path.parent)
         self._consent = Consent(self._folder, roots)
+        self._read = TypeAdapter(self.line).validator.validate_json
         self._stat = lru_cache(4096)(lambda file: stat_of(self._at(file)))
         self._is_there = lru_cache(4096)(self._is_usable)
         self._looked_at: tuple[ItemRef | None, Flaws] = (None, {})
@@ -433,7 +441,7 @@ class ItemsFile:
                     index += 1
 
     def _ref(self, index: int, line: bytes) -> ItemRef:
-        read = self.line.model_validate_json(line.strip())
+        read = self._read(line.strip())
         return ItemRef(read.id, index, read)
 
     def _at(self, path: str) -> str:
