@@ -23,6 +23,7 @@ from ..base.signature import package_version
 from .asked import Asked, Unusable, chosen
 from .judging import Judging
 from .servicer import status_of, told
+from .terms import terms_in
 from .wire import (
     Batch,
     BatchAsked,
@@ -43,6 +44,8 @@ _HTTP = {
 }
 _OF_BATCH = 16
 """Edits of a batch that are judged at a time; they wait for places, if need be."""
+_JSON = "application/json"
+_SHOWN = 80
 MAX_BODY_BYTES = 256 * 1024 * 1024
 
 
@@ -67,7 +70,8 @@ class JsonService:
             ("GET", "/v1/openapi.json", self._openapi),
             ("GET", "/health", self._health),
         ):
-            app.router.add_route(method, path, handler)
+            add = app.router.add_get if method == "GET" else app.router.add_post
+            add(path, handler)
         return app
 
     async def _score(self, request: web.Request) -> web.Response:
@@ -186,16 +190,31 @@ def openapi() -> dict[str, Any]:
 @web.middleware
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        return await handler(request)
+        with terms_in(request.headers).held():
+            return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         mend = f"send less than {MAX_BODY_BYTES:,} bytes"
         refused, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
-    except web.HTTPException:
-        raise
+    except web.HTTPException as error:
+        refused, status = _no_such(request, error), error.status
+        headers = {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+        return _reply(Error(error=refused), status=status, headers=headers)
     except Exception as error:  # noqa: BLE001 - of this request alone
         refused, status = _refused(told(error))
     headers = {"retry-after": "1"} if status == 429 else {}
     return _reply(Error(error=refused), status=status, headers=headers)
+
+
+def _no_such(request: web.Request, error: web.HTTPException) -> Refused:
+    """Of a request that no route takes as it is."""
+    if isinstance(error, web.HTTPNotFound):
+        message = f"{request.path[:_SHOWN]}: nothing is served here"
+        return Refused(code="NOT_FOUND", message=message, mend="see /v1/docs")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        message = f"{request.path[:_SHOWN]} takes no {request.method[:_SHOWN]}"
+        mend = f"use {' or '.join(sorted(error.allowed_methods))}"
+        return Refused(code="UNIMPLEMENTED", message=message, mend=mend)
+    return Refused(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
 
 
 def _refused(error: EditjudgeError) -> tuple[Refused, int]:
@@ -213,8 +232,13 @@ async def _body(request: web.Request, model: type[W]) -> W:
     """The body, checked beside the event loop: pictures in base64 are megabytes.
 
     Raises:
+        HTTPUnsupportedMediaType: it does not call itself JSON.
         Unusable: naming the first field that cannot be used.
     """
+    if request.content_type != _JSON:
+        # A page in somebody's browser can send any other type without being asked for leave.
+        reason = f"the body is {request.content_type[:_SHOWN]}; send it as content-type: {_JSON}"
+        raise web.HTTPUnsupportedMediaType(reason=reason)
     try:
         text = await request.read()
     except web.RequestPayloadError as error:
