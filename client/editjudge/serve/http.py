@@ -239,10 +239,12 @@ async def _body(request: web.Request, model: type[W]) -> W:
         # A page in somebody's browser can send any other type without being asked for leave.
         reason = f"the body is {request.content_type[:_SHOWN]}; send it as content-type: {_JSON}"
         raise web.HTTPUnsupportedMediaType(reason=reason)
+    if "content-encoding" in request.headers:
+        raise Unusable("body", "it is encoded", "send JSON without encodings")
     try:
         text = await request.read()
     except web.RequestPayloadError as error:
-        raise Unusable("body", "it cannot be read", "send JSON without encodings") from error
+        raise Unusable("body", "it is cut short", "send all of it") from error
     try:
         return await asyncio.to_thread(model.model_validate_json, text)
     except ValidationError as error:
@@ -258,7 +260,7 @@ def _announced(request: web.Request) -> int:
         HTTPRequestEntityTooLarge: more than any body may have.
     """
     size = request.content_length
-    if size is None or "content-encoding" in request.headers:
+    if size is None:
         return MAX_BODY_BYTES
     if size > MAX_BODY_BYTES:
         raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, size)
@@ -294,6 +296,7 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
         JsonService(judging).app(),
         access_log=None,
         shutdown_timeout=drain,
+        auto_decompress=False,  # a few bytes would become gigabytes
         handler_cancellation=True,  # who went away waits for nothing, and pays for no more
     )
     await runner.setup()
