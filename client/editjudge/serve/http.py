@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -21,7 +22,9 @@ from ..base.errors import EditjudgeError
 from ..base.identity import untrained
 from ..base.signature import package_version
 from .asked import Asked, Unusable, chosen
+from .described import described
 from .judging import Judging
+from .page import Page, page_of
 from .servicer import status_of, told
 from .terms import terms_in
 from .wire import (
@@ -68,6 +71,7 @@ class JsonService:
             ("GET", "/v1/dimensions", self._dimensions),
             ("GET", "/v1/panel", self._panel),
             ("GET", "/v1/openapi.json", self._openapi),
+            ("GET", "/v1/docs", self._docs),
             ("GET", "/health", self._health),
         ):
             add = app.router.add_get if method == "GET" else app.router.add_post
@@ -130,6 +134,15 @@ class JsonService:
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(openapi())
 
+    async def _docs(self, _: web.Request) -> web.Response:
+        page = await asyncio.to_thread(_page)
+        headers = {
+            "content-security-policy": page.policy,
+            "referrer-policy": "no-referrer",
+            "x-content-type-options": "nosniff",
+        }
+        return web.Response(text=page.html, content_type="text/html", headers=headers)
+
     async def _health(self, _: web.Request) -> web.Response:
         if self._judging.ending:
             return web.Response(status=503, text="ending")
@@ -164,7 +177,7 @@ def openapi() -> dict[str, Any]:
         operation: dict[str, Any] = {
             "summary": summary,
             "responses": {
-                "200": {"description": "judged", **content(result, several=many)},
+                "200": {"description": "the answer", **content(result, several=many)},
                 "4XX": {"description": "refused: the field and the mend", **content(Error)},
             },
         }
@@ -175,16 +188,24 @@ def openapi() -> dict[str, Any]:
                 {
                     "name": "pattern",
                     "in": "query",
+                    "description": "Ids or globs; again for several, all where there is none.",
                     "schema": {"type": "array", "items": {"type": "string"}},
                 }
             ]
         paths[path] = {method: operation}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "editjudge", "version": package_version("editjudge")},
-        "paths": paths,
-        "components": {"schemas": definitions.get("$defs", {})},
-    }
+    return described(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "editjudge", "version": package_version("editjudge")},
+            "paths": paths,
+            "components": {"schemas": definitions.get("$defs", {})},
+        }
+    )
+
+
+@cache
+def _page() -> Page:
+    return page_of(openapi())
 
 
 @web.middleware
