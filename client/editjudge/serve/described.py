@@ -44,11 +44,16 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
 
     It is changed and returned.
     """
-    models = _models(Wire)
-    for name, schema in document["components"]["schemas"].items():
-        if name in models:
-            schema["description"] = _parts(models[name])[0]
-            _tell(schema.get("properties", {}), models[name])
+    extended = _extended(Wire)
+    for schema in document["components"]["schemas"].values():
+        docstring = schema.get("description", "")
+        words: dict[str, str] = {}
+        for each in (*extended.get(docstring, ()), docstring):
+            schema["description"], attributes = _parts(each)
+            words |= attributes
+        for name, field in schema.get("properties", {}).items():
+            if name in words:
+                field["description"] = words[name]
     for path, operations in document["paths"].items():
         for operation in operations.values():
             if path in EXAMPLES:
@@ -59,25 +64,20 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _models(of: type[Wire]) -> dict[str, type[Wire]]:
-    """All models that there are, by name."""
-    below = of.__subclasses__()
-    return {each.__name__: each for each in below} | {
-        name: each for model in below for name, each in _models(model).items()
-    }
+def _extended(model: type[Wire]) -> dict[str, list[str]]:
+    """Of each model that extends others, by its docstring: theirs, the farthest first."""
+    found = {}
+    for each in model.__subclasses__():
+        bases = [base for base in reversed(each.__mro__[1:]) if issubclass(base, Wire)]
+        if each.__doc__:
+            found[cleandoc(each.__doc__)] = [cleandoc(base.__doc__ or "") for base in bases]
+        found |= _extended(each)
+    return found
 
 
-def _tell(fields: Mapping[str, dict[str, Any]], model: type[Wire]) -> None:
-    """Say of fields what the docstrings of a model, and of those that it extends, say of them."""
-    for each in reversed([base for base in model.__mro__ if issubclass(base, Wire)]):
-        for name, words in _parts(each)[1].items():
-            if name in fields:
-                fields[name]["description"] = words
-
-
-def _parts(model: type[Wire]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the whole, and of its attributes by name."""
-    whole, _, attributes = cleandoc(model.__doc__ or "").partition(_FIELDS)
+def _parts(docstring: str) -> tuple[str, dict[str, str]]:
+    """What it says of the whole, and of attributes by name."""
+    whole, _, attributes = docstring.partition(_FIELDS)
     words: dict[str, str] = {}
     name = ""
     for line in attributes.splitlines():
