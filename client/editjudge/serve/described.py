@@ -66,13 +66,13 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
 
 def _extended(model: type[Wire]) -> dict[str, list[str]]:
     """Of each model that extends others, by its docstring: theirs, the farthest first."""
-    found = {}
+    above = {}
     for each in model.__subclasses__():
         bases = [base for base in reversed(each.__mro__[1:]) if issubclass(base, Wire)]
         if each.__doc__:
-            found[cleandoc(each.__doc__)] = [cleandoc(base.__doc__ or "") for base in bases]
-        found |= _extended(each)
-    return found
+            above[cleandoc(each.__doc__)] = [cleandoc(base.__doc__ or "") for base in bases]
+        above |= _extended(each)
+    return above
 
 
 def _parts(docstring: str) -> tuple[str, dict[str, str]]:
