@@ -67,10 +67,10 @@ async def test_triton_gets_no_more_time_than_the_caller_waits(stream: bool) -> N
             await stub.Score(asking("core.quality.piqe"))
     assert response.outcomes[0].status == pb.STATUS_SCORED
     assert triton.deadlines[0] is not None
-    assert 0 < triton.deadlines[0] <= 20
+    assert 0 < triton.deadlines[0] < 22  # it travels rounded up, in two steps
     if not stream:  # who says nothing has the time of the settings
         assert triton.deadlines[1] is not None
-        assert triton.deadlines[1] > 20
+        assert triton.deadlines[1] > 22
 
 
 async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:

@@ -87,7 +87,7 @@ class Judging:
             Unusable: naming the field of the request that cannot be used.
             Busy: there is no room now.
         """
-        async with self.edits.taking(caller, 1, waits=waits):
+        async with self.edits.taking(caller, 1, waits=waits), through():
             asked = await read()
             dimensions = await asyncio.to_thread(asked.chosen)
             pixels = await asyncio.to_thread(asked.pixels)
