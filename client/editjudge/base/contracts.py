@@ -56,15 +56,12 @@ class Contract:
     alike: tuple[str, ...] = ()
 
 
+CLASS_HEADER = "x-class"
+"""Header of a call with the class of its caller, `interactive` or `batch`, as a front door says it."""
 MODEL_HEADER = "x-model"
 """Header of a call with the name of its model, by which a front door finds the servers."""
 TEAM_HEADER = "x-team"
 """Header of a reply with the team that a front door has known the caller as."""
-CLASS_HEADER = "x-class"
-"""Header of a call with the class of its caller, as a front door says it: see `CLASSES`."""
-Class: TypeAlias = Literal["interactive", "batch"]
-CLASSES: tuple[Class, ...] = ("interactive", "batch")
-"""Of callers: somebody waits for the answers of the first, and they go before others."""
 IMAGE = Tensor("IMAGE", "BYTES", holds="image")
 """The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
 

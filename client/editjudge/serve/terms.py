@@ -6,10 +6,10 @@ import asyncio
 import math
 from collections.abc import Mapping
 
-from ..base.contracts import CLASS_HEADER, Class
+from ..base.contracts import CLASS_HEADER
 from ..panel.terms import Terms
 
-_URGENT: Class = "interactive"
+_URGENT = "interactive"
 
 
 def terms_in(headers: Mapping[str, str], seconds: float | None = None) -> Terms:
