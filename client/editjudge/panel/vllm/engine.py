@@ -27,6 +27,7 @@ from ...base.proxy import proxy_of
 from ..channel import Channel
 from ..grpc_errors import channel_options, service_error
 from ..secrets import Secrets
+from ..terms import waited_beyond
 from ..transport import Usage
 from .bundle import MAX_ARCHIVE
 
@@ -123,12 +124,13 @@ class Engine:
         """The server's report on itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
         request = getattr(self.messages, f"{method}Request")()
         began = asyncio.get_running_loop().time()
+        waited = waited_beyond(end)
         try:
             call = getattr(self._stub, method)
             reply = await call(request, timeout=left(end), metadata=self._metadata)
         except self._rpc_error as error:
             failure = self._protocol(error)
-            if isinstance(failure, DeadlineExceeded):
+            if isinstance(failure, DeadlineExceeded) and waited:
                 self._channel.late(began)
             raise failure from error
         return self.secrets.hidden_in_message(reply)
@@ -192,12 +194,13 @@ class Engine:
         request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
         bill.append(Usage(attempts=1))
         began = asyncio.get_running_loop().time()
+        waited = waited_beyond(end)
         call = self._generate(request, timeout=left(end), metadata=self._metadata)
         try:
             complete = await self._whole(call)
         except self._rpc_error as error:
             failure = self._translated(error)
-            if isinstance(failure, DeadlineExceeded):
+            if isinstance(failure, DeadlineExceeded) and waited:
                 self._channel.late(began)
             raise failure from error
         except asyncio.CancelledError:
