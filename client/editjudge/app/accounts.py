@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -92,7 +93,8 @@ class Accounts:
         self._unwritten[at] = self._unwritten.get(at, Used()) + more
         self.total[team] = self.total.get(team, Used()) + more
         if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write())
+            # Not in the context of the request: what is noted outlives it.
+            self._writing = asyncio.create_task(self._write(), context=Context())
 
     async def written(self) -> None:
         """Wait until all that was noted is written, or cannot be."""

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
@@ -121,7 +122,8 @@ class CallCache:
         idle = [name for name, held in self._open.items() if not held.users]
         closed = [self._open.pop(n) for n in idle[: max(0, len(self._open) - self._most_open)]]
         if closed:
-            await asyncio.shield(asyncio.gather(*(held.calls.close() for held in closed)))
+            closing = asyncio.create_task(_closed(closed), context=Context())
+            await asyncio.shield(closing)
 
     def _opening(self, name: str) -> Callable[[], Awaitable[Ledger]] | None:
         """How to open the ledger of a team; None where none is kept."""
@@ -263,12 +265,18 @@ class CallsOfTeam:
     async def _ledger(self, opened: Callable[[], Awaitable[Ledger]]) -> Ledger:
         """The ledger, opened by the first who asks, also where he is cancelled meanwhile."""
         if self._opening is None:
-            self._opening = asyncio.ensure_future(_awaited(opened))
+            # Not in the context of whoever asks: others wait for it too.
+            self._opening = asyncio.create_task(_awaited(opened), context=Context())
         try:
             return await asyncio.shield(self._opening)
         except EditjudgeError:
             self._opening = None
             raise
+
+
+async def _closed(several: Iterable[_Held]) -> None:
+    for each in several:
+        await each.calls.close()
 
 
 async def _awaited(opened: Callable[[], Awaitable[Ledger]]) -> Ledger:

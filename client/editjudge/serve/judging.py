@@ -21,6 +21,7 @@ from .asked import Asked, Unusable
 from .asking import Asking, Audit, Caller
 from .metrics import Metrics
 from .room import Room, Shared
+from .threads import Threads, through
 
 _TEAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})?")
 
@@ -92,6 +93,7 @@ class Judging:
         self._resources = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Judging:
+        asyncio.get_running_loop().set_default_executor(Threads(thread_name_prefix="judging"))
         async with contextlib.AsyncExitStack() as resources:
             await resources.enter_async_context(self._cache)
             await resources.enter_async_context(self.accounts)
@@ -156,12 +158,16 @@ class Judging:
             Busy: there is no room now.
         """
         caller = asking.caller.team
-        async with self.edits.taking(caller, 1, waits=waits), self._cache.of(caller) as apart:
+        async with (
+            self.edits.taking(caller, 1, waits=waits),
+            self._cache.of(caller) as apart,
+            through(),
+        ):
             asked = await read()
             dimensions = await asyncio.to_thread(asked.chosen)
             asking.dimensions = len(dimensions)
             pixels = await asyncio.to_thread(asked.pixels)
-            async with self._pixels.taking(caller, pixels, waits=waits):
+            async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await asked.edit()
                 with keeping(apart):
                     judgement = await self.client.score(edit, dimensions, budget=asking.taken)
