@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,14 @@ from editjudge.serve.judging import Judging, Kept
 from editjudge.serve.room import Room
 from editjudge.serve.server import End, serving
 from editjudge.serve.servicer import JudgeServicer
+from editjudge.serve.threads import Threads, through
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..patience import patience, until
-from .test_serve import asking, png
+from .test_serve import _outcome, asking, png
 from .test_serve_json import asking as asking_json
 
 ASKED = "core.instruction_following"
@@ -451,6 +453,60 @@ async def test_few_ledgers_are_open_at_a_time(tmp_path: Path) -> None:
         async with cache.of("first"):
             pass
     assert len(list(tmp_path.rglob("*.sqlite"))) == 10
+
+
+async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(Threads(1))
+    busy = loop.run_in_executor(None, gate.wait, 60)  # so that what is asked for has not begun
+    told: list[str] = []
+
+    async def asks(cache: CallCache) -> None:
+        async with through(), cache.of("a") as apart:
+            await apart.calls.said(["sha256:none"])
+
+    async with CallCache(tmp_path, shared=False, say=told.append) as cache:
+        first = asyncio.create_task(asks(cache))
+        second = asyncio.create_task(asks(cache))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(busy, second)
+        assert isinstance(await _outcome(first), asyncio.CancelledError)
+    assert not told
+    assert ledger_of(tmp_path, "a").is_file()
+
+    async with Accounts(tmp_path, None, told.append) as accounts:
+        add = accounts._file.add
+        gate.clear()
+
+        def slow(rows: Any) -> None:
+            assert gate.wait(60)
+            add(rows)
+
+        monkeypatch.setattr(accounts._file, "add", slow)
+
+        async def uses() -> None:
+            async with through():
+                accounts.add("a", Used(edits=1))
+                await accounts.written()
+
+        several = [asyncio.create_task(uses()) for _ in range(3)]
+        await asyncio.sleep(0)
+        for each in several:
+            each.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        for each in several:
+            await _outcome(each)
+    assert not told
+    (used,) = used_in(tmp_path).values()
+    assert used.edits == 3
 
 
 async def test_accounts_that_cannot_be_written_now_are_later(tmp_path: Path) -> None:
