@@ -322,6 +322,8 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
                     assert reply.headers["x-tokens-used"] == "0"
                 async with session.post(f"{service.web}/v1/score", json=bodies[1]) as reply:
                     assert reply.headers["x-tokens-used"] == "0"
+                async with session.post(f"{service.web}/v1/score", data="words") as reply:
+                    assert reply.status == 415
     text = log.read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]
     assert [line["status"] for line in lines[:3]] == ["OK", "OK", "INVALID_ARGUMENT"]
@@ -330,6 +332,7 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
     assert (first["team"], first["request"], first["method"]) == ("a", number, "Score")
     assert (first["dimensions"], first["calls"], first["prompt_tokens"]) == (1, 1, 100)
     assert (second["calls"], second["cached"], second["cost"]) == (0, 1, 0)
+    assert [line["status"] for line in lines[5:]] == ["OK", *["INVALID_ARGUMENT"] * 2]
     assert {line["method"] for line in lines[3:]} == {"/v1/score", "/v1/score:batch"}
     for word in ("alice", "hush", "secret", "png"):
         assert word not in text

@@ -57,7 +57,7 @@ class Asking:
 
     Attributes:
         dimensions: How many were asked for, once it is known.
-        code: What became of it, as gRPC names it.
+        code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
         seconds: It took, at the end.
     """
 
@@ -89,10 +89,8 @@ class Asking:
         self.seconds = time.monotonic() - self._began
         if isinstance(error, EditjudgeError):
             self.code = code_pb2.Code.Name(self._status_of(error))
-        elif isinstance(error, Exception):
-            self.code = "INTERNAL"
-        elif error is not None:
-            self.code = "CANCELLED"
+        elif error is not None and self.code == "OK":
+            self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         if self.code == "OK":
             self.taken.end()
             self.taken.note(edits=1)

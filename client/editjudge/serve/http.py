@@ -124,6 +124,9 @@ class JsonService:
         with self._judging.asking(_caller(request)) as asking:
             try:
                 yield asking
+            except web.HTTPException:  # too large, or no JSON
+                asking.code = code_pb2.Code.Name(code_pb2.INVALID_ARGUMENT)
+                raise
             finally:
                 request[_TOKENS] = request.get(_TOKENS, 0) + asking.taken.used.tokens
 
@@ -206,6 +209,8 @@ def openapi() -> dict[str, Any]:
         }
         if asked is not None:
             operation["requestBody"] = {"required": True, **content(asked)}
+            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
+            operation["responses"]["200"]["headers"] = {TOKENS_HEADER: tokens}
         if many:
             operation["parameters"] = [
                 {
