@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
+from ..base.threads import Threads, through
 from ..engine.judge import Judgement
 from ..panel.budget import Budget
 from .asked import Asked
 from .room import Room, Shared
-from .threads import Threads, through
 
 
 class Judging:
