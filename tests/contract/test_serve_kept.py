@@ -20,13 +20,13 @@ from editjudge.app.accounts import Accounts, Used, used_in
 from editjudge.app.callers import CallCache, ledger_of, purge
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
+from editjudge.base.threads import Threads, through
 from editjudge.serve.asking import Audit
 from editjudge.serve.http import serving_json
 from editjudge.serve.judging import Judging, Kept
 from editjudge.serve.room import Room
 from editjudge.serve.server import End, serving
 from editjudge.serve.servicer import JudgeServicer
-from editjudge.serve.threads import Threads, through
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc

@@ -57,7 +57,7 @@ class Contract:
 
 
 CLASS_HEADER = "x-class"
-"""Header of a call with the class of its caller, `interactive` or `batch`, as a front door says it."""
+"""Header of a call with its caller's class, `interactive` or `batch`, as a front door says it."""
 MODEL_HEADER = "x-model"
 """Header of a call with the name of its model, by which a front door finds the servers."""
 TEAM_HEADER = "x-team"

@@ -51,9 +51,9 @@ _OF_BATCH = 16
 """Edits of a batch that are judged at a time; they wait for places, if need be."""
 _TOKENS = web.RequestKey("tokens", int)
 """What generalists took for a request."""
+MAX_BODY_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
 _SHOWN = 80
-MAX_BODY_BYTES = 256 * 1024 * 1024
 
 
 class JsonService:

@@ -14,6 +14,7 @@ from ..app.callers import CallCache
 from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
+from ..base.threads import Threads, through
 from ..engine.judge import Judgement
 from ..panel.budget import Budget
 from ..panel.kept import keeping
@@ -21,7 +22,6 @@ from .asked import Asked, Unusable
 from .asking import Asking, Audit, Caller
 from .metrics import Metrics
 from .room import Room, Shared
-from .threads import Threads, through
 
 _TEAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})?")
 

@@ -69,7 +69,9 @@ def test_no_model_is_forgotten() -> None:
 
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
     abstract = {"Wire", "Event", "Counted", "Outcomes", "Found"}
-    names = {one.__name__ for one in below(Wire) if one.__module__.startswith("editjudge.")}
+    ours = [one for one in below(Wire) if one.__module__.startswith("editjudge.")]
+    # What the service says besides is in its OpenAPI document, which is kept too.
+    names = {one.__name__ for one in ours if not one.__module__.startswith("editjudge.serve.")}
     assert names - abstract <= {name.rpartition("__")[2] for name in kept}
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from editjudge.serve import wire
 from editjudge.serve.described import EXAMPLES
 from editjudge.serve.http import openapi
 from editjudge.serve.page import Page, page_of
@@ -41,6 +42,15 @@ def test_the_document_is_the_one_that_is_kept(document: dict[str, Any]) -> None:
     if os.environ.get("EDITJUDGE_GOLDEN") == "write":
         KEPT.write_text(text, encoding="utf-8")
     assert text == KEPT.read_text(encoding="utf-8"), "docs/versions.md says what may change"
+
+
+def test_no_model_of_the_service_is_forgotten(document: dict[str, Any]) -> None:
+    declared = {
+        name
+        for name, kind in vars(wire).items()
+        if isinstance(kind, type) and kind.__module__ == wire.__name__
+    }
+    assert declared <= document["components"]["schemas"].keys()
 
 
 def test_what_is_sent_is_described_field_by_field(document: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Threads(ThreadPoolExecutor):
-    """An event loop's threads, which notes for whom each piece of work is done."""
+    """Threads that note for which request each piece of work is done."""
 
     def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Do it in a thread, for the request that asks."""
