@@ -365,6 +365,7 @@ class Generalist:
         async def known_or_made() -> Reply:
             nonlocal fresh
             if (known := await self._ledger.get(call)) is not None:
+                paying().known += 1
                 return known
             fresh = True
             return await self._make(call)

@@ -45,6 +45,8 @@ _ITEM_NAMES = "items of the data"
 _NO_SUCCESSOR = 0, Packed(0, None, None, None)
 _MISSING = {number: kind for kind, number in MISSING.items()}
 
+_NAMED = 3  # runs in a line
+
 
 class RunStore:
     """An open run; use as a context manager. `RunStore.open` makes one.
@@ -84,7 +86,7 @@ class RunStore:
         """
         file = folder / FILE
         if header is None and not file.is_file():
-            raise ConfigError(f"{folder} holds no run", "give the folder of a run")
+            raise _no_run(folder)
         with ExitStack() as resources:
             if not read_only:
                 _lock(folder, resources)
@@ -93,7 +95,7 @@ class RunStore:
             store = cls(folder, database, resources)
             known = store._read_header()
             if known is None and header is None:
-                raise ConfigError(f"{folder} holds no run", "give the folder of a run")
+                raise _no_run(folder)
             if not only_header:
                 database.check_structure()
             if header is not None:
@@ -116,7 +118,7 @@ class RunStore:
         """What it is about."""
         header = self._read_header()
         if header is None:
-            raise ConfigError(f"{self.folder} holds no run", "give the folder of a run")
+            raise _no_run(self.folder)
         return header
 
     def amend(self, header: RunHeader) -> RunHeader:
@@ -681,6 +683,14 @@ def _digest(stored: bytes | str | None) -> str | None:
 
 def _missing(kind: int | None, reason: str | bytes | None) -> Missing | None:
     return None if kind is None else Missing(_MISSING[kind], from_text(reason or ""))
+
+
+def _no_run(folder: Path) -> ConfigError:
+    """What is said where none is, and which runs the folder has in it."""
+    below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
+    more = f" and {len(below) - _NAMED:,} more" if len(below) > _NAMED else ""
+    runs = f", such as {', '.join(below[:_NAMED])}{more}" if below else ""
+    return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
 
 
 def _lock(folder: Path, resources: ExitStack) -> None:
