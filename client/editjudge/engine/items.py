@@ -21,6 +21,10 @@ from .header import RunHeader
 
 Became: TypeAlias = Literal["same", "changed", "gone"]
 """What became of what was judged."""
+_OTHERS = (
+    "output is another than was judged, and counts",
+    "outputs are others than was judged, and count",
+)
 Known: TypeAlias = Became | Literal["unknown"]
 """The same; `unknown` where the data is not there any more."""
 _NO_FILE = bytes(DIGEST)
@@ -192,8 +196,8 @@ class ItemChanges:
                 f" them is kept (first: {self.gone[0]})"
             )
         others = (
-            f"{model}: {counted(len(items), 'output is another', 'outputs are others')} than was"
-            f" judged, and count as pending until judged again (first: {next(iter(items))})"
+            f"{model}: {counted(len(items), *_OTHERS)} as pending until judged again"
+            f" (first: {next(iter(items))})"
             for model, items in self.outputs.items()
             if items
         )

@@ -367,6 +367,7 @@ class Generalist:
         async def known_or_made() -> Reply:
             nonlocal fresh
             if (known := await ledger.get(call)) is not None:
+                paying().known += 1
                 return known
             fresh = True
             return await self._make(call, ledger)

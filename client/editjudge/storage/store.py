@@ -43,6 +43,8 @@ FILE = "run.sqlite"
 LOCK = "run.lock"
 _ITEM_NAMES = "items of the data"
 
+_NAMED = 3  # runs in a line
+
 
 class RunStore:
     """An open run; use as a context manager. `RunStore.open` makes one.
@@ -82,7 +84,7 @@ class RunStore:
         """
         file = folder / FILE
         if header is None and not file.is_file():
-            raise ConfigError(f"{folder} holds no run", "give the folder of a run")
+            raise _no_run(folder)
         with ExitStack() as resources:
             if not read_only:
                 _lock(folder, resources)
@@ -91,7 +93,7 @@ class RunStore:
             store = cls(folder, database, resources)
             known = store._read_header()
             if known is None and header is None:
-                raise ConfigError(f"{folder} holds no run", "give the folder of a run")
+                raise _no_run(folder)
             if not only_header:
                 database.check_structure()
             if header is not None:
@@ -114,7 +116,7 @@ class RunStore:
         """What it is about."""
         header = self._read_header()
         if header is None:
-            raise ConfigError(f"{self.folder} holds no run", "give the folder of a run")
+            raise _no_run(self.folder)
         return header
 
     def amend(self, header: RunHeader) -> RunHeader:
@@ -549,6 +551,14 @@ def _file(seen: Seen | None, digest: object) -> bytes | None:
     if seen is None:
         return None
     return seen.stat if digest is not None else seen.stat + digest_bytes(seen.digest)
+
+
+def _no_run(folder: Path) -> ConfigError:
+    """What is said where none is, and which runs the folder has in it."""
+    below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
+    more = f" and {len(below) - _NAMED:,} more" if len(below) > _NAMED else ""
+    runs = f", such as {', '.join(below[:_NAMED])}{more}" if below else ""
+    return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
 
 
 def _lock(folder: Path, resources: ExitStack) -> None:
