@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ..base.errors import ConfigError, EditjudgeError
+from ..base.errors import ConfigError, EditjudgeError, StoreError
 from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
@@ -114,10 +114,15 @@ class RunView:
 
         Returns:
             It, by the item's id and the model; for None as model of the item alone.
+
+        Raises:
+            StoreError: the run is damaged.
         """
         try:
             return self.changes().became
-        except EditjudgeError:
+        except StoreError:
+            raise
+        except EditjudgeError:  # the data is not there any more, or is another one
             return lambda _, __: "unknown"
 
     def by(self, rules: Rules | None) -> Resolved:
