@@ -19,6 +19,7 @@ from ..engine.header import RunHeader
 from ..engine.items import ItemChanges, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
+from ..storage.named import NamedItem
 from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
 from . import results as tables
 from .spec import Resolved, RunSpec
@@ -149,14 +150,14 @@ class RunView:
         """
         return self._store.edits(model)
 
-    def other_items(self, other: RunView) -> frozenset[str]:
-        """The items that were others when they were judged in another run, of those both know.
+    def by_name(self) -> Iterator[NamedItem]:
+        """Every item that has edits, in the order of their ids, one held at a time."""
+        return self._store.by_name()
 
-        Nothing of runs that did not keep what each was. The data is not looked at.
-        """
-        mine = dict(self._store.items())
-        others = other._store.items()
-        return frozenset(i for i, state in others if i in mine and not mine[i].is_of(state))
+    @property
+    def signatures(self) -> frozenset[str]:
+        """Those of all its verdicts."""
+        return self._store.signatures
 
     def verdicts(
         self,

@@ -121,8 +121,7 @@ def test_no_damage_is_read_as_something_else(whole: Path, copy: Path) -> None:
         ("UPDATE verdict_calls SET call = 2 WHERE edit = 3", "the verdict on item 2 of alpha"),
         ("UPDATE header SET value = '\"x\"' WHERE name = 'protocol'", "row protocol"),
         (
-            "UPDATE items SET stats = zeroblob(80) WHERE item ="
-            " (SELECT id FROM texts WHERE text = 'item 0')",
+            "UPDATE items SET stats = x'00' FROM texts WHERE text = 'item 0' AND item = texts.id",
             "what is known of item item 0",
         ),
         ("UPDATE facts SET value = 'x'", "row choices of judge"),
