@@ -32,6 +32,7 @@ from .database import Database
 from .dropping import drop_verdicts
 from .earlier import EarlierVerdict, Why, copy_earlier, earlier_verdicts, keep_earlier
 from .ledger import Ledger, call_id, said
+from .named import NamedItem, by_name
 from .packing import MISSING, STATUSES, Packed, packed, unpacked
 from .rows import Names, StoredEdit, StoredVerdict, digest_of, missing_of, seen_of, where
 from .standing import stale, standing
@@ -388,6 +389,19 @@ class RunStore:
     def stale(self, signatures: Mapping[str, str]) -> Iterator[Stale]:
         """The verdicts on these dimensions, other than failed ones, by other signatures."""
         return stale(self.database, signatures)
+
+    def by_name(self) -> Iterator[NamedItem]:
+        """Every item that has edits, in the order of ids by their code points.
+
+        One is held at a time; SQLite sorts in a file of its own where they are many.
+        """
+        return by_name(self.database)
+
+    @property
+    def signatures(self) -> frozenset[str]:
+        """Those of all verdicts."""
+        rows = self.database.each("SELECT DISTINCT signature FROM verdicts")
+        return frozenset(self.database.text(number) for number in [of for (of,) in rows])
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""
