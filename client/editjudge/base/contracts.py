@@ -60,6 +60,8 @@ MODEL_HEADER = "x-model"
 """Header of a call with the name of its model, by which a front door finds the servers."""
 TEAM_HEADER = "x-team"
 """Header of a reply with the team that a front door has known the caller as."""
+TOKENS_HEADER = "x-tokens-used"
+"""Header of a reply with the tokens that generalists took for it, prompt and completion."""
 IMAGE = Tensor("IMAGE", "BYTES", holds="image")
 """The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
 

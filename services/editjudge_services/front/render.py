@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
 
 from .values import OWN_HEADERS, FrontValues
@@ -49,6 +50,7 @@ def render(values: FrontValues, folder: Path) -> Path:
         certificate_secret=str(secret.resolve()),
         clusters=values.clusters(),
         routes=values.routes(),
+        tokens_header=TOKENS_HEADER,
         jwks_url=_url(str(values.tokens.keys)) if remote else None,
         jwks_uri=str(values.tokens.keys) if remote else "http://keys/jwks.json",
         jwks_file=Path(values.tokens.keys).resolve(),

@@ -131,11 +131,34 @@ class Rate(Part):
     burst: Positive = 400
 
 
+class TokenLimits(Part):
+    """Tokens of generalists, counted by a rate-limit service (Envoy's protocol, version 3).
+
+    The service holds the limits; it is asked with `kind=tokens` and `team=NAME`. A call of the
+    Judge service is let in while there are tokens left, and its tokens are taken off at its end.
+
+    Attributes:
+        service: Where it is; a name may stand for several.
+        domain: Of its limits.
+        uncounted: Teams whose tokens nobody counts. They alone reach generalists without the Judge
+            service, which is what says how many a call has used.
+        open_when_down: Let calls in while the service does not answer, uncounted; otherwise they
+            are UNAVAILABLE.
+    """
+
+    service: At
+    domain: Annotated[str, Field(min_length=1)] = "editjudge"
+    uncounted: tuple[Name, ...] = ()
+    open_when_down: bool = False
+
+
 class Limits(Part):
     """What no caller goes beyond.
 
     Attributes:
         request_bytes: Of one request.
+        heap_bytes: Of Envoy itself, for all requests that it holds: above nine tenths the largest
+            are ended, and above that no more are taken.
         call_seconds: Of one call, its retries included.
         stream_seconds: Of one stream, which its token let in when it began.
         idle_seconds: Without a byte in either direction.
@@ -147,6 +170,7 @@ class Limits(Part):
     """
 
     request_bytes: Positive = 64 * 1024 * 1024
+    heap_bytes: Annotated[int, Field(ge=64 * 1024 * 1024)] = 2 * 1024**3
     call_seconds: Positive = 300
     stream_seconds: Positive = 600
     idle_seconds: Positive = 300
@@ -178,6 +202,9 @@ class Route(NamedTuple):
         path_match: In Envoy's words.
         rewrite: A pattern of the path and what stands for it, if the server's is another.
         streams: Requests may go on without end, so they are not held until whole.
+        counted: Its answers say how many tokens they took.
+        teams: The only ones that may go it; none where all may.
+        refusal: What is answered, with no servers.
     """
 
     path_match: str
@@ -185,6 +212,9 @@ class Route(NamedTuple):
     cluster: str
     rewrite: tuple[str, str] | None = None
     streams: bool = False
+    counted: bool = False
+    teams: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 class FrontValues(Part):
@@ -203,6 +233,7 @@ class FrontValues(Part):
         judge: The Judge service.
         rate: Of each team that `rates` does not name.
         rates: By team.
+        token_limits: Who counts tokens of generalists; nobody by default.
         limits: What no caller goes beyond.
         drain_seconds: For what is in flight when it ends.
         otlp: Where spans go, over gRPC.
@@ -221,6 +252,7 @@ class FrontValues(Part):
     judge: JudgeServers | None = None
     rate: Rate = Rate()
     rates: dict[Name, Rate] = {}
+    token_limits: TokenLimits | None = None
     limits: Limits = Limits()
     drain_seconds: Positive = 30
     otlp: At | None = None
@@ -236,6 +268,8 @@ class FrontValues(Part):
             raise ValueError(f"{', '.join(twice)}: served by two groups of servers")
         if not (self.triton or self.generalists or self.judge):
             raise ValueError("there is nothing to stand in front of")
+        if self.token_limits and not self.judge:
+            raise ValueError("token_limits: the Judge service says the tokens; `judge` is missing")
         return self
 
     def clusters(self) -> list[Cluster]:
@@ -266,8 +300,8 @@ class FrontValues(Part):
                 cluster=f"{route.cluster}.{of}",
                 headers=route.headers | ({"x-class": of} if of != "batch" else {}),
             )
-            for route in (*self._to_triton(), *self._to_generalists(), *self._to_judge())
-            for of in CLASSES
+            for route in (*self._to_triton(), *self._telling_no_tokens(), *self._to_judge())
+            for of in (CLASSES if route.cluster else ("batch",))
         ]
 
     def _to_triton(self) -> list[Route]:
@@ -278,6 +312,18 @@ class FrontValues(Part):
             for name, servers in groups
             for model in servers.models or ("",)
         ]
+
+    def _telling_no_tokens(self) -> list[Route]:
+        """Where answers do not say what they took: not for who has so many tokens."""
+        ways = self._to_generalists()
+        if self.judge:
+            ways.append(Route(_STREAM, {}, "judge", streams=True))
+        if self.token_limits is None:
+            return ways
+        teams = self.token_limits.uncounted
+        own = [way._replace(teams=teams) for way in ways if teams]
+        told = {way.path_match: _ASK_ONE_BY_ONE if way.streams else _ASK_THE_JUDGE for way in ways}
+        return [*own, *(Route(path, {}, "", refusal=words) for path, words in told.items())]
 
     def _to_generalists(self) -> list[Route]:
         routes = []
@@ -294,20 +340,15 @@ class FrontValues(Part):
     def _to_judge(self) -> list[Route]:
         if not self.judge:
             return []
-        # Tools that reflect leave their stream of questions open until they have the answers.
-        streams = [
-            'path: "/editjudge.v1.JudgeService/ScoreStream"',
-            'prefix: "/grpc.reflection.v1alpha.ServerReflection/"',
-        ]
-        unary = [
-            'prefix: "/editjudge.v1.JudgeService/"',
-            'prefix: "/grpc.health.v1.Health/"',
-        ]
-        web = [Route('prefix: "/v1/"', {}, "judge-json")] if self.judge.json_addresses else []
+        web = [Route('prefix: "/v1/"', {}, "judge-json", counted=True)]
         return [
-            *(Route(path, {}, "judge", streams=True) for path in streams),
-            *(Route(path, {}, "judge") for path in unary),
-            *web,
+            # Tools that reflect leave their stream of questions open until they have the answers.
+            Route(
+                'prefix: "/grpc.reflection.v1alpha.ServerReflection/"', {}, "judge", streams=True
+            ),
+            Route('prefix: "/editjudge.v1.JudgeService/"', {}, "judge", counted=True),
+            Route('prefix: "/grpc.health.v1.Health/"', {}, "judge"),
+            *(web if self.judge.json_addresses else ()),
         ]
 
 
@@ -319,6 +360,9 @@ _TRITON = (
 _OPENAI = "/(v1/(models|chat/completions)|tokenize|version|health)"
 """The same of an OpenAI-compatible server."""
 _VLLM = 'prefix: "/vllm.grpc.engine.VllmEngine/"'
+_STREAM = 'path: "/editjudge.v1.JudgeService/ScoreStream"'
+_ASK_THE_JUDGE = "your team's tokens are counted: ask the Judge service, which asks the generalist"
+_ASK_ONE_BY_ONE = "your team's tokens are counted, and a stream tells none: ask by Score"
 OWN_HEADERS = (
     "x-team",
     "x-class",

@@ -81,6 +81,8 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
             "clip: served by two groups",
         ),
         ({"triton": {}, "generalists": {}, "judge": None}, "nothing to stand in front of"),
+        ({"judge": None, "token_limits": {"service": "a:1"}}, "`judge` is missing"),
+        ({"limits": {"heap_bytes": 1}}, "limits.heap_bytes"),
     ],
 )
 def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> None:
@@ -136,11 +138,39 @@ def test_a_model_with_servers_of_its_own_is_looked_for_before_the_rest(tmp_path:
 
 
 def test_only_a_stream_of_requests_is_not_held_until_whole(tmp_path: Path) -> None:
-    unheld = [r["match"] for r in routes(filled(tmp_path)) if "typed_per_filter_config" in r]
+    unheld = [
+        route["match"]
+        for route in routes(filled(tmp_path))
+        if "typed_per_filter_config" in route and "route" in route
+    ]
     assert {match.get("path") or match["prefix"] for match in unheld} == {
         "/editjudge.v1.JudgeService/ScoreStream",
         "/grpc.reflection.v1alpha.ServerReflection/",
     }
+
+
+@pytest.mark.parametrize("limits", [None, {"service": "a:1"}])
+def test_what_is_refused_is_refused_before_all_of_it_has_come(
+    tmp_path: Path, limits: Mapping[str, str] | None
+) -> None:
+    refusals = [r for r in routes(filled(tmp_path, token_limits=limits)) if "route" not in r]
+    assert len(refusals) == (4 if limits else 1)
+    for refusal in refusals:
+        assert refusal["typed_per_filter_config"]["envoy.filters.http.buffer"]["disabled"] is True
+
+
+def test_only_who_is_uncounted_reaches_generalists_where_tokens_are_counted(
+    tmp_path: Path,
+) -> None:
+    limits = {"service": "a:1", "uncounted": ["one.two", "three"]}
+    reached = [
+        {header["name"]: header["string_match"] for header in route["match"]["headers"]}
+        for route in routes(filled(tmp_path, token_limits=limits))
+        if route.get("route", {}).get("cluster", "").startswith("generalist")
+    ]
+    assert len(reached) == 2 * len(CLASSES)
+    for headers in reached:
+        assert headers["x-team"] == {"safe_regex": {"regex": "one[.]two|three"}}
 
 
 def test_what_a_caller_says_about_itself_is_taken_away(tmp_path: Path) -> None:
