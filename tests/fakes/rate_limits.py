@@ -12,31 +12,40 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-_FILE = """
-name: "tests/rls.proto" package: "rls" syntax: "proto3"
-message_type { name: "Hits" field { name: "value" number: 1 type: TYPE_UINT64 label: LABEL_OPTIONAL } }
-message_type { name: "Text"
-  field { name: "key" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
-  field { name: "value" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL } }
-message_type { name: "Descriptor"
-  field { name: "entries" number: 1 type: TYPE_MESSAGE type_name: ".rls.Text" label: LABEL_REPEATED }
-  field { name: "hits" number: 3 type: TYPE_MESSAGE type_name: ".rls.Hits" label: LABEL_OPTIONAL } }
-message_type { name: "Request"
-  field { name: "domain" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
-  field { name: "descriptors" number: 2 type: TYPE_MESSAGE type_name: ".rls.Descriptor" label: LABEL_REPEATED }
-  field { name: "hits" number: 3 type: TYPE_UINT32 label: LABEL_OPTIONAL } }
-message_type { name: "Response"
-  field { name: "code" number: 1 type: TYPE_INT32 label: LABEL_OPTIONAL }
-  field { name: "headers" number: 3 type: TYPE_MESSAGE type_name: ".rls.Text" label: LABEL_REPEATED } }
+_FIELDS = """
+Hits.value 1 UINT64
+Text.key 1 STRING
+Text.value 2 STRING
+Descriptor.entries 1 Text*
+Descriptor.hits 3 Hits
+Request.domain 1 STRING
+Request.descriptors 2 Descriptor*
+Request.hits 3 UINT32
+Response.code 1 INT32
+Response.headers 3 Text*
 """
 _OK, _OVER_LIMIT = 1, 2
 
 
 def _messages() -> dict[str, Any]:
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="rls.proto", package="rls", syntax="proto3")
+    messages: dict[str, Any] = {}
+    for line in _FIELDS.split("\n")[1:-1]:
+        path, number, kind = line.split()
+        message, name = path.split(".")
+        if message not in messages:
+            messages[message] = file.message_type.add(name=message)
+        many = kind.endswith("*")
+        field = messages[message].field.add(name=name, number=int(number))
+        field.label = kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL
+        if (of := kind.rstrip("*")) in messages:
+            field.type, field.type_name = kinds.TYPE_MESSAGE, f".rls.{of}"
+        else:
+            field.type = kinds.Type.Value(f"TYPE_{of}")
     pool = descriptor_pool.DescriptorPool()
-    file = text_format.Parse(_FILE, descriptor_pb2.FileDescriptorProto())
     pool.Add(file)
     return message_factory.GetMessageClassesForFiles([file.name], pool)
 

@@ -361,6 +361,7 @@ _OPENAI = "/(v1/(models|chat/completions)|tokenize|version|health)"
 """The same of an OpenAI-compatible server."""
 _VLLM = 'prefix: "/vllm.grpc.engine.VllmEngine/"'
 _STREAM = 'path: "/editjudge.v1.JudgeService/ScoreStream"'
+_REFLECTION = 'prefix: "/grpc.reflection.v1alpha.ServerReflection/"'
 _ASK_THE_JUDGE = "your team's tokens are counted: ask the Judge service, which asks the generalist"
 _ASK_ONE_BY_ONE = "your team's tokens are counted, and a stream tells none: ask by Score"
 OWN_HEADERS = (
