@@ -309,6 +309,10 @@ class StackSettings(BaseModel):
         generalist_port: 0 means a free port.
         generalist_args: Further arguments for vLLM, for example `--dtype=float32`.
         generalist_timeout: Seconds until the generalist must be ready.
+        judge: Whether to start the Judge service over Triton and the generalist.
+        judge_port: For gRPC; 0 means a free port, as for the other.
+        judge_http_port: For JSON over HTTP.
+        judge_args: Further arguments for `editjudge serve`, for example `--max-cost=5`.
         front: Whether to start the front door before them, for callers elsewhere.
         front_address: Where callers come to, as `host:port`; port 0 means a free one.
         front_names: By which callers reach it, beside the address and this machine's own name: its
@@ -329,6 +333,10 @@ class StackSettings(BaseModel):
     generalist_port: int = Field(default=0, ge=0, le=65535)
     generalist_args: tuple[str, ...] = ()
     generalist_timeout: float = Field(default=600.0, gt=0)
+    judge: bool = False
+    judge_port: int = Field(default=0, ge=0, le=65535)
+    judge_http_port: int = Field(default=0, ge=0, le=65535)
+    judge_args: tuple[str, ...] = ()
     front: bool = False
     front_address: str = "127.0.0.1:0"
     front_names: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.local import private_state_dir
+from editjudge.base.local import LocalJudge, private_state_dir
 
 from .values import FrontValues
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("envoy", "cryptography", "jwt", "yaml")
 _HOST_NAME = r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})([.][A-Za-z0-9]([A-Za-z0-9-]{0,62}))*"
+_NO_JUDGE = LocalJudge(
+    pid=0, url="grpc://127.0.0.1:1", http="http://127.0.0.1:1", log=Path("judge.log")
+)
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - what a user may ask to listen on
 
 
@@ -42,7 +45,7 @@ def check_front(settings: StackSettings) -> None:
 
     # In a folder of its own: a front door may run here, with other names.
     with tempfile.TemporaryDirectory() as folder:
-        nowhere = {"triton": {"local": {"addresses": ["127.0.0.1:1"]}}}
+        nowhere = _behind("grpc://127.0.0.1:1", "", _NO_JUDGE if settings.judge else None)
         values = _values(settings, nowhere, Path(folder))
         for host in (values.listen.host, values.metrics.host):
             _check_number(host)
@@ -88,12 +91,15 @@ def _check_pair(values: FrontValues) -> None:
         ) from error
 
 
-def local_front(settings: StackSettings, triton: str, vllm: str) -> EnvoyServer:
+def local_front(
+    settings: StackSettings, triton: str, vllm: str, judge: LocalJudge | None = None
+) -> EnvoyServer:
     """The front door before local servers; still to be started.
 
     Args:
         triton: Address of the Triton server; "" for none.
         vllm: The same of vLLM.
+        judge: Where the Judge service is; None for none.
 
     Raises:
         ConfigError: an address or a value cannot be used.
@@ -101,6 +107,15 @@ def local_front(settings: StackSettings, triton: str, vllm: str) -> EnvoyServer:
     from .identity import front_folder
     from .server import EnvoyServer
 
+    folder = front_folder()
+    values = _values(settings, _behind(triton, vllm, judge), folder)
+    host, names = values.listen.host, settings.front_names
+    authority = _identity(host, names, folder)
+    name = next(iter(names), socket.gethostname() if host in _ANY_HOST else host)
+    return EnvoyServer(private_state_dir() / "front.log", values, folder, authority, name)
+
+
+def _behind(triton: str, vllm: str, judge: LocalJudge | None) -> dict[str, Any]:
     behind: dict[str, Any] = {}
     if triton:
         behind["triton"] = {"local": {"addresses": [urlsplit(triton).netloc]}}
@@ -108,12 +123,10 @@ def local_front(settings: StackSettings, triton: str, vllm: str) -> EnvoyServer:
         parts = urlsplit(vllm)
         protocol = "grpc" if parts.scheme == "grpc" else "http"
         behind["generalists"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
-    folder = front_folder()
-    values = _values(settings, behind, folder)
-    host, names = values.listen.host, settings.front_names
-    authority = _identity(host, names, folder)
-    name = next(iter(names), socket.gethostname() if host in _ANY_HOST else host)
-    return EnvoyServer(private_state_dir() / "front.log", values, folder, authority, name)
+    if judge:
+        at, web = urlsplit(judge.url).netloc, urlsplit(judge.http).netloc
+        behind["judge"] = {"addresses": [at], "json_addresses": [web]}
+    return behind
 
 
 def _identity(host: str, further: tuple[str, ...], folder: Path) -> Path:

@@ -50,6 +50,11 @@ class EnvoyServer:
         )
 
     @property
+    def stop_seconds(self) -> float:
+        """That ending it may take."""
+        return self.values.drain_seconds + _STOP_SECONDS
+
+    @property
     def url(self) -> str:
         """Where callers come to, by gRPC."""
         return f"grpcs://{self.values.listen._replace(host=self._name)}"

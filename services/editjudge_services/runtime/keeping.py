@@ -22,6 +22,10 @@ class Server(Protocol):
 
     log: Path
 
+    @property
+    def stop_seconds(self) -> float:
+        """That ending it may take."""
+
     def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until it is ready, or until `stopping` is set."""
 
