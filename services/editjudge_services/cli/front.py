@@ -100,9 +100,7 @@ def check(values: Path) -> None:
     from ..front import render as rendering
 
     with tempfile.TemporaryDirectory() as folder:
-        rendering.check(
-            rendering.render(parsed_values(read_values(values), str(values)), Path(folder))
-        )
+        rendering.check(parsed_values(read_values(values), str(values)), Path(folder), str(values))
     say(f"{values}: Envoy takes it")
 
 

@@ -41,7 +41,7 @@ def check_front(settings: StackSettings) -> None:
     """
     if not all(find_spec(name) for name in _PACKAGES):
         raise MissingExtra("the front door", "front")
-    from .render import check, render
+    from .render import check
 
     # In a folder of its own: a front door may run here, with other names.
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def check_front(settings: StackSettings) -> None:
             _check_name(name)
         _identity(values.listen.host, settings.front_names, Path(folder))
         _check_pair(values)
-        check(render(values, Path(folder)))
+        check(values, Path(folder), str(settings.front_values or "the front door"))
 
 
 def _check_number(host: str) -> None:

@@ -13,7 +13,7 @@ from editjudge.base.errors import StackError
 from editjudge.base.local import LocalFront, private
 
 from ..runtime.process import LOOPBACK, asked, die_with_parent, ports
-from .render import check, envoy_binary, render
+from .render import check, envoy_binary
 from .values import FrontValues
 
 _READY_SECONDS = 20.0
@@ -82,8 +82,7 @@ class EnvoyServer:
             ConfigError: Envoy refuses the values.
             StackError: it ended by itself, is not ready in time, or was stopped.
         """
-        file = render(self.values, self._folder)
-        check(file)
+        file = check(self.values, self._folder, "the front door")
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "ab", opener=private) as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line

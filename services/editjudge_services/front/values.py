@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from pydantic import (
 
 from editjudge.base.contracts import MODEL_HEADER
 
+_HOST = r"[A-Za-z0-9_.:%-]+"
 Class = Literal["interactive", "batch"]
 CLASSES: tuple[Class, ...] = ("interactive", "batch")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -44,14 +46,16 @@ class Address(NamedTuple):
         if isinstance(text, tuple):
             return cls(*text)
         parts = urlsplit(f"//{text}")
-        if not parts.hostname or parts.port is None or parts.path or parts.username:
+        host = parts.hostname or ""
+        if not re.fullmatch(_HOST, host) or parts.port is None or parts.path or parts.username:
             raise ValueError("write it as host:port")
-        return cls(parts.hostname, parts.port)
+        return cls(host, parts.port)
 
 
 At = Annotated[Address, BeforeValidator(Address.parsed)]
-NonNegative = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class Part(BaseModel):
@@ -75,12 +79,26 @@ class Tokens(Part):
     """
 
     keys: Path | str
-    issuer: str = "editjudge"
-    audience: str = "judges"
-    team_claim: str = "team"
-    class_claim: str = "class"
+    issuer: Text = "editjudge"
+    audience: Text = "judges"
+    team_claim: Text = "team"
+    class_claim: Text = "class"
     key_cache_seconds: Positive = 2
     ca: Path = Path("/etc/ssl/certs/ca-certificates.crt")
+
+    @property
+    def url(self) -> str:
+        """Where the keys are fetched; "" where they are a file."""
+        return str(self.keys) if "://" in str(self.keys) else ""
+
+    @model_validator(mode="after")
+    def _can_be_fetched(self) -> Self:
+        parts = urlsplit(self.url)
+        if self.url and (parts.scheme not in {"http", "https"} or not parts.hostname):
+            raise ValueError("write `keys` as https://host/path, or as a file")
+        if parts.port == 0:  # asking for it finds one above 65535 too
+            raise ValueError("no port is 0")
+        return self
 
 
 class TritonServers(Part):
@@ -147,7 +165,7 @@ class TokenLimits(Part):
     """
 
     service: At
-    domain: Annotated[str, Field(min_length=1)] = "editjudge"
+    domain: Text = "editjudge"
     uncounted: tuple[Name, ...] = ()
     open_when_down: bool = False
 
@@ -170,7 +188,7 @@ class Limits(Part):
     """
 
     request_bytes: Positive = 64 * 1024 * 1024
-    heap_bytes: Annotated[int, Field(ge=64 * 1024 * 1024)] = 2 * 1024**3
+    heap_bytes: Annotated[int, Field(ge=64 * 1024 * 1024, le=2**50)] = 2 * 1024**3
     call_seconds: Positive = 300
     stream_seconds: Positive = 600
     idle_seconds: Positive = 300
@@ -242,7 +260,7 @@ class FrontValues(Part):
 
     listen: At
     metrics: At
-    admin_port: NonNegative
+    admin_port: Port
     certificate: Path
     private_key: Path
     client_ca: Path | None = None
@@ -256,7 +274,7 @@ class FrontValues(Part):
     limits: Limits = Limits()
     drain_seconds: Positive = 30
     otlp: At | None = None
-    trace_percent: float = Field(default=1.0, ge=0, le=100)
+    trace_percent: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _can_be_told_apart(self) -> Self:
@@ -271,6 +289,15 @@ class FrontValues(Part):
         if self.token_limits and not self.judge:
             raise ValueError("token_limits: the Judge service says the tokens; `judge` is missing")
         return self
+
+    def files(self) -> dict[str, Path]:
+        """What Envoy reads before it starts, by the name of the value."""
+        own = {"client_ca": self.client_ca} if self.client_ca else {}
+        if not self.tokens.url:
+            own["tokens.keys"] = Path(self.tokens.keys)
+        elif self.tokens.url.startswith("https"):
+            own["tokens.ca"] = self.tokens.ca
+        return own
 
     def clusters(self) -> list[Cluster]:
         """All groups of servers, once for each class of callers."""
