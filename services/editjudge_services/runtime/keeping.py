@@ -43,11 +43,13 @@ def keep_alive(
     servers: Sequence[Server],
     stopping: threading.Event,
     tell: Callable[[], None] = lambda: None,
+    tend: Callable[[], None] = lambda: None,
 ) -> None:
     """Look after servers that were started, until `stopping` is set.
 
     Args:
         tell: Called when one was started again, or goes on without one of its models.
+        tend: Called at every look, for what else wants looking after.
 
     Raises:
         StackError: one ended more than `MAX_RESTARTS` times in a row, or does not start again.
@@ -56,6 +58,7 @@ def keep_alive(
     lame: set[int] = set()
     since = [time.monotonic()] * len(servers)
     while not stopping.wait(_PAUSE):
+        tend()
         for i, server in enumerate(servers):
             if server.alive() or (i in lame and server.running()):
                 continue

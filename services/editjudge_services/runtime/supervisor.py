@@ -30,7 +30,7 @@ from editjudge.base.local import (
     state_file,
 )
 
-from ..front.local import check_front, local_front
+from ..front.local import Renewal, check_front, local_front
 from ..front.server import EnvoyServer
 from .judge_server import JudgeServer, check_judge
 from .keeping import Server, keep_alive
@@ -170,7 +170,8 @@ def supervise(
                 _write(stack.state(started))
 
             tell()
-            keep_alive(stack.servers, stopping, tell)
+            renewal = Renewal(settings)
+            keep_alive(stack.servers, stopping, tell, renewal.look)
         finally:
             stack.stop()
             state_file().unlink(missing_ok=True)

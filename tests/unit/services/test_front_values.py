@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError
 from editjudge_services.front.local import check_front, local_front, parsed_values, read_values
-from editjudge_services.front.render import check, render
+from editjudge_services.front.render import checked, render
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import CLASSES, NAME, OWN_HEADERS, FrontValues
 
@@ -268,7 +268,7 @@ def test_what_envoy_refuses_is_one_line(
     tmp_path: Path, changed: Mapping[str, Any], told: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        check(whole(**changed), tmp_path, "values.yaml")
+        checked(whole(**changed), tmp_path, "values.yaml")
     assert str(caught.value).startswith(told)
     assert len(str(caught.value)) < 400
 
