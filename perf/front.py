@@ -3,7 +3,8 @@
 The real Envoy with TLS and tokens stands before a gRPC server that answers at once, so that what is
 measured is the way. Rounds are interleaved; medians over rounds are compared. Then the server has 8
 places of 5 ms, 48 callers of class `batch` ask all the time, and one caller of class `interactive`
-measures its calls: alone, beside them, and beside them with a cap on their class.
+measures its calls: alone, beside them, beside them with a cap on their class, and beside a hostile
+team, which sends bodies that are too large, no tokens, and far more calls than it may.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import statistics
 import struct
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ Call = Callable[[], Awaitable[object]]
 IMAGE_BYTES = 100_000
 PLACES, SECONDS = 8, 0.005
 GREEDY = 48
+MOST_BYTES = 1024 * 1024
 DIMENSIONS = ("core.psnr.*", "core.ssim.*")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -93,7 +96,7 @@ def serve_judge(told: Connection) -> None:
 
 
 @contextmanager
-def door(server: str, **limits: int) -> Any:
+def door(server: str, batch: int = 64) -> Any:
     """An Envoy before a server; gives it, and its teams' keys."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -110,11 +113,12 @@ def door(server: str, **limits: int) -> Any:
                 "tokens": {"keys": keys.public},
                 "triton": {"null": {"addresses": [server]}},
                 "rate": {"calls_per_second": 100_000, "burst": 100_000},
-                "limits": limits,
+                "rates": {"hostile": {"calls_per_second": 1, "burst": 1}},
+                "limits": {"batch": batch, "request_bytes": MOST_BYTES},
                 "drain_seconds": 1,
             }
         )
-        for team in ("quick", "greedy"):
+        for team in ("quick", "greedy", "hostile"):
             keys.token(team, 1, "batch", issuer="editjudge", audience="judges")
         envoy = EnvoyServer(folder / "front.log", values, folder, authority.certificate)
         envoy.start()
@@ -125,32 +129,39 @@ def door(server: str, **limits: int) -> Any:
 
 
 @asynccontextmanager
-async def caller(server: str | tuple[EnvoyServer, TeamKeys], of: Class, model: str) -> Any:
-    """How a team calls a model: directly, or through a door over a connection of its own."""
+async def channel_to(target: str, ca: bytes | None) -> AsyncIterator[Any]:
+    """A connection of its own, with TLS where there is an authority."""
     import grpc
 
     own = [("grpc.use_local_subchannel_pool", 1)]
-    metadata = [("x-model", model)]
-    if isinstance(server, str):
-        channel = grpc.aio.insecure_channel(server, own)
+    if ca is None:
+        channel = grpc.aio.insecure_channel(target, own)
     else:
-        envoy, keys = server
-        team = "quick" if of == "interactive" else "greedy"
-        token = keys.token(team, 1, of, issuer="editjudge", audience="judges")
-        metadata.append(("authorization", f"Bearer {token}"))
-        credentials = grpc.ssl_channel_credentials(envoy.state.ca.read_bytes())
-        channel = grpc.aio.secure_channel(envoy.url.removeprefix("grpcs://"), credentials, own)
+        channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(ca), own)
     async with channel:
+        yield channel
+
+
+@asynccontextmanager
+async def caller(server: str | tuple[EnvoyServer, TeamKeys], of: Class, model: str) -> Any:
+    """How a team calls a model: directly, or through a door."""
+    metadata = [("x-model", model)]
+    target, ca = server, None
+    if not isinstance(server, str):
+        envoy, keys = server
+        token = keys.token("quick", 1, of, issuer="editjudge", audience="judges")
+        metadata.append(("authorization", f"Bearer {token}"))
+        target, ca = envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes()
+    async with channel_to(str(target), ca) as channel:
         yield calling(channel, metadata)
 
 
 def calling(channel: Any, metadata: list[tuple[str, str]]) -> Call:
     """One call with an image; what is over a cap is asked again."""
     import grpc
-    from tritonclient.grpc import service_pb2, service_pb2_grpc
+    from tritonclient.grpc import service_pb2_grpc
 
-    request = service_pb2.ModelInferRequest(model_name="null")
-    request.raw_input_contents.append(os.urandom(IMAGE_BYTES))
+    request = image(IMAGE_BYTES)
     stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
     async def call() -> object:
@@ -163,6 +174,15 @@ def calling(channel: Any, metadata: list[tuple[str, str]]) -> Call:
                 await asyncio.sleep(0.05)
 
     return call
+
+
+def image(size: int) -> Any:
+    """A request with so many bytes."""
+    from tritonclient.grpc import service_pb2
+
+    request = service_pb2.ModelInferRequest(model_name="null")
+    request.raw_input_contents.append(os.urandom(size))
+    return request
 
 
 async def measured(call: Call, calls: int, at_once: int = 1) -> tuple[float, float, float]:
@@ -213,39 +233,75 @@ async def the_way(server: str, rounds: int, calls: int) -> Table:
     return table
 
 
-@asynccontextmanager
-async def greedy(through: tuple[EnvoyServer, TeamKeys]) -> AsyncIterator[None]:
+async def greedy(target: str, ca: bytes, token: str) -> None:
     """Callers of class batch that ask all the time."""
-    async with caller(through, "batch", "slow") as call:
+    async with channel_to(target, ca) as channel:
+        call = calling(channel, [("x-model", "slow"), ("authorization", f"Bearer {token}")])
 
         async def ask() -> None:
             while True:
                 await call()
 
-        tasks = [asyncio.create_task(ask()) for _ in range(GREEDY)]
-        try:
-            await asyncio.sleep(1)
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(ask() for _ in range(GREEDY)))
+
+
+async def hostile(target: str, ca: bytes, token: str) -> None:
+    """A team that does what nobody may, all the time."""
+    from tritonclient.grpc import service_pb2_grpc
+
+    known = [("x-model", "slow"), ("authorization", f"Bearer {token}")]
+    small, large = image(IMAGE_BYTES), image(4 * MOST_BYTES)
+
+    async def act(request: Any, metadata: list[tuple[str, str]]) -> None:
+        async with channel_to(target, ca) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            while True:
+                await stub.ModelInfer(request, metadata=metadata).code()
+                await asyncio.sleep(0.05)
+
+    deeds = [(small, known[:1]), (small, known), (large, known)]
+    await asyncio.gather(*(act(*deed) for deed in deeds * 4))
+
+
+def _in_process(team: str, *arguments: Any) -> None:
+    asyncio.run({"greedy": greedy, "hostile": hostile}[team](*arguments))
+
+
+@contextmanager
+def others(team: str, through: tuple[EnvoyServer, TeamKeys]) -> Iterator[None]:
+    """A team beside, in a process of its own; nobody where there is no name."""
+    if not team:
+        yield
+        return
+    envoy, keys = through
+    token = keys.token(team, 1, "batch", issuer="editjudge", audience="judges")
+    arguments = (team, envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes(), token)
+    process = get_context("spawn").Process(target=_in_process, args=arguments, daemon=True)
+    process.start()
+    try:
+        time.sleep(3)  # its Python has to start
+        yield
+    finally:
+        process.terminate()
+        process.join()
 
 
 async def beside(server: str, calls: int) -> Table:
     """What one interactive caller waits, alone and beside greedy ones."""
     table = Table("one interactive caller", "p50 ms", "p99 ms", "p99 over alone")
     alone = 0.0
-    for name, cap in (("alone", 4), (f"{GREEDY} of batch", 256), (f"{GREEDY}, cap of 4", 4)):
-        with door(server, batch=cap) as through:
+    cases = (
+        ("alone", 4, ""),
+        (f"beside {GREEDY} of batch", 256, "greedy"),
+        (f"beside {GREEDY} of batch, cap of 4", 4, "greedy"),
+        ("beside a hostile team", 4, "hostile"),
+    )
+    for name, cap, team in cases:
+        with door(server, batch=cap) as through, others(team, through):
             async with caller(through, "interactive", "slow") as call:
                 await measured(call, 50)
-                if name == "alone":
-                    p50, p99, _ = await measured(call, calls)
-                    alone = p99
-                else:
-                    async with greedy(through):
-                        p50, p99, _ = await measured(call, calls)
+                p50, p99, _ = await measured(call, calls)
+        alone = alone or p99
         table.add_row(name, f"{p50:.1f}", f"{p99:.1f}", f"{p99 / alone:.2f}")
     return table
 

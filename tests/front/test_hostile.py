@@ -9,7 +9,7 @@ import random
 import signal
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import grpc
@@ -119,7 +119,9 @@ def door(triton: TritonServer, tmp_path: Path) -> Door:
     return Door(tmp_path, triton)
 
 
-async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(door: Door) -> None:
+async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
+    door: Door, record_property: Callable[[str, object], None]
+) -> None:
     for team in ("vision", "audio", "busy", "hostile"):
         door.token(team)
     door.server.start()
@@ -133,6 +135,9 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(door: Door) ->
             await attack
     finally:
         door.server.stop()
+    honestly = [call for call in door.called() if call["team"] in {"vision", "audio"}]
+    refused = [call for call in honestly if (call["status"], call["grpc_status"]) != (200, "OK")]
+    record_property("honest calls that Envoy lost", f"{len(refused)} of {len(honestly)}")
     assert len(ours) == len(theirs) == CALLS
     assert len({*ours, *theirs}) == 1
     assert not hostile.answers["unauthenticated OK"]
