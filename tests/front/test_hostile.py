@@ -26,6 +26,7 @@ from ..patience import patience, until
 from .test_front import LIVE, MOST_BYTES, Door
 
 CALLS = 60
+SMALL = StackSettings(models=("quality_piqe",), startup_timeout=patience(120))
 
 
 async def honest(door: Door, team: str) -> list[float]:
@@ -150,10 +151,7 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
 
 async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
-        servers = [
-            stack.enter_context(temporary_stack(StackSettings(startup_timeout=patience(120))))
-            for _ in range(2)
-        ]
+        servers = [stack.enter_context(temporary_stack(SMALL)) for _ in range(2)]
         door = Door(tmp_path, *servers)
         door.token("vision")
         door.server.start()
