@@ -63,7 +63,7 @@ MODEL_HEADER = "x-model"
 TEAM_HEADER = "x-team"
 """Header of a reply with the team that a front door has known the caller as."""
 TOKENS_HEADER = "x-tokens-used"
-"""Header of the Judge service's reply: tokens that generalists took for it, read and written."""
+"""Header of a reply with the tokens that generalists took for it, prompt and completion."""
 IMAGE = Tensor("IMAGE", "BYTES", holds="image")
 """The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
 
