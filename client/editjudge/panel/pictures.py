@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import io
 import math
 from collections import OrderedDict
@@ -12,6 +11,7 @@ from threading import Lock
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+import pybase64
 from PIL import Image as Pil
 
 from ..base.digest import content_digest
@@ -51,7 +51,7 @@ class Picture:
     def data_url(self) -> bytes:
         """The image as a data URL, made once; as text of JSON too: it holds nothing to escape."""
         head = f"data:{self.media_type};base64,".encode("ascii")
-        return self._once("data_url", lambda: head + binascii.b2a_base64(self.data, newline=False))
+        return self._once("data_url", lambda: head + pybase64.b64encode(self.data))
 
     @property
     def url(self) -> str:
