@@ -10,7 +10,6 @@ but decoded: there is one rule of what is refused, and it is the decoder's.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from PIL import Image as Pil
@@ -106,7 +105,7 @@ def _png(data: bytes, most: int) -> Whole | None:
     if depth != 8 or colour not in _CHANNELS or any(ways) or not 0 < width * height <= most:
         return None
     stride = 1 + width * _CHANNELS[colour]
-    deflated = (content for _, content in chunks[first:last])
+    deflated = b"".join(content for _, content in chunks[first:last])
     return Whole((width, height), "image/png") if _inflates(deflated, stride, height) else None
 
 
@@ -127,13 +126,13 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
     return chunks if any(kind == b"IDAT" for kind, _ in chunks) else None
 
 
-def _inflates(deflated: Iterable[memoryview], stride: int, rows: int) -> bool:
+def _inflates(deflated: bytes, stride: int, rows: int) -> bool:
     """Whether a stream is whole and holds so many rows, each with a filter that there is."""
-    stream, due, at = zlib.decompressobj(), stride * rows, 0
+    stream, due, at, data = zlib.decompressobj(), stride * rows, 0, memoryview(deflated)
     try:
-        for piece in (c[i : i + _PIECE] for c in deflated for i in range(0, len(c), _PIECE)):
+        for begin in range(0, len(data), _PIECE):
             # Never more than is due, whatever the stream would become.
-            out = stream.decompress(piece, due - at + 1)
+            out = stream.decompress(data[begin : begin + _PIECE], due - at + 1)
             if max(out[-at % stride :: stride], default=0) > _HIGHEST_FILTER:
                 return False
             at += len(out)
