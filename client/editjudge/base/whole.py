@@ -26,7 +26,7 @@ _CHANNELS = {0: 1, 2: 3}
 _LENGTHS = {b"IHDR": 13, b"pHYs": 9, b"gAMA": 4, b"sRGB": 1, b"IEND": 0}
 """Of the chunks that may stand beside the data; any other may hold what is not to be sent."""
 _HIGHEST_FILTER = 4
-_PIECE = 256 * 1024
+_PIECE = 1024 * 1024
 """Bytes that are inflated at a time: what comes of them stays in the processor's cache. After each
 piece a thread waits for its turn, so that small ones cost more than they save."""
 _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}

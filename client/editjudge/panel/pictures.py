@@ -48,10 +48,19 @@ class Picture:
         return self.known_digest or self._once("digest", lambda: content_digest(self.data))
 
     @property
+    def url_head(self) -> bytes:
+        """What a data URL of the image begins with."""
+        return f"data:{self.media_type};base64,".encode("ascii")
+
+    @property
+    def base64(self) -> bytes:
+        """The rest of one, made once; as text of JSON too: it holds nothing to escape."""
+        return self._once("base64", lambda: pybase64.b64encode(self.data))
+
+    @property
     def data_url(self) -> bytes:
-        """The image as a data URL, made once; as text of JSON too: it holds nothing to escape."""
-        head = f"data:{self.media_type};base64,".encode("ascii")
-        return self._once("data_url", lambda: head + pybase64.b64encode(self.data))
+        """Both, made once, for what takes no pieces."""
+        return self._once("data_url", lambda: self.url_head + pybase64.b64encode(self.data))
 
     @property
     def url(self) -> str:
@@ -60,12 +69,16 @@ class Picture:
 
     @property
     def held(self) -> int:
-        """Bytes that it takes in memory, with its data URL."""
+        """Bytes that it takes in memory while it is sent."""
         return len(self.data) * 7 // 3
 
     def ready(self) -> Picture:
-        """Itself, with all made that sending it takes."""
-        _ = self.digest, self.data_url
+        """Itself, with its digest made.
+
+        Its base64 is made when it is sent, in a fraction of the time that sending takes, so that
+        what waits for its turn is held in memory once.
+        """
+        _ = self.digest
         return self
 
     def _once(self, name: str, made: Callable[[], T]) -> T:

@@ -41,7 +41,7 @@ def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | P
 
 def test_images_are_not_copied() -> None:
     picture = Picture(b"abc", "image/png", (1, 1))
-    assert any(piece is picture.data_url for piece in chat_body({}, "", [picture, "x"]))
+    assert any(piece is picture.base64 for piece in chat_body({}, "", [picture, "x"]))
 
 
 def test_a_sentence_stays_one() -> None:

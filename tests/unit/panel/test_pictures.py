@@ -110,6 +110,7 @@ def test_data_urls() -> None:
     head, _, body = picture.url.partition(",")
     assert head == "data:image/png;base64"
     assert base64.b64decode(body) == picture.data
+    assert picture.data_url == picture.url_head + picture.base64
     assert picture.data_url.decode() == picture.url == json.loads(f'"{picture.url}"')
 
 
@@ -117,6 +118,7 @@ def test_what_is_sent_of_a_picture_is_made_once() -> None:
     image = load_image(encoded("PNG"), left_encoded=1024 * 1024)
     picture = Pictures(1024 * 1024).prepared(image).ready()
     assert picture.data is image.encoded
+    assert picture.base64 is picture.base64
     assert picture.data_url is picture.data_url
     assert picture.digest is image.digest
     assert image.held == len(image.encoded), "no pixel was needed for it"

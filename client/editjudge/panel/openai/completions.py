@@ -36,7 +36,7 @@ def dumps(value: Any) -> bytes:
 
 
 def chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> list[bytes]:
-    """A request in pieces: images are the data URLs that they already have.
+    """A request in pieces: images are the base64 that each has once.
 
     Args:
         fields: All but `messages`.
@@ -57,7 +57,8 @@ def chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> 
         if isinstance(part, str):
             pending += dumps({"type": "text", "text": part})
         else:
-            pieces += [pending + b'{"type":"image_url","image_url":{"url":"', part.data_url]
+            head = b'{"type":"image_url","image_url":{"url":"' + part.url_head
+            pieces += [pending + head, part.base64]
             pending = b'"}}'
     return [*pieces, pending + b"]}]}"]
 
