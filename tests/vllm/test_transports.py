@@ -12,8 +12,11 @@ import pytest
 import torch
 from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
 
+from editjudge.base.config import GeneralistEndpoint
+from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
+from editjudge.panel.terms import Terms
 from editjudge.panel.transport import Sampling, Transport
 from editjudge.panel.vllm.transport import LISTED
 from editjudge_services.runtime.vllm_server import Protocol
@@ -96,6 +99,30 @@ async def test_the_transports_agree(pair: Pair, choices: tuple[str, ...]) -> Non
     assert texts[0].finish == texts[1].finish
     assert texts[0].usage.prompt_tokens == texts[1].usage.prompt_tokens
     assert one.model == other.model == pair.folder.name
+
+
+async def test_an_urgent_call_has_the_same_answer(transport: Transport) -> None:
+    prompt = question(4)
+    with Terms(urgent=True).held():
+        urgent = await transport.choose(prompt, LEVELS)
+    other = await transport.choose(prompt, LEVELS)
+    assert dict(urgent.distribution.probabilities) == pytest.approx(
+        dict(other.distribution.probabilities), abs=TOLERANCE
+    )
+
+
+async def test_a_server_started_without_priorities_answers_urgent_calls_too(
+    checkpoints: dict[str, Path], tmp_path: Path
+) -> None:
+    folders = {"whole": checkpoints["whole"]}
+    flags = ("--dtype=float32", "--scheduling-policy", "fcfs")
+    with serving(folders, tmp_path, *flags) as servers:
+        server = servers["whole"]
+        server.wait_until_ready()
+        endpoint = GeneralistEndpoint(url=server.url)
+        async with OpenAiTransport(endpoint, RetryPolicy(attempts=1)) as transport:
+            with Terms(urgent=True).held():
+                assert (await transport.choose(question(4), LEVELS)).distribution
 
 
 async def test_control_tokens_in_an_instruction_stay_text(transport: Transport) -> None:

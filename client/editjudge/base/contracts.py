@@ -56,6 +56,8 @@ class Contract:
     alike: tuple[str, ...] = ()
 
 
+CLASS_HEADER = "x-class"
+"""Header of a call with its caller's class, `interactive` or `batch`, as a front door says it."""
 MODEL_HEADER = "x-model"
 """Header of a call with the name of its model, by which a front door finds the servers."""
 TEAM_HEADER = "x-team"

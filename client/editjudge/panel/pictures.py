@@ -49,35 +49,33 @@ class Picture:
 
     @property
     def url_head(self) -> bytes:
-        """What a data URL of the image begins with."""
+        """What comes before `base64()` in its data URL, in ASCII."""
         return f"data:{self.media_type};base64,".encode("ascii")
 
-    @property
     def base64(self) -> bytes:
-        """The rest of one, made once; as text of JSON too: it holds nothing to escape."""
-        return self._once("base64", lambda: pybase64.b64encode(self.data))
+        """The data in base64, in ASCII; made anew, for keeping it would take more than making it.
 
-    @property
-    def data_url(self) -> bytes:
-        """Both, made once, for what takes no pieces."""
-        return self._once("data_url", lambda: self.url_head + pybase64.b64encode(self.data))
+        As text of JSON it holds nothing to escape.
+        """
+        return pybase64.b64encode(self.data)
 
     @property
     def url(self) -> str:
-        """The same as text."""
-        return self.data_url.decode("ascii")
+        """The data URL as text."""
+        return (self.url_head + self.base64()).decode("ascii")
+
+    @property
+    def base64_size(self) -> int:
+        """Bytes of `base64()`."""
+        return (len(self.data) + 2) // 3 * 4
 
     @property
     def held(self) -> int:
-        """Bytes that it takes in memory while it is sent."""
-        return len(self.data) * 7 // 3
+        """Bytes that it takes in memory."""
+        return len(self.data)
 
     def ready(self) -> Picture:
-        """Itself, with its digest made.
-
-        Its base64 is made when it is sent, in a fraction of the time that sending takes, so that
-        what waits for its turn is held in memory once.
-        """
+        """Itself, with all made that keeps until it is sent."""
         _ = self.digest
         return self
 

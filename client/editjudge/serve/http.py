@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -21,8 +22,11 @@ from ..base.errors import EditjudgeError
 from ..base.identity import untrained
 from ..base.signature import package_version
 from .asked import Asked, Unusable, chosen
+from .described import described
 from .judging import Judging
+from .page import Page, page_of
 from .servicer import status_of, told
+from .terms import terms_in
 from .wire import (
     Batch,
     BatchAsked,
@@ -44,6 +48,8 @@ _HTTP = {
 _OF_BATCH = 16
 """Edits of a batch that are judged at a time; they wait for places, if need be."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
+_JSON = "application/json"
+_SHOWN = 80
 
 
 class JsonService:
@@ -65,9 +71,11 @@ class JsonService:
             ("GET", "/v1/dimensions", self._dimensions),
             ("GET", "/v1/panel", self._panel),
             ("GET", "/v1/openapi.json", self._openapi),
+            ("GET", "/v1/docs", self._docs),
             ("GET", "/health", self._health),
         ):
-            app.router.add_route(method, path, handler)
+            add = app.router.add_get if method == "GET" else app.router.add_post
+            add(path, handler)
         return app
 
     async def _score(self, request: web.Request) -> web.Response:
@@ -126,6 +134,15 @@ class JsonService:
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(openapi())
 
+    async def _docs(self, _: web.Request) -> web.Response:
+        page = await asyncio.to_thread(_page)
+        headers = {
+            "content-security-policy": page.policy,
+            "referrer-policy": "no-referrer",
+            "x-content-type-options": "nosniff",
+        }
+        return web.Response(text=page.html, content_type="text/html", headers=headers)
+
     async def _health(self, _: web.Request) -> web.Response:
         if self._judging.ending:
             return web.Response(status=503, text="ending")
@@ -160,7 +177,7 @@ def openapi() -> dict[str, Any]:
         operation: dict[str, Any] = {
             "summary": summary,
             "responses": {
-                "200": {"description": "judged", **content(result, several=many)},
+                "200": {"description": "the answer", **content(result, several=many)},
                 "4XX": {"description": "refused: the field and the mend", **content(Error)},
             },
         }
@@ -171,31 +188,54 @@ def openapi() -> dict[str, Any]:
                 {
                     "name": "pattern",
                     "in": "query",
+                    "description": "Ids or globs; again for several, all where there is none.",
                     "schema": {"type": "array", "items": {"type": "string"}},
                 }
             ]
         paths[path] = {method: operation}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "editjudge", "version": package_version("editjudge")},
-        "paths": paths,
-        "components": {"schemas": definitions.get("$defs", {})},
-    }
+    return described(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "editjudge", "version": package_version("editjudge")},
+            "paths": paths,
+            "components": {"schemas": definitions.get("$defs", {})},
+        }
+    )
+
+
+@cache
+def _page() -> Page:
+    return page_of(openapi())
 
 
 @web.middleware
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        return await handler(request)
+        with terms_in(request.headers).held():
+            return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         mend = f"send less than {MAX_BODY_BYTES:,} bytes"
         refused, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
-    except web.HTTPException:
-        raise
+    except web.HTTPException as error:
+        refused, status = _no_such(request, error), error.status
+        headers = {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+        return _reply(Error(error=refused), status=status, headers=headers)
     except Exception as error:  # noqa: BLE001 - of this request alone
         refused, status = _refused(told(error))
     headers = {"retry-after": "1"} if status == 429 else {}
     return _reply(Error(error=refused), status=status, headers=headers)
+
+
+def _no_such(request: web.Request, error: web.HTTPException) -> Refused:
+    """Of a request that no route takes as it is."""
+    if isinstance(error, web.HTTPNotFound):
+        message = f"{request.path[:_SHOWN]}: nothing is served here"
+        return Refused(code="NOT_FOUND", message=message, mend="see /v1/docs")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        message = f"{request.path[:_SHOWN]} takes no {request.method[:_SHOWN]}"
+        mend = f"use {' or '.join(sorted(error.allowed_methods))}"
+        return Refused(code="UNIMPLEMENTED", message=message, mend=mend)
+    return Refused(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
 
 
 def _refused(error: EditjudgeError) -> tuple[Refused, int]:
@@ -213,12 +253,19 @@ async def _body(request: web.Request, model: type[W]) -> W:
     """The body, checked beside the event loop: pictures in base64 are megabytes.
 
     Raises:
+        HTTPUnsupportedMediaType: it does not call itself JSON.
         Unusable: naming the first field that cannot be used.
     """
+    if request.content_type != _JSON:
+        # A page in somebody's browser can send any other type without being asked for leave.
+        reason = f"the body is {request.content_type[:_SHOWN]}; send it as content-type: {_JSON}"
+        raise web.HTTPUnsupportedMediaType(reason=reason)
+    if "content-encoding" in request.headers:
+        raise Unusable("body", "it is encoded", "send JSON without encodings")
     try:
         text = await request.read()
     except web.RequestPayloadError as error:
-        raise Unusable("body", "it cannot be read", "send JSON without encodings") from error
+        raise Unusable("body", "it is cut short", "send all of it") from error
     try:
         return await asyncio.to_thread(model.model_validate_json, text)
     except ValidationError as error:
@@ -234,7 +281,7 @@ def _announced(request: web.Request) -> int:
         HTTPRequestEntityTooLarge: more than any body may have.
     """
     size = request.content_length
-    if size is None or "content-encoding" in request.headers:
+    if size is None:
         return MAX_BODY_BYTES
     if size > MAX_BODY_BYTES:
         raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, size)
@@ -270,6 +317,7 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
         JsonService(judging).app(),
         access_log=None,
         shutdown_timeout=drain,
+        auto_decompress=False,  # a few bytes would become gigabytes
         handler_cancellation=True,  # who went away waits for nothing, and pays for no more
     )
     await runner.setup()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
+from ..base.threads import Threads, through
 from ..engine.judge import Judgement
 from ..panel.budget import Budget
 from .asked import Asked
@@ -45,6 +46,7 @@ class Judging:
         self._resources = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Judging:
+        asyncio.get_running_loop().set_default_executor(Threads(thread_name_prefix="judging"))
         await self._resources.enter_async_context(self.client)
         rebinding = asyncio.create_task(self._rebind())
 
@@ -85,11 +87,11 @@ class Judging:
             Unusable: naming the field of the request that cannot be used.
             Busy: there is no room now.
         """
-        async with self.edits.taking(caller, 1, waits=waits):
+        async with self.edits.taking(caller, 1, waits=waits), through():
             asked = await read()
             dimensions = await asyncio.to_thread(asked.chosen)
             pixels = await asyncio.to_thread(asked.pixels)
-            async with self._pixels.taking(caller, pixels, waits=waits):
+            async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await asked.edit()
                 budget = self._budgets.setdefault(caller, Budget(self.room.max_cost))
                 return await self.client.score(edit, dimensions, budget=budget)

@@ -90,7 +90,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         try:
             return await self._score(request, _caller(context), context.time_remaining())
         except Exception as error:  # noqa: BLE001 - of this request alone
-            await _abort(context, told(error))
+            await abort(context, told(error))
 
     async def _score(
         self,
@@ -161,7 +161,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         try:
             asked = await asyncio.to_thread(chosen, request.patterns, "patterns")
         except Unusable as error:
-            await _abort(context, error)
+            await abort(context, error)
         served = frozenset(map(str, self._judging.client.panel.served))
         return pb.ListDimensionsResponse(dimensions=[dimension_of(d, served) for d in asked])
 
@@ -178,7 +178,8 @@ async def _next(requests: AsyncIterator[Any]) -> Any:
     return await anext(requests, None)
 
 
-async def _abort(context: Any, error: EditjudgeError) -> NoReturn:
+async def abort(context: Any, error: EditjudgeError) -> NoReturn:
+    """End a call with an error, its details included."""
     status = rpc_status.to_status(status_of(error))
     context.set_trailing_metadata(status.trailing_metadata)
     await context.abort(status.code, status.details)

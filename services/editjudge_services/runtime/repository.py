@@ -121,11 +121,14 @@ def config_text(specialist: type[Specialist], identity: Mapping[str, str] | None
         ],
         instance_group=[pb.ModelInstanceGroup(count=1, kind=pb.ModelInstanceGroup.KIND_CPU)],
         dynamic_batching=pb.ModelDynamicBatching(
+            # 1 for callers who wait for their answers; who says nothing is not one of them.
+            priority_levels=2,
+            default_priority_level=2,
             default_queue_policy=pb.ModelQueuePolicy(
                 timeout_action=pb.ModelQueuePolicy.REJECT,
                 default_timeout_microseconds=int(specialist.queue_seconds * 1e6),
                 max_queue_size=specialist.max_queue,
-            )
+            ),
         ),
     )
     text = _HEADER + text_format.MessageToString(config)

@@ -22,6 +22,7 @@ from ..choices import ChoiceDistribution, distribution, labels
 from ..coalesce import Shared
 from ..prompt import Prompt
 from ..retry import RetryPolicy
+from ..terms import current
 from ..transport import LONGEST_NAME, Choice, Completion, GeneralistModel, Sampling, Transport
 from . import completions as chat
 from .habits import Habits
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from ...base.config import GeneralistEndpoint
 
 T = TypeVar("T")
+_FIRST = -1
+"""Priority of an urgent call for vLLM, where lower goes first and 0 is that of all others."""
 
 # A model's generation_config.json changes vLLM's defaults (Qwen: top_k 20, repetition_penalty
 # 1.05), and with them the answers.
@@ -213,6 +216,8 @@ class OpenAiTransport(Transport):
         made = 0
         while True:
             sent = fixed | fields()
+            if _is_vllm(model) and current().urgent and self._habits.priority:
+                sent["priority"] = _FIRST
             body = chat.chat_body(sent, prompt.system, parts)
             url = f"{self.url}/chat/completions"
             reply = await self._server.ask(url, self._until(end), body, model=model.name)
