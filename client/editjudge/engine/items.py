@@ -243,9 +243,16 @@ def completed(changes: ItemChanges, dataset: Dataset, files: Files) -> ItemChang
     return replace(changes, states={**changes.states, **states}, unknown=())
 
 
-def state_of(dataset: Dataset, ref: ItemRef, files: Files) -> ItemState:
-    """What an item is now; of its files those are read that changed since they were read last."""
-    each = [files.seen(path) for path in dataset.files(ref)]
+def state_of(
+    dataset: Dataset, ref: ItemRef, files: Files, read: Mapping[str, Seen] | None = None
+) -> ItemState:
+    """What an item is now; of its files those are read that changed since they were read last.
+
+    Args:
+        read: Those that were read just now, by path.
+    """
+    known = read or {}
+    each = [known.get(path) or files.seen(path) for path in dataset.files(ref)]
     return ItemState(
         dataset.record(ref),
         b"".join(_NO_FILE if one is None else digest_bytes(one.digest) for one in each),
