@@ -27,7 +27,9 @@ from .changing import (
     DIMENSIONS,
     Folder,
     again,
+    noise,
     rewritten,
+    save,
     values,
 )
 
