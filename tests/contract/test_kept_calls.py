@@ -18,12 +18,14 @@ from editjudge.base.errors import Abstained, NotServed, ServiceError
 from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import calls_of
 from editjudge.panel import Panel
+from editjudge.panel.calls import Call, Reply
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.ledger import Ledger
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..fakes.scorers import edit
 from ..fakes.triton import Failure, ScriptedTriton, score
+from ..patience import until
 
 FLAT = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: flat")
 BROKEN = Failure(StatusCode.INTERNAL, "out of memory")
@@ -251,3 +253,41 @@ async def test_the_next_session_begins_with_as_many_calls_as_this_one_ended_with
         async with Panel(settings, ledger=ledger) as again:
             (gauge,) = again.gauges().values()
             assert gauge.limit == 16
+
+
+class Held(Ledger):
+    """Keeps nothing until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may = asyncio.Event()
+        self.waiting = self.most = 0
+
+    async def put(self, call: Call, reply: Reply) -> None:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        await self.may.wait()
+        await super().put(call, reply)
+        self.waiting -= 1
+
+
+async def test_no_more_replies_wait_to_be_kept_than_calls_may_be_in_flight() -> None:
+    """They are paid for, and lost where the process is killed: a slow disk must hold up calls."""
+    said = reply('{"reasoning": "x", "s": 4}')
+    server = ScriptedOpenAi(*[said] * 8)
+    with Held() as ledger:
+        async with server.serving() as url:
+            judge = GeneralistEndpoint(url=url)
+            settings = Settings(generalists={"judge": judge}, concurrency=2)
+            async with Panel(settings, ledger=ledger) as panel:
+                generalist = panel.generalist("generalist.judge")
+                asked = [
+                    asyncio.create_task(generalist.answer(PROMPT, CONTRACT, repeat=n))
+                    for n in range(6)
+                ]
+                await until(lambda: ledger.waiting)
+                await asyncio.sleep(0.2)  # were there more, they would have come
+                ledger.may.set()
+                await asyncio.gather(*asked)
+    assert 1 <= ledger.most <= 2
+    assert len(server.requests) == 6

@@ -192,8 +192,9 @@ class _Comparison:
         for models, of in zip(self.models, (mine, others), strict=True):
             models.update(dict.fromkeys(of.edits if of else ()))
         if mine is None or others is None:
-            found = mine or others
-            self.items[mine is None].add(found.id if found else "")
+            for few, of in zip(self.items, (mine, others), strict=True):
+                if of is not None:
+                    few.add(of.id)
             return
         shared = mine.edits.keys() & others.edits.keys()
         known = mine.state is not None and others.state is not None
@@ -216,17 +217,17 @@ class _Comparison:
             same: They rest on the same item and output.
         """
         for dimension in sorted(mine.verdicts.keys() | others.verdicts.keys()):
-            one, other = mine.verdicts.get(dimension), others.verdicts.get(dimension)
-            if one is None or other is None:
+            first, second = mine.verdicts.get(dimension), others.verdicts.get(dimension)
+            if first is None or second is None:
                 if dimension not in self._unshared:
-                    self.alone[one is None].add(f"{dimension} of {place[0]} for {place[1]}")
-            elif one.signature != other.signature:
-                self._other_signatures(one.signature, other.signature, dimension)
+                    self.alone[first is None].add(f"{dimension} of {place[0]} for {place[1]}")
+            elif first.signature != second.signature:
+                self._other_signatures(first.signature, second.signature, dimension)
             else:
-                versions = of_versions(one.versions, other.versions)
+                versions = of_versions(first.versions, second.versions)
                 self.told.versions = tuple(dict.fromkeys((*self.told.versions, *versions)))
                 if same:
-                    self._compare_values(dimension, place, one, other)
+                    self._compare_values(dimension, place, first, second)
 
     def _other_signatures(self, mine: str, others: str, dimension: str) -> None:
         pair = mine, others

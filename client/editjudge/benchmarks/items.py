@@ -334,7 +334,9 @@ class ItemsFile:
         """Those of the line, and the files that are not there."""
         looked_at = self._looked_at
         if looked_at[0] is not ref:  # whoever looks at all items asks twice in a row
-            self._looked_at = looked_at = ref, {**ref.data.flaws, **self._lost(ref.data)}
+            lost_files = self._lost(ref.data)
+            flaws = {**ref.data.flaws, **lost_files} if lost_files else ref.data.flaws
+            self._looked_at = looked_at = ref, flaws
         return looked_at[1]
 
     def _is_usable(self, file: str) -> bool:
@@ -471,6 +473,8 @@ def _file(path: Path) -> Path:
 
 def _named(line: Line) -> tuple[str, ...]:
     """The picture files: sources, mask and target."""
+    if line.mask is None and line.target is None:
+        return line.images
     return (*line.images, *filter(None, (line.mask, line.target)))
 
 
