@@ -192,3 +192,15 @@ automountServiceAccountToken: false
 {{- $root := index . 0 -}}
 {{- printf "%s-%s" ($root.Release.Namespace | trunc 30 | trimSuffix "-") (include "editjudge.name" .) -}}
 {{- end -}}
+
+{{/* "yes" where anything that is served has weights. */}}
+{{- define "editjudge.weighty" -}}
+{{- $known := include "editjudge.known" . | fromJson -}}
+{{- $weighty := not (empty .Values.vllm.servers) -}}
+{{- range .Values.triton.servers -}}
+{{- range $model, $_ := .models -}}
+{{- $weighty = or $weighty (not (empty (index $known.models $model | default dict).entry)) -}}
+{{- end -}}
+{{- end -}}
+{{- ternary "yes" "" $weighty -}}
+{{- end -}}

@@ -64,7 +64,8 @@ class EnvoyServer:
     def __init__(
         self, log: Path | None, values: FrontValues, folder: Path, authority: Path, name: str = ""
     ) -> None:
-        self.log = log
+        self.log = log or Path(os.devnull)
+        self._inherits = log is None
         self._folder = folder
         self._authority = authority
         self._name = name or values.listen.host
@@ -86,8 +87,7 @@ class EnvoyServer:
     @property
     def state(self) -> LocalFront:
         """Where it is, for callers."""
-        log = self.log or Path(os.devnull)
-        return LocalFront(url=self.url, ca=self._authority, metrics=self.metrics_url, log=log)
+        return LocalFront(url=self.url, ca=self._authority, metrics=self.metrics_url, log=self.log)
 
     @property
     def metrics_url(self) -> str:
@@ -128,7 +128,7 @@ class EnvoyServer:
             raise
 
     def _output(self) -> AbstractContextManager[BinaryIO | None]:
-        if self.log is None:
+        if self._inherits:
             return nullcontext()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         return open(self.log, "ab", opener=private)
@@ -185,10 +185,10 @@ class EnvoyServer:
 
     @property
     def _log_told(self) -> str:
-        return f"see {self.log}" if self.log else "see what it wrote"
+        return "see what it wrote" if self._inherits else f"see {self.log}"
 
     def _last_line(self) -> str:
-        if self.log is None:
+        if self._inherits:
             return "by itself"
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "without a word"
