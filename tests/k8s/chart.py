@@ -19,6 +19,8 @@ IMAGES = HERE / "images.yaml"
 RELEASE, NAMESPACE = "judges", "editjudge"
 TOOLS = Path(os.environ.get("EDITJUDGE_K8S_TOOLS", HERE.parents[1] / ".venv-k8s")).absolute()
 """The environment that `make k8s` makes."""
+CRDS = Path(os.environ["EDITJUDGE_CRDS"]).absolute() if "EDITJUDGE_CRDS" in os.environ else None
+"""A folder with CustomResourceDefinitions of what clusters add, where the user gives one."""
 
 
 class Refused(Exception):
@@ -76,11 +78,11 @@ class Schemas:
     unchecked: frozenset[str]
 
 
-def checked(things: Iterable[Object]) -> Schemas:
-    """Show objects to the schemas."""
+def checked(things: Iterable[Object], definitions: Path | None = CRDS) -> Schemas:
+    """Show objects to the schemas, and to those of a folder with CustomResourceDefinitions."""
     things = list(things)
     done = subprocess.run(
-        [TOOLS / "bin" / "python", HERE / "schemas.py"],
+        [TOOLS / "bin" / "python", HERE / "schemas.py", *([definitions] if definitions else [])],
         capture_output=True,
         text=True,
         input="".join(json.dumps(one) + "\n" for one in things),

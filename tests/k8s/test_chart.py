@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from .chart import CHART, HERE, Object, Refused, checked, helm, rendered, text
 from .rules import broken, of
@@ -130,7 +131,30 @@ def test_the_same_values_give_the_same_bytes() -> None:
 
 
 def test_a_kind_without_a_schema_is_told() -> None:
-    assert checked(rendered(values={**BASE, **GATEWAY})).unchecked == UNCHECKED
+    things = rendered(values={**BASE, **GATEWAY, "vllm.servers.judge": SERVER})
+    assert checked(things, definitions=None).unchecked == UNCHECKED
+
+
+def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
+    parents = {
+        "type": "array",
+        "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+    }
+    spec = {"type": "object", "properties": {"parentRefs": parents}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    definition = {
+        "kind": "CustomResourceDefinition",
+        "spec": {
+            "group": "gateway.networking.k8s.io",
+            "names": {"kind": "GRPCRoute"},
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition))
+    said = checked(rendered(values={**BASE, **GATEWAY}), definitions=tmp_path)
+    assert "gateway.networking.k8s.io/v1 GRPCRoute" not in said.unchecked
+    # That schema knows the name of a gateway and nothing else.
+    assert any("GRPCRoute" in told and "unexpected" in told for told in said.wrong)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +208,6 @@ def test_every_value_is_described() -> None:
     """Each default of values.yaml has its place in the schema, and the other way round."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     shown = helm("show", "values", CHART)
-    import yaml
 
     def places(one: Any) -> Any:
         if "$ref" in one:

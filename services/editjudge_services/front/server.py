@@ -39,15 +39,17 @@ def stand(values: FrontValues, folder: Path) -> None:
     server = EnvoyServer(None, values, folder, values.certificate)
     try:
         server.start(stopping)
-        while not stopping.wait(_LOOK_SECONDS):
-            if not server.alive():
-                raise StackError("Envoy ended by itself", "its last lines say why")
     except StackError:
-        # Asked to end before it was ready: nothing was in flight.
-        if not stopping.is_set():
-            raise
+        if stopping.is_set():  # asked to end before it was ready: nothing was in flight
+            return
+        raise
+    try:
+        while server.alive() and not stopping.wait(_LOOK_SECONDS):
+            pass
     finally:
         server.stop()
+    if not stopping.is_set():
+        raise StackError("Envoy ended by itself", "its last lines say why")
 
 
 class EnvoyServer:

@@ -1,7 +1,7 @@
 """Whether a Triton server beside this process has lost a model's process.
 
-`python -m editjudge_services.runtime.alive REPOSITORY` exits 1 where it has. Triton itself says that
-it is ready, refuses every call of that model, and does not start it again: whoever asks has to.
+`python -m editjudge_services.runtime.alive REPOSITORY` exits 1 where it has. Triton itself
+says that it is ready, refuses every call of that model, and does not start it again.
 """
 
 from __future__ import annotations
