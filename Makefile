@@ -42,7 +42,7 @@ test-front: $(VENV)/.dev
 # The chart: rendered by helm, shown to the schemas of Kubernetes and to rules of ours; and to a real
 # API server where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
 k8s: $(VENV)/.dev $(K8S_VENV)/.k8s
-	EDITJUDGE_K8S_TOOLS=$(abspath $(K8S_VENV)) $(BIN)/python -m pytest tests/k8s -q -n auto --maxprocesses 4
+	EDITJUDGE_K8S_TOOLS=$(abspath $(K8S_VENV)) $(BIN)/python -m pytest tests/k8s -q
 
 # Whether our implementations give the numbers that are kept by all versions that are allowed.
 parity: $(PARITY_VENV)/.oldest $(PARITY_VENV)/.newest

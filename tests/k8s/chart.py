@@ -81,21 +81,39 @@ class Schemas:
 def checked(things: Iterable[Object], definitions: Path | None = CRDS) -> Schemas:
     """Show objects to the schemas, and to those of a folder with CustomResourceDefinitions."""
     things = list(things)
-    done = subprocess.run(
-        [TOOLS / "bin" / "python", HERE / "schemas.py", *([definitions] if definitions else [])],
-        capture_output=True,
-        text=True,
-        input="".join(json.dumps(one) + "\n" for one in things),
-        check=True,
-    )
+    said = _said([json.dumps(one, sort_keys=True) for one in things], definitions)
     wrong, unchecked = [], set()
-    for thing, line in zip(things, done.stdout.splitlines(), strict=True):
-        match json.loads(line):
+    for thing, told in zip(things, said, strict=True):
+        match told:
             case {"unknown": kind}:
                 unchecked.add(kind)
-            case str(told):
+            case str():
                 wrong.append(f"{label(thing)}: {told}")
     return Schemas(wrong, frozenset(unchecked))
+
+
+# Most objects are the same whatever the option.
+_SEEN: dict[tuple[str, Path | None], Any] = {}
+
+
+def _said(lines: Sequence[str], definitions: Path | None) -> list[Any]:
+    """What schemas.py says of each object, asked once."""
+    new = [line for line in dict.fromkeys(lines) if (line, definitions) not in _SEEN]
+    if new:
+        done = subprocess.run(
+            [
+                TOOLS / "bin" / "python",
+                HERE / "schemas.py",
+                *([definitions] if definitions else []),
+            ],
+            capture_output=True,
+            text=True,
+            input="".join(f"{line}\n" for line in new),
+            check=True,
+        )
+        for line, told in zip(new, done.stdout.splitlines(), strict=True):
+            _SEEN[line, definitions] = json.loads(told)
+    return [_SEEN[line, definitions] for line in lines]
 
 
 def label(thing: Object) -> str:
