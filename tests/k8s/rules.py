@@ -324,7 +324,9 @@ def _pods_have_time_to_end(things: Sequence[Object]) -> Iterator[str]:
         for each in spec["containers"]:
             pause = each.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
             words = " ".join([*each.get("command", ()), *each.get("args", ())])
-            drains = re.findall(r"--(?:drain|notice|exit-timeout-secs|shutdown-timeout)=(\d+)", words)
+            drains = re.findall(
+                r"--(?:drain|notice|exit-timeout-secs|shutdown-timeout)=(\d+)", words
+            )
             if spec["terminationGracePeriodSeconds"] <= pause + sum(map(int, drains)):
                 yield f"{label(one)}: it is killed before it has drained"
 

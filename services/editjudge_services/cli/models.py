@@ -193,12 +193,12 @@ def make_repository(table: Path, out: Path) -> None:
     from ..runtime.repository import materialise
     from ..runtime.serving import read_table
 
-    wanted = read_table(table)
-    missing = materialise(out, models=wanted)
+    servings = read_table(table)
+    missing = materialise(out, models=servings)
     if missing:
         told = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
         raise ConfigError(f"{out} is not complete: {told}")
-    say(f"{out} is what Triton is started with: {', '.join(sorted(wanted))}")
+    say(f"{out} is what Triton is started with: {', '.join(sorted(servings))}")
 
 
 def _chosen(

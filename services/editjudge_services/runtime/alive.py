@@ -33,14 +33,14 @@ def main(repository: Path, processes: Path = Path("/proc")) -> str:
         partial = record.with_suffix(".partial")
         partial.write_text(json.dumps(now))
         partial.replace(record)
-    wanted = json.loads(record.read_text()) if record.is_file() else {}
-    fewer = [model for model in models if now[model] < wanted.get(model, 1)]
+    before = json.loads(record.read_text()) if record.is_file() else {}
+    fewer = [model for model in models if now[model] < before.get(model, 1)]
     return f"no process any more: {', '.join(sorted({*gone, *fewer}))}" if gone or fewer else ""
 
 
 def _running(processes: Path) -> Counter[str]:
     """How many processes each model has, by the file on their command lines."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for process in processes.glob("[0-9]*"):
         try:
             # Of one that ended and was not waited for, nothing is left.
@@ -49,8 +49,8 @@ def _running(processes: Path) -> Counter[str]:
             continue
         if command[0].endswith(_STUB):
             code = next((Path(one) for one in command if one.endswith("/1/model.py")), None)
-            found[code.parts[-3] if code else ""] += 1
-    return found
+            counts[code.parts[-3] if code else ""] += 1
+    return counts
 
 
 if __name__ == "__main__":
