@@ -24,6 +24,8 @@ from editjudge_services.front.values import OWN_HEADERS, FrontValues
 from editjudge_services.runtime import launcher, vllm_server
 from editjudge_services.runtime.repository import config_text, specialists
 from editjudge_services.runtime.serving import read_table
+from editjudge_services.zoo.artefact import checkpoint_dir
+from editjudge_services.zoo.checkpoint import PULLED
 
 from .chart import CHART, Object, rendered
 from .rules import containers, names, of, workloads
@@ -141,6 +143,39 @@ def test_vllm_is_started_as_on_a_laptop(production: list[Object]) -> None:
                 assert launched in each["command"]
                 assert {*own, "--enable-prefix-caching"} <= set(each["args"])
                 assert {"name": "HF_HUB_OFFLINE", "value": "1"} in each["env"]
+
+
+def test_vllm_waits_for_what_the_job_brings(
+    production: list[Object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", "/weights")
+    (job,) = of(production, "Job")
+    brought = [each["command"] for each in containers(job["spec"]["template"])]
+    entries = {word for command in brought if "pull" in command for word in command}
+    for name in ("q-insight", "artimuse"):
+        spec = names(production, "Deployment")[f"judges-vllm-{name.replace('-', '')}"]["spec"]
+        waits = spec["template"]["spec"]["initContainers"][0]["command"]
+        assert waits == ["test", "-f", str(checkpoint_dir(name) / PULLED)]
+        assert name in entries
+    (kept,) = [command for command in brought if command[0] == "touch"]
+    spec = names(production, "Deployment")["judges-vllm-judge"]["spec"]["template"]["spec"]
+    assert spec["initContainers"][0]["command"] == ["test", "-f", kept[1]]
+    assert f"--model={Path(kept[1]).parent}" in spec["containers"][0]["args"]
+
+
+def test_the_job_brings_what_is_served_in_the_precision_that_is(production: list[Object]) -> None:
+    (job,) = of(production, "Job")
+    commands = {each["name"]: each["command"][3:] for each in containers(job["spec"]["template"])}
+    assert commands["export-bf16"][1:] == ["bf16", "got-ocr2", "sa2va-qwen3-vl-4b"]
+    assert {"dinov2-small", "lpips-vgg", "grounded-sam-huge"} <= set(commands["export-fp32"])
+    assert "q-insight" not in commands["export-fp32"]
+    assert {"q-insight", "artimuse", "got-ocr2"} <= set(commands["verify"])
+    told = [
+        {one["name"] for one in each["env"]} >= {"HF_TOKEN"}
+        for each in containers(job["spec"]["template"])
+        if each["command"][:2] == ["editjudge", "models"]
+    ]
+    assert told.count(True) == 2  # what asks the hub, and nobody else
 
 
 def test_a_gateway_lets_through_what_the_front_door_does() -> None:

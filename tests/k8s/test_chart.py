@@ -54,6 +54,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "GPU": {
         "triton.servers.small.gpus": 2,
+        "triton.servers.small.runtimeClass": "nvidia",
         "triton.servers.small.resources.memory": "16Gi",
         "triton.servers.small.gpuResource": "nvidia.com/mig-1g.10gb",
         "triton.servers.small.models.features_dinov2": {"device": "gpu", "instances": 2},

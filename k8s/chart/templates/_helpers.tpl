@@ -90,6 +90,9 @@ securityContext:
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
 terminationGracePeriodSeconds: {{ index . 5 }}
+{{- with $placed.runtimeClass }}
+runtimeClassName: {{ . }}
+{{- end }}
 {{- with $placed.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
