@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from .chart import CHART, HERE, Object, Refused, checked, helm, rendered, text
+from .chart import CHART, HERE, TOOLS, Object, Refused, checked, helm, rendered, text
 from .rules import broken, of
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -268,3 +269,22 @@ def test_a_server_has_time_to_load_and_memory_for_a_batch() -> None:
     (shm,) = [v["emptyDir"] for v in spec["volumes"] if v["name"] == "shm"]
     assert shm["medium"] == "Memory"
     assert int(shm["sizeLimit"].removesuffix("Mi")) >= least
+
+
+def test_the_example_of_patching_gives_objects_that_are_right(tmp_path: Path) -> None:
+    example = CHART.parent / "kustomize" / "kustomization.yaml"
+    (tmp_path / example.name).write_text(example.read_text())
+    (tmp_path / "rendered.yaml").write_text(text("single-gpu"))
+    patched = subprocess.run(
+        [TOOLS / "bin" / "kubectl", "kustomize", tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    things = [one for one in yaml.safe_load_all(patched.stdout) if one]
+    right(things)
+    pods = {one["metadata"]["name"]: one["spec"]["template"] for one in of(things, "Deployment")}
+    assert pods["judges-front"]["spec"]["nodeSelector"] == {"pool": "edge"}
+    (judge,) = pods["judges-judge"]["spec"]["containers"]
+    assert judge["resources"]["limits"] == {"cpu": "2", "memory": "32Gi"}
+    assert all(one["metadata"]["labels"]["cost-centre"] == "research" for one in things)

@@ -101,6 +101,17 @@ def test_what_an_api_server_refuses_is_found(right: list[Object], mistake: str) 
     assert any(told in one for one in found(things)), found(things)
 
 
+def test_schemas_alone_would_find_two(right: list[Object]) -> None:
+    """So the rules are needed; the server finds all."""
+    seen = set()
+    for mistake, (plant, _) in REFUSED.items():
+        things = copy.deepcopy(right)
+        plant(things)
+        if checked(things).wrong:
+            seen.add(mistake)
+    assert seen == {"unknown field", "number for text"}
+
+
 # What an API server takes, and what then does not work.
 TAKEN: dict[str, tuple[Mistake, str]] = {
     "port of a Service": (
