@@ -412,3 +412,17 @@ def _lets(
             if met and port in ports:
                 return True
     return False
+
+
+@rule
+def _servers_do_not_write_weights(things: Sequence[Object]) -> Iterator[str]:
+    for one, template in workloads(things):
+        claims = {
+            volume["name"]
+            for volume in template["spec"].get("volumes", ())
+            if "persistentVolumeClaim" in volume
+        }
+        for each in containers(template) if one["kind"] == "Deployment" else ():
+            for mount in each.get("volumeMounts", ()):
+                if mount["name"] in claims and not mount.get("readOnly"):
+                    yield f"{label(one)}: {each['name']} may write the weights"

@@ -181,6 +181,7 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
             {"triton.servers.small.resources.memory": "128Mi"},
             "and /dev/shm may take 144Mi of it",
         ),
+        ({"judge.megapixels": 256}, "and 256 megapixels may take 29797Mi"),
         ({"triton.servers.small.models.features_dinov3": {}}, "has a restricted licence"),
         ({"triton.servers.small.models.quality_qinsight": {}}, "needs a server in vllm.servers"),
         ({"vllm.servers.judge": {**SERVER, "entry": "q-insight"}}, "oneOf"),

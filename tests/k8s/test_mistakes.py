@@ -179,6 +179,10 @@ TAKEN: dict[str, tuple[Mistake, str]] = {
         ),
         "no policy lets it reach judges-triton-small:8001",
     ),
+    "writable weights": (
+        lambda t: container(t)["volumeMounts"][0].update(readOnly=False),
+        "may write the weights",
+    ),
     "nothing closed": (
         lambda t: t.remove(
             next(x for x in of(t, "NetworkPolicy") if x["metadata"]["name"].endswith("nothing"))

@@ -207,3 +207,8 @@ automountServiceAccountToken: false
 {{- end -}}
 {{- ternary "yes" "" $weighty -}}
 {{- end -}}
+
+{{/* An amount of memory in MiB. */}}
+{{- define "editjudge.mib" -}}
+{{- mul (trimSuffix "Gi" (trimSuffix "Mi" .) | int) (ternary 1024 1 (hasSuffix "Gi" .)) -}}
+{{- end -}}
