@@ -16,9 +16,12 @@ PROTOS := hatch_build.py $(wildcard protos/*/*/*.proto)
 # Tests start hundreds of processes, which are to find their modules compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The protos of the last release, which today's are compared with; see docs/versions.md.
+PROTO_IMAGE := protos/released.binpb
+
 SEED ?= 15
 
-.PHONY: demo test test-vllm test-front k8s attack parity lint types unit contract integration e2e golden browser wheel format config perf clean
+.PHONY: demo test test-vllm test-front k8s attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -53,6 +56,8 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m editjudge_services.runtime.repository --check
+	$(BIN)/buf lint protos
+	$(BIN)/buf breaking protos --against $(PROTO_IMAGE)
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -67,7 +72,13 @@ integration: $(VENV)/.dev
 
 # Writes what these tests compare with.
 golden: $(VENV)/.dev
-	EDITJUDGE_GOLDEN=write $(BIN)/python -m pytest tests/e2e/test_golden.py tests/unit/app/test_wire.py tests/unit/benchmarks/test_rules.py -q -n auto --maxprocesses 4
+	EDITJUDGE_GOLDEN=write $(BIN)/python -m pytest tests/e2e/test_golden.py tests/unit/app/test_wire.py tests/unit/serve/test_openapi.py tests/unit/benchmarks/test_rules.py -q -n auto --maxprocesses 4
+
+# Part of a release, and of nothing else: what it holds may never be broken.
+proto-image: $(VENV)/.dev
+	$(BIN)/buf lint protos
+	test ! -f $(PROTO_IMAGE) || $(BIN)/buf breaking protos --against $(PROTO_IMAGE)
+	$(BIN)/buf build protos --exclude-source-info -o $(PROTO_IMAGE)
 
 browser: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q --browser -m browser

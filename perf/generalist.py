@@ -4,11 +4,12 @@ Servers that answer at once, in processes of their own, get the same question fr
 client: a sentence and two images of 200 KB, 32 calls in flight. Over HTTP the others encode
 the images anew for each call, as their interfaces ask for; editjudge is shown with images that
 it has sent before (a judge sees each image in several questions) and with new ones. Over gRPC
-the other is the protocol's stub, which sends one request that was made beforehand, and so
-writes no template, encodes neither text nor image and checks nothing: the least that a client
-can do. Rounds are interleaved and the order changes from round to round, so that a noisy
-machine disturbs all alike. Medians over rounds are compared, the best rounds, and the processor
-time that a call takes of the client's process, which is the same however busy the machine is.
+the others are the protocol's stub: once with one request that was made beforehand, the least that
+a client can do, and once with a request that it makes of new images for each call, as one would
+write it. Neither writes a template, encodes text or checks anything. Rounds are interleaved and
+the order changes from round to round, so that a noisy machine disturbs all alike. Medians over
+rounds are compared, the best rounds, and the processor time that a call takes of the client's
+process, which is the same however busy the machine is.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ CONCURRENCY = 32
 QUESTION = "Was the instruction followed? Reply with one number from 1 to 10."
 OURS, NEW = "editjudge", "editjudge, new images"
 GRPC, GRPC_NEW, STUB = "editjudge, gRPC", "editjudge, gRPC, new images", "bare stub, gRPC"
+STUB_NEW = "bare stub, gRPC, new images"
 
 
 def plain_messages(images: list[bytes]) -> list[dict[str, object]]:
@@ -113,16 +115,21 @@ async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
     return clients
 
 
-def ready_made(images: list[bytes]) -> Any:
+def tokens(images: int) -> tuple[list[int], int]:
+    """The question as token ids, and the one that ends a reply."""
+    start, end, image = SPECIAL
+    user = f"{start}user\n{QUESTION}{image * images}{end}\n{start}assistant\n"
+    made = tokenizer()
+    return made.encode(user).ids, made.token_to_id(end)
+
+
+def by_hand(images: list[bytes], ids: list[int], end: int) -> Any:
     """The same request as our transport's, written by hand."""
     from smg_grpc_proto import vllm_engine_pb2 as pb
     from smg_grpc_proto.generated import common_pb2
 
-    start, end, image = SPECIAL
-    user = f"{start}user\n{QUESTION}{image * len(images)}{end}\n{start}assistant\n"
-    made = tokenizer()
     request = pb.GenerateRequest(request_id="perf", stream=False)
-    request.tokenized.input_ids.extend(made.encode(user).ids)
+    request.tokenized.input_ids.extend(ids)
     for one in images:
         url = f"data:image/png;base64,{base64.b64encode(one).decode()}"
         request.media_refs.items.add(modality=common_pb2.IMAGE, url=url)
@@ -130,7 +137,7 @@ def ready_made(images: list[bytes]) -> Any:
     params.temperature, params.top_p, params.repetition_penalty = 0.0, 1.0, 1.0
     params.max_tokens, params.seed, params.n = 16, 0, 1
     params.skip_special_tokens = True
-    params.stop_token_ids.append(made.token_to_id(end))
+    params.stop_token_ids.append(end)
     return request
 
 
@@ -145,14 +152,18 @@ async def grpc_clients(address: str, stack: AsyncExitStack) -> dict[str, Call]:
     kept, new = through(transport, images)
     channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
     stub = vllm_engine_pb2_grpc.VllmEngineStub(channel)
-    request = ready_made(images)
+    ids, end = tokens(len(images))
+    request = by_hand(images, ids, end)
 
-    async def bare() -> object:
-        async for response in stub.Generate(request):
+    async def bare(sent: Any = request) -> object:
+        async for response in stub.Generate(sent):
             return response.complete.output_ids
         raise RuntimeError("no reply")
 
-    return {GRPC: kept, GRPC_NEW: new, STUB: bare}
+    async def bare_new() -> object:
+        return await bare(by_hand(images, ids, end))
+
+    return {GRPC: kept, GRPC_NEW: new, STUB: bare, STUB_NEW: bare_new}
 
 
 async def compare(
@@ -191,9 +202,10 @@ def main(rounds: int, calls: int, as_json: bool) -> None:
     best = {name: max(run[0] for run in runs) for name, runs in results.items()}
     summary = {}
     over_grpc = {GRPC: "grpc_kept", GRPC_NEW: "grpc_new"}
+    others = {STUB: "bare_stub", STUB_NEW: "bare_stub_with_new_images"}
     for name in results.keys() - {OURS, NEW, *over_grpc}:
-        other = name.partition(",")[0].replace(" ", "_")
-        compared = over_grpc if name == STUB else {OURS: "kept", NEW: "new"}
+        other = others.get(name) or name.partition(",")[0].replace(" ", "_")
+        compared = over_grpc if name in others else {OURS: "kept", NEW: "new"}
         for mine, label in compared.items():
             summary[f"{label}_images_rate_over_{other}"] = median[mine][0] / median[name][0]
             summary[f"{label}_images_best_rate_over_{other}"] = best[mine] / best[name]

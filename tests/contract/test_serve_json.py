@@ -39,6 +39,9 @@ def asking(**fields: Any) -> dict[str, Any]:
     return {"edit": edit, "dimensions": ["core.psnr.*"]}
 
 
+JSON = {"content-type": "application/json"}
+
+
 class Json:
     """A client of JSON over HTTP."""
 
@@ -47,7 +50,7 @@ class Json:
         self._base = base
 
     async def post(self, path: str, body: Any) -> tuple[int, Any]:
-        kind = {"data": body} if isinstance(body, bytes) else {"json": body}
+        kind = {"data": body, "headers": JSON} if isinstance(body, bytes) else {"json": body}
         async with self._session.post(self._base + path, **kind) as reply:
             return reply.status, await reply.json()
 
@@ -189,7 +192,9 @@ async def test_a_place_comes_before_the_body() -> None:
                     yield b"{"
                     await asyncio.sleep(60)
 
-                slow = asyncio.ensure_future(session.post(f"{base}/v1/score", data=never()))
+                slow = asyncio.ensure_future(
+                    session.post(f"{base}/v1/score", data=never(), headers=JSON)
+                )
                 await until(lambda: judging.in_flight)
                 status, body = await Json(session, base).post("/v1/score", b"not even JSON")
                 assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
@@ -198,7 +203,7 @@ async def test_a_place_comes_before_the_body() -> None:
 
 async def test_a_body_that_is_not_encoded_as_it_says_is_refused(served: Json) -> None:
     async with aiohttp.ClientSession() as session:
-        headers = {"content-encoding": "gzip"}
+        headers = JSON | {"content-encoding": "gzip"}
         async with session.post(f"{served._base}/v1/score", data=b"{}", headers=headers) as reply:
             assert reply.status == 400
 

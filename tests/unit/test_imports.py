@@ -17,7 +17,7 @@ _PANEL = _ANSWERS | {"panel"}
 _SCORERS = _PANEL | {"prompts", "pixels"}
 _BENCHMARKS = _SCORERS | {"scorers"}
 _ENGINE = _BENCHMARKS | {"benchmarks"}
-_APP = _ENGINE | {"engine", "storage"}
+_APP = _ENGINE | {"engine", "storage", "stats"}
 _REPORT = _APP | {"app"}
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -26,6 +26,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "panel": _ANSWERS,
     "prompts": _PANEL,
     "pixels": _BASE,
+    "stats": _BASE,
     "scorers": _SCORERS,
     "benchmarks": _BENCHMARKS,
     "engine": _ENGINE,

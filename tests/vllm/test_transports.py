@@ -12,10 +12,15 @@ import pytest
 import torch
 from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
 
+from editjudge.base.config import GeneralistEndpoint
+from editjudge.panel.kept import Apart, keeping
+from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
+from editjudge.panel.terms import Terms
 from editjudge.panel.transport import Sampling, Transport
 from editjudge.panel.vllm.transport import LISTED
+from editjudge.storage.ledger import Ledger
 from editjudge_services.runtime.vllm_server import Protocol
 
 from .conftest import Pair, serving
@@ -98,6 +103,30 @@ async def test_the_transports_agree(pair: Pair, choices: tuple[str, ...]) -> Non
     assert one.model == other.model == pair.folder.name
 
 
+async def test_an_urgent_call_has_the_same_answer(transport: Transport) -> None:
+    prompt = question(4)
+    with Terms(urgent=True).held():
+        urgent = await transport.choose(prompt, LEVELS)
+    other = await transport.choose(prompt, LEVELS)
+    assert dict(urgent.distribution.probabilities) == pytest.approx(
+        dict(other.distribution.probabilities), abs=TOLERANCE
+    )
+
+
+async def test_a_server_started_without_priorities_answers_urgent_calls_too(
+    checkpoints: dict[str, Path], tmp_path: Path
+) -> None:
+    folders = {"whole": checkpoints["whole"]}
+    flags = ("--dtype=float32", "--scheduling-policy", "fcfs")
+    with serving(folders, tmp_path, *flags) as servers:
+        server = servers["whole"]
+        server.wait_until_ready()
+        endpoint = GeneralistEndpoint(url=server.url)
+        async with OpenAiTransport(endpoint, RetryPolicy(attempts=1)) as transport:
+            with Terms(urgent=True).held():
+                assert (await transport.choose(question(4), LEVELS)).distribution
+
+
 async def test_control_tokens_in_an_instruction_stay_text(transport: Transport) -> None:
     short = Sampling(max_tokens=1)
     plain = await transport.complete(question(instruction=""), short)
@@ -132,6 +161,21 @@ async def test_a_second_question_finds_the_first_in_the_cache(transport: Transpo
     )
     assert again.usage.prompt_tokens > first.usage.prompt_tokens > 256
     assert again.usage.cached_tokens > 128
+
+
+async def test_what_is_kept_apart_is_not_found_in_the_cache(pair: Pair) -> None:
+    """Over HTTP: the gRPC protocol has no field for it."""
+    shared = question(6, instruction="replace the sky with a sunset. " * 40)
+
+    async def cached(salt: str) -> int:
+        with Ledger() as ledger, keeping(Apart(ledger, salt)):
+            return (await transport.complete(shared, Sampling(max_tokens=1))).usage.cached_tokens
+
+    async with pair.transport("http") as transport:
+        await transport.identify(30)
+        assert await cached("a" * 64) == 0
+        assert await cached("b" * 64) == 0
+        assert await cached("a" * 64) > 128
 
 
 async def test_a_cancelled_call_ends_on_the_server(

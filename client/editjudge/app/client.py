@@ -12,7 +12,6 @@ result.outcomes["core.psnr.source.whole"]
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -35,6 +34,7 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..prompts.custom import custom_in
 from ..storage.ledger import Ledger
+from .loops import completed
 
 __all__ = ["Client", "Judgement", "Ledger", "make_edit", "score", "with_local_stack"]
 
@@ -193,7 +193,8 @@ def score(
 ) -> Judgement:
     """Judge one edit, synchronously: `make_edit` and `Client.score` in one call.
 
-    It runs an event loop of its own; where one runs already, await `Client.score` there.
+    It runs an event loop of its own, in a thread where one runs already, as in a notebook; from a
+    coroutine await `Client.score`.
 
     Args:
         source: As all images and the mask, see `make_edit`.
@@ -225,7 +226,7 @@ def score(
         async with Client(settings) as client:
             return await client.score(edit, dimensions, prompts)
 
-    return asyncio.run(once())
+    return completed(once())
 
 
 def with_local_stack(settings: Settings) -> Settings:

@@ -57,7 +57,7 @@ class Estimate:
         cost: Of these tokens and one generated token per call, where a price is configured;
             nothing for calls that are known.
         sampled: Edits whose images were looked at; the rest is taken to be like them.
-        notes: What else is to be known of the judges, a line each.
+        notes: What else is to be known of the dimensions and the judges, a line each.
     """
 
     items: int = 0

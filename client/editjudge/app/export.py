@@ -3,7 +3,7 @@
 One row for a verdict, one for each missing output (no dimension, status `missing_output`), one for
 each dimension of an edit that the data spoilt (status `unscored`, no signature), and one for each
 dimension that waits for a service (no edit, status `not_served`), so that coverage
-can be told from the file alone.
+can be told from the file alone. The wide form has a row for each edit instead.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..base.errors import ConfigError, MissingExtra, StoreError
+from ..base.verdict import Scored
 from ..storage.codec import dumps
 from .view import RunView
 from .wire.verdict import EarlierRow, Row
@@ -26,16 +27,20 @@ Fields: TypeAlias = tuple[str, ...]
 
 FIELDS = tuple(Row.model_fields)
 """The columns; see `Row`."""
+_EDIT = ("item", "model", "missing")
 _EARLIER = tuple(EarlierRow.model_fields)
 _ROWS_AT_ONCE = 10_000
 _REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
 
 
-def export(view: RunView, file: Path, form: Format, *, earlier: bool = False) -> int:
+def export(
+    view: RunView, file: Path, form: Format, *, earlier: bool = False, wide: bool = False
+) -> int:
     """Write all verdicts of a run to a file, which is there whole or not at all.
 
     Args:
         earlier: Instead of them those in whose place they came, which count in nothing.
+        wide: A row for each edit, with a column for each dimension; see `edits_of`.
         form: `jsonl` has evidence and calls as objects; `csv` and `parquet` as JSON text, and
             `csv` has nothing where there is no value.
 
@@ -43,7 +48,7 @@ def export(view: RunView, file: Path, form: Format, *, earlier: bool = False) ->
         How many rows it has.
 
     Raises:
-        ConfigError: the file cannot be written.
+        ConfigError: the file cannot be written, or earlier verdicts are asked for edit by edit.
         MissingExtra: parquet without pyarrow.
         StoreError: the run cannot be read, or the disk is full.
     """
@@ -52,8 +57,7 @@ def export(view: RunView, file: Path, form: Format, *, earlier: bool = False) ->
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            rows = map(EarlierRow.by, view.earlier()) if earlier else rows_of(view)
-            fields = _EARLIER if earlier else FIELDS
+            rows, fields = _table(view, earlier=earlier, wide=wide)
             count = write(partial, rows, fields, view.header.model_dump_json())
             partial.replace(file)
         finally:
@@ -69,6 +73,36 @@ def export(view: RunView, file: Path, form: Format, *, earlier: bool = False) ->
     except OSError as error:
         raise StoreError(f"{file}: {error}", "make room, or give another file") from error
     return count
+
+
+def _table(view: RunView, *, earlier: bool, wide: bool) -> tuple[Iterator[Plain], Fields]:
+    if earlier and wide:
+        raise ConfigError("an edit may have several earlier verdicts on a dimension", "leave one")
+    if wide:
+        return edits_of(view), (*_EDIT, *view.header.dimensions)
+    if earlier:
+        return (_plain(EarlierRow.by(each)) for each in view.earlier()), _EARLIER
+    return map(_plain, rows_of(view)), FIELDS
+
+
+def edits_of(view: RunView) -> Iterator[Plain]:
+    """A row for each edit that was asked for: item, model, and the value of each dimension.
+
+    The values are those that `summary` counts: what was judged by other prompts or services than
+    the run's last, or of an item that changed since, has none. Why a value is not there, the long
+    form says; `missing` is why there is no output.
+
+    Raises:
+        ConfigError: it has dimensions that this editjudge does not know.
+        InputError: the data is not there any more.
+    """
+    missing = {(e.model, e.item): str(e.missing) for e in view.edits() if e.digest is None}
+    for row in view.rows():
+        place = row.model, row.item.id
+        why = missing[place] or "the model gave no image" if place in missing else None
+        outcomes = ((name, row.outcomes.get(name)) for name in view.header.dimensions)
+        values = {name: o.value if isinstance(o, Scored) else None for name, o in outcomes}
+        yield {"item": row.item.id, "model": row.model, "missing": why, **values}
 
 
 def rows_of(view: RunView) -> Iterator[Row]:
@@ -108,28 +142,28 @@ def rows_of(view: RunView) -> Iterator[Row]:
                     )
 
 
-def _write_jsonl(file: Path, rows: Iterable[Row], _: Fields, __: str) -> int:
+def _write_jsonl(file: Path, rows: Iterable[Plain], _: Fields, __: str) -> int:
     count = 0
     # Lone surrogates of a reply are no UTF-8: their escapes are valid JSON.
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
         for row in rows:
-            out.write(dumps(row.model_dump(mode="json")) + "\n")
+            out.write(dumps(row) + "\n")
             count += 1
     return count
 
 
-def _write_csv(file: Path, rows: Iterable[Row], fields: Fields, _: str) -> int:
+def _write_csv(file: Path, rows: Iterable[Plain], fields: Fields, _: str) -> int:
     count = 0
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         writer = csv.DictWriter(out, fields)
         writer.writeheader()
         for row in map(_with_text, rows):
-            writer.writerow({name: _inert(value) for name, value in row.items()})
+            writer.writerow({name: inert(value) for name, value in row.items()})
             count += 1
     return count
 
 
-def _write_parquet(file: Path, rows: Iterable[Row], fields: Fields, header: str) -> int:
+def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: str) -> int:
     try:
         pa: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
@@ -140,8 +174,12 @@ def _write_parquet(file: Path, rows: Iterable[Row], fields: Fields, header: str)
             f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
         ) from error
     kinds = {"value": pa.float64(), "imputed": pa.bool_()}
+    texts = {*FIELDS, *_EARLIER, *_EDIT}
     schema = pa.schema(
-        [pa.field(name, kinds.get(name, pa.string())) for name in fields],
+        [
+            pa.field(name, kinds.get(name, pa.string() if name in texts else pa.float64()))
+            for name in fields
+        ],
         metadata={"editjudge.run": header},
     )
     count = 0
@@ -153,13 +191,16 @@ def _write_parquet(file: Path, rows: Iterable[Row], fields: Fields, header: str)
     return count
 
 
-def _with_text(row: Row) -> Plain:
-    plain = row.model_dump(mode="json")
-    texts = {name: dumps(plain[name]) if plain[name] else None for name in ("evidence", "calls")}
-    return plain | texts
+def _plain(row: Row) -> Plain:
+    return row.model_dump(mode="json")
 
 
-def _inert(value: object) -> object:
+def _with_text(row: Plain) -> Plain:
+    nested = [name for name in ("evidence", "calls") if name in row]
+    return row | {name: dumps(row[name]) if row[name] else None for name in nested}
+
+
+def inert(value: object) -> object:
     """Text that a spreadsheet would compute, behind the apostrophe that marks it as text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
@@ -175,7 +216,7 @@ def _utf8(row: Plain) -> Plain:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_WRITERS: Mapping[Format, Callable[[Path, Iterable[Row], Fields, str], int]] = {
+_WRITERS: Mapping[Format, Callable[[Path, Iterable[Plain], Fields, str], int]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,
     "jsonl": _write_jsonl,

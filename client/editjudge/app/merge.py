@@ -158,7 +158,7 @@ class _Merger:
         """
         if not self._target.header.per_item:
             return
-        earlier, states = self._target.items(), run.items()
+        earlier, states = dict(self._target.items()), dict(run.items())
         for item, state in states.items():
             if item in earlier and not state.is_of(earlier[item]):
                 raise ConfigError(

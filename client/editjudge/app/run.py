@@ -9,13 +9,11 @@ result = editjudge.run(spec, out="runs/first")
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Literal, Self, TypeAlias, TypeVar
 
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, InputError
@@ -27,14 +25,16 @@ from ..engine.header import RunHeader
 from ..engine.order import Order
 from ..engine.outdated import Outdated, outdated
 from ..engine.progress import Progress
-from ..engine.runplan import RunPlan, observe, plan_run, told_of_data
+from ..engine.runplan import Observed, RunPlan, observe, plan_run, told_of_data
 from ..engine.session import Finished, HowEnded, Session, asking, planned_as_before
+from ..engine.unasked import check_asked, told_of_unasked
 from ..panel import Panel
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
 from .known import known_calls
+from .loops import completed
 from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
 from .spread import JudgeSpread
@@ -148,11 +148,7 @@ def run(
         max_cost=max_cost,
         as_named=as_named,
     )
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(judging)
-    return _in_a_thread(judging)
+    return completed(judging)
 
 
 async def run_async(
@@ -210,6 +206,7 @@ class Running:
     Attributes:
         resolved: What the spec means.
         left: What is to be judged; known inside `with`.
+        unasked: Which of the dimensions that were chosen ask nothing of any item, in lines.
 
     Raises:
         ConfigError: the spec cannot be used, or a judge is not configured.
@@ -251,6 +248,8 @@ class Running:
             plan_run(self._observed, None, {})  # begins nothing where outputs are unusable
         if not as_named:
             refuse_shifted(self._observed)
+        check_asked(self._observed)
+        self.unasked = _unasked(self.resolved, self._observed)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -270,7 +269,7 @@ class Running:
             self.left = self._session.left(self._before)
             for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):
                 self.say(f"data: {line}")
-            for line in self.left.item_changes.lines:
+            for line in (*self.unasked, *self.left.item_changes.lines):
                 self.say(line)
             self._tell_outputs()
             self._open = opened.pop_all()
@@ -388,6 +387,11 @@ class _Teller:
         self.tell(wire.Again(outdated=wired.Outdated.of(verdicts, self.settings)))
 
 
+def _unasked(resolved: Resolved, observed: Observed) -> tuple[str, ...]:
+    """Nobody chose what is asked by default: much of that needs what most data has not."""
+    return told_of_unasked(observed) if resolved.spec.dimensions else ()
+
+
 def foreseen(
     spec: RunSpec, out: Path, settings: Settings, *, as_named: bool = False
 ) -> tuple[Estimate, RunPlan, tuple[wired.Outdated, ...]]:
@@ -404,17 +408,23 @@ def foreseen(
     observed = observe(resolved.order, header_of(out))
     if not as_named:
         refuse_shifted(observed)
+    check_asked(observed)
     at_hand = with_local_stack(settings)
+
+    def estimated(plan: RunPlan, header: RunHeader | None) -> Estimate:
+        made = estimate(plan, at_hand, known_calls(plan, out, header, at_hand))
+        return replace(made, notes=(*_unasked(resolved, observed), *made.notes))
+
     if not RunView.is_at(out):
         plan = plan_run(observed, None, {})
-        return estimate(plan, at_hand, known_calls(plan, out, None, at_hand)), plan, ()
+        return estimated(plan, None), plan, ()
     with RunStore.open(out, read_only=True) as store:
         header = store.header
         header.joined(resolved.header(settings), str(out))  # what a session would refuse
         plan = planned_as_before(observed, store, header, settings)
         again = outdated(plan, store, header.settings, asking(settings))
     told = tuple(wired.Outdated.of(one, at_hand) for one in again)
-    return estimate(plan, at_hand, known_calls(plan, out, header, at_hand)), plan, told
+    return estimated(plan, header), plan, told
 
 
 def header_of(out: Path) -> RunHeader | None:
@@ -439,27 +449,3 @@ def _exit_code(finished: Finished) -> int:
     nothing = waiting and not finished.plan.total("standing")
     failed = finished.progress.verdicts["failed"]
     return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(finished.ended, 3)
-
-
-def _in_a_thread(judging: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives, by a loop in a thread of its own; an interruption cancels it."""
-    ready = threading.Event()
-    cancel: list[Callable[[], object]] = []
-
-    async def watched() -> T:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        if task is not None:
-            cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
-        ready.set()
-        return await judging
-
-    with ThreadPoolExecutor(1, "editjudge.run") as pool:
-        future: Future[T] = pool.submit(lambda: asyncio.run(watched()))
-        try:
-            return future.result()
-        except BaseException:  # an interruption of this thread: the other must not judge on
-            if not future.done():
-                ready.wait()
-                for interrupt in cancel:
-                    interrupt()
-            raise

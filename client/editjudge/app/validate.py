@@ -19,6 +19,7 @@ from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
 from ..benchmarks.dimension import Dimension
 from ..engine.order import Order
 from ..engine.runplan import Flawed, observe, plan_run
+from ..engine.unasked import check_asked
 from ..storage.store import RunStore
 from .estimate import Estimate, estimate
 from .shift import MEND, places, shift
@@ -145,7 +146,13 @@ def validated(
     if run is not None:
         validation.problems += _of_segmenter(run, frozenset(ref.id for ref in refs))
     if refs and not unusable and not validation.of("folder") and all(validation.outputs.values()):
-        validation.estimate = estimate(plan_run(observe(order), None, {}), settings)
+        observed = observe(order)
+        try:
+            check_asked(observed)
+        except InputError as error:
+            validation.problems.append(Problem("field", "data", error.reason))
+        else:
+            validation.estimate = estimate(plan_run(observed, None, {}), settings)
     return validation
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from ..base.digest import DIGEST
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
@@ -144,14 +145,32 @@ class RunView:
         """
         return self._store.edits(model)
 
+    def sources(self, items: Collection[str]) -> dict[str, str]:
+        """What source pictures items have: equal texts where their pictures are equal.
+
+        By what they held when they were judged; of a run that did not keep that, by their files.
+
+        Args:
+            items: Ids.
+        """
+        kept, dataset = self._store.items(), self.resolved.dataset
+        sources: dict[str, str] = {}
+        for ref in dataset.items():
+            if ref.id in items:
+                count = len(dataset.outline(ref).sources)
+                state = kept.get(ref.id)
+                digests = state.files[: DIGEST * count].hex() if state else ""
+                sources[ref.id] = digests or "\n".join(dataset.files(ref)[:count]) or ref.id
+        return sources
+
     def other_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.
 
         Nothing of runs that did not keep what each was. The data is not looked at.
         """
-        mine, others = self._store.items(), other._store.items()
-        both = mine.keys() & others.keys()
-        return frozenset(item for item in both if not mine[item].is_of(others[item]))
+        mine = dict(self._store.items())
+        others = other._store.items()
+        return frozenset(i for i, state in others if i in mine and not mine[i].is_of(state))
 
     def verdicts(
         self,

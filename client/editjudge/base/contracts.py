@@ -56,10 +56,14 @@ class Contract:
     alike: tuple[str, ...] = ()
 
 
+CLASS_HEADER = "x-class"
+"""Header of a call with its caller's class, `interactive` or `batch`, as a front door says it."""
 MODEL_HEADER = "x-model"
 """Header of a call with the name of its model, by which a front door finds the servers."""
 TEAM_HEADER = "x-team"
 """Header of a reply with the team that a front door has known the caller as."""
+TOKENS_HEADER = "x-tokens-used"
+"""Header of the Judge service's reply: tokens that generalists took for it, read and written."""
 IMAGE = Tensor("IMAGE", "BYTES", holds="image")
 """The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
 

@@ -68,7 +68,7 @@ WORDS: Mapping[str, str] = {
     "field": "{of}",
     "package": "package {of}",
     "setting": "setting {name} of {of}",
-    "unknown": "the services, which are asked when the run begins",
+    "unknown": "services that are set otherwise, and asked what they are when the run begins",
 }
 """How each kind of part is called."""
 

@@ -16,6 +16,7 @@
         │   └── Unconnected        there was none: nothing was asked         retry can help
         ├── Overloaded             the server has no room now                retry can help
         ├── DeadlineExceeded       no answer in time
+        ├── OutOfTime              no answer while anybody waited for it
         ├── Refused                the server rejects this very input
         ├── NotServed              the endpoint has no such model
         ├── NotAuthorised          the key or token is missing, wrong or without rights
@@ -175,6 +176,21 @@ class Overloaded(ServiceError):
 
 class DeadlineExceeded(ServiceError):
     """No reply within the deadline, retries included."""
+
+
+class OutOfTime(ServiceError):
+    """No reply for as long as the caller waits: the server had less time than is usual."""
+
+    @classmethod
+    def of(cls, error: ServiceError) -> OutOfTime:
+        """Where an attempt was cut."""
+        return cls(
+            "no answer within the caller's deadline",
+            service=error.service,
+            endpoint=error.endpoint,
+            model=error.model,
+            attempts=error.attempts,
+        )
 
 
 class Refused(ServiceError):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 FINGERPRINT = "fingerprint"
 """The fact that tells what a service says to its probe; no signature depends on it."""
+UNASKED = "unknown"
+"""What stands in a signature for a service that was not asked what it is."""
 _GENERALIST = "generalist"
 _V2_FACTS = re.compile(r"\((?=\w+=)")
 _V2_COMMA = re.compile(r",(?=\w+=)")

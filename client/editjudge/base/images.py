@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
-from PIL import ImageOps, UnidentifiedImageError
+from PIL import UnidentifiedImageError
 
-from .depth import DepthError, Levels, as_picture, bands, black_or_not, is_deep, scaled, stored
+from .depth import DepthError, black_or_not, is_deep, stored
 from .digest import content_digest
 from .errors import ImageError, UnreadError
 from .signature import implementation
 from .structure import check_structure
+from .upright import RGB as RGB  # noqa: PLC0414 - others have it from here
+from .upright import TURNED, Note, Notes, Reading, check_samples, levels_of, to_rgb
 from .whole import media_type_of, whole
 
-RGB: TypeAlias = NDArray[np.uint8]
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
 ImageLike: TypeAlias = "_Unread | Image"
 
@@ -46,54 +46,18 @@ _SUFFIXES = {
     ".gif": "GIF",
     ".ppm": "PPM",
 }
-_TURNED = 0x0112
 _LYING = range(5, 9)  # orientations of pictures that lie on their side
 _JPEG = b"\xff\xd8"
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """How a file becomes 8-bit RGB.
-
-    Attributes:
-        to_8: What becomes of 16 bits.
-        from_32: Whether 32-bit values say enough.
-        over_white: Transparency is laid over white; else it is dropped.
-    """
-
-    to_8: Callable[[Levels], NDArray[np.uint8]] = scaled
-    from_32: bool = False
-    over_white: bool = True
-
-
-_PICTURE = _Reading()
-_MASK = _Reading(black_or_not, from_32=True)
-_OPAQUE = _Reading(over_white=False)
+_PICTURE = Reading()
+_MASK = Reading(black_or_not, from_32=True)
+_OPAQUE = Reading(over_white=False)
 MAX_PATH = 4096
 """Characters; no longer one names a file (Linux)."""
 _LONGEST = 1024
 """Characters of a path that errors show."""
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What was converted on the way to a picture; `str` is what people read.
-
-    Attributes:
-        kind: `turned`, `depth`, `alpha` or `mode` (of pixels), `misnamed` (the file), `mask` (what
-            was taken as white, and its size).
-        text: In one line.
-    """
-
-    kind: Literal["turned", "depth", "alpha", "mode", "misnamed", "mask"]
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Notes: TypeAlias = "tuple[Note, ...]"
 
 
 class _Decoded(NamedTuple):
@@ -342,18 +306,18 @@ def _check_cost(data: bytes) -> None:
     check_structure(data)
 
 
-def _decoded(data: bytes, reading: _Reading) -> _Decoded:
+def _decoded(data: bytes, reading: Reading) -> _Decoded:
     """The same, with a rule for values of other depths."""
     _check_cost(data)
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
-            _check_samples(picture, reading)
+            check_samples(picture, reading)
             deep = is_deep(picture)
             picture.load()
-            turned = picture.getexif().get(_TURNED, 1)
+            turned = picture.getexif().get(TURNED, 1)
             # Nothing here keeps the values of 16 bits while they are reduced.
-            rgb, notes = _to_rgb(picture, reading, stored(picture, data) if deep else None, turned)
+            rgb, notes = to_rgb(picture, reading, stored(picture, data) if deep else None, turned)
             media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
@@ -393,7 +357,7 @@ def size_by_header(path: str | os.PathLike[str]) -> tuple[int, int] | None:
             width, height = picture.size
             # Of a PNG without EXIF it would take decoding to know; Pillow turns a TIFF itself.
             told = picture.format != "TIFF" and (picture.format != "PNG" or "exif" in picture.info)
-            lies = told and picture.getexif().get(_TURNED, 1) in _LYING
+            lies = told and picture.getexif().get(TURNED, 1) in _LYING
     except (*_BOMBS, OSError, SyntaxError, ValueError, TypeError, IndexError):
         return None
     return (height, width) if lies else (width, height)
@@ -427,7 +391,7 @@ def _read(path: Path, shown: str) -> bytes:
         raise ImageError(shown, f"cannot be read: {error}") from error
 
 
-def _loaded(image: _Unread, name: str, reading: _Reading, left_encoded: int = 0) -> Image:
+def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) -> Image:
     if isinstance(image, bytes):
         return _from_bytes(image, name or "image bytes", reading, left_encoded)
     if isinstance(image, Pil.Image):
@@ -443,7 +407,7 @@ def _loaded(image: _Unread, name: str, reading: _Reading, left_encoded: int = 0)
 
 
 def _from_bytes(
-    data: bytes, name: str, reading: _Reading, left_encoded: int, suffix: str = ""
+    data: bytes, name: str, reading: Reading, left_encoded: int, suffix: str = ""
 ) -> Image:
     expected = _SUFFIXES.get(suffix)
     try:
@@ -462,25 +426,16 @@ def _from_bytes(
     return Image(name, data, rgb, notes, media_type=media_type)
 
 
-def _from_pillow(picture: Pil.Image, name: str, reading: _Reading) -> Image:
+def _from_pillow(picture: Pil.Image, name: str, reading: Reading) -> Image:
     try:
         _check_header(picture)
-        _check_samples(picture, reading)
-        levels = _levels(picture)
-        rgb, notes = _to_rgb(picture, reading, levels, picture.getexif().get(_TURNED, 1))
+        check_samples(picture, reading)
+        levels = levels_of(picture)
+        rgb, notes = to_rgb(picture, reading, levels, picture.getexif().get(TURNED, 1))
     except Exception as error:
         # One that was opened and not read yet is decoded here; see `decode`.
         raise _refused(name, error) from error
     return _encoded(rgb, name, notes)
-
-
-def _levels(picture: Pil.Image) -> Levels | None:
-    """The 16-bit values of an opened picture; None where it has 8."""
-    if picture.mode.startswith("I;16"):
-        return np.asarray(picture)[..., None]
-    if is_deep(picture):
-        raise DepthError("16 bits per channel, of which Pillow reads 8; give the file")
-    return None
 
 
 def _refused(name: str, error: Exception) -> ImageError:
@@ -490,7 +445,7 @@ def _refused(name: str, error: Exception) -> ImageError:
     return ImageError(name, _line(error), "give one still image")
 
 
-def _from_array(array: NDArray[Any], name: str, reading: _Reading) -> Image:
+def _from_array(array: NDArray[Any], name: str, reading: Reading) -> Image:
     shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in {3, 4})
     if array.dtype != np.uint8 or not shaped or 0 in array.shape:
         raise ImageError(
@@ -519,74 +474,6 @@ def _check_header(picture: Pil.Image) -> None:
     # Whether there is another frame is known at once; to count them all takes as long as they like.
     if picture.format != "MPO" and getattr(picture, "is_animated", False):
         raise ValueError("more than one frame")
-
-
-def _check_samples(picture: Pil.Image, reading: _Reading) -> None:
-    """Refuse samples whose black and white Pillow gets wrong; to be asked before it is loaded."""
-    tags = getattr(picture, "tag_v2", {})
-    bits, signs = tags.get(0x0102, (1,)), tags.get(0x0153, (1,))
-    if 2 in signs and 8 in bits and not reading.from_32:
-        raise ValueError("signed pixels have no defined black")
-    if 12 in bits:
-        raise ValueError("12 bits per channel; 8 or 16 are read")
-
-
-def _to_rgb(
-    picture: Pil.Image, reading: _Reading, levels: Levels | None, turned: int
-) -> tuple[RGB, Notes]:
-    """Upright 8-bit RGB of any mode, and what was done.
-
-    Args:
-        levels: Its values, where they have 16 bits.
-        turned: Its orientation by EXIF.
-    """
-    notes: Notes = ()
-    mode = picture.mode
-    if levels is None and (mode.startswith("I") or mode == "F"):
-        levels = _wide(picture, reading)
-    if levels is not None:
-        eight, levels = reading.to_8(levels), None
-        picture = as_picture(eight)
-        picture.getexif()[_TURNED] = turned
-        mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)
-    if turned not in {0, 1}:
-        picture = ImageOps.exif_transpose(picture)
-        notes = (Note("turned", "turned upright by its EXIF orientation"), *notes)
-    over_white = picture.has_transparency_data and reading.over_white
-    rgb, clear = _in_bands(picture, over_white=over_white)
-    if clear:
-        notes = (*notes, Note("alpha", "alpha laid over white"))
-    elif mode not in {"RGB", "L", "1"} and not over_white:
-        notes = (*notes, Note("mode", f"converted from {mode} to RGB"))
-    return rgb, notes
-
-
-def _in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
-    """8-bit RGB, laid over white where it is clear; and whether any of it is.
-
-    Every step is a copy of four bytes a pixel, so that it is taken for some rows at a time.
-    """
-    width, height = picture.size
-    rgb = np.empty((height, width, 3), np.uint8)
-    clear = False
-    for rows in bands(width, height):
-        band = picture.crop((0, rows.start, width, rows.stop))
-        if over_white:
-            band = band.convert("RGBA")
-            if band.getchannel("A").getextrema() != (255, 255):
-                clear = True
-                band = Pil.alpha_composite(Pil.new("RGBA", band.size, "white"), band)
-        rgb[rows] = np.asarray(band.convert("RGB"))
-    return rgb, clear
-
-
-def _wide(picture: Pil.Image, reading: _Reading) -> Levels:
-    """Values of 32 bits, as 1 where they are not zero."""
-    if not reading.from_32:
-        kind = "floating-point" if picture.mode == "F" else "signed or 32-bit"
-        raise DepthError(f"{kind} pixels have no defined white: save 8 or 16 bits per channel")
-    levels: Levels = (np.asarray(picture) != 0)[..., None].astype(np.uint16)
-    return levels
 
 
 def _format(data: bytes) -> str:

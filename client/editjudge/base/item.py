@@ -155,6 +155,8 @@ def check_text(name: str, text: str) -> None:
         raise TextError(
             name, f"{len(text):,} characters", f"shorten it to {MAX_TEXT_CHARACTERS:,} at most"
         )
+    if text.isprintable():  # most texts, and without a search
+        return
     if unreadable := _UNREADABLE.search(text):
         position, character = unreadable.start(), unreadable.group()
         if "\ud800" <= character <= "\udfff":

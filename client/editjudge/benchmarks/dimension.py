@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ..base.identity import Identities, ServiceName
+from ..base.identity import UNASKED, Identities, ServiceName
 from ..base.item import Item, Need
 from ..base.signature import Signature, flat, numbered, told
 from ..base.verdict import Failed, Unscored
@@ -181,7 +181,7 @@ class Dimension:
             "protocol": self.protocol,
             **self._made(parts or {}),
             "by": "+".join(by),
-            **{role: services.get(role, "unknown") for role in self.roles},
+            **{role: services.get(role, UNASKED) for role in self.roles},
         }
         return Signature.of(fields)
 

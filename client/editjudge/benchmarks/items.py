@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,7 +12,15 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from ..answers import Option
 from ..base.digest import file_digest
@@ -18,6 +28,7 @@ from ..base.errors import InputError, TextError
 from ..base.files import ABSENT, stat_of
 from ..base.images import MAX_PATH, Mask, load_mask, show_path
 from ..base.item import MAX_TEXT_CHARACTERS, Flaws, Item, check_text
+from ..base.parse import parse_json
 from ..base.verdict import Unscored
 from .dataset import (
     MAX_PROBLEMS,
@@ -37,6 +48,23 @@ from .dataset import (
 )
 
 _MAX_ID = 255
+_NO_JSON = "this is no JSON"
+_AS_LINES = "write one JSON object per line, in UTF-8, without commas or a list around them"
+# As the parser says where in one line it stopped.
+_STOPPED = re.compile(r"(?P<why>.*) at line \d+ column (?P<place>\d+)")
+_WHY = {
+    "trailing characters": "something follows the object",
+    "expected value": "a value is due",
+    "invalid unicode code point": "it is not in UTF-8",
+}
+_PLAINER = {
+    "missing": "is missing",
+    "model_type": "is no object",
+    "model_attributes_type": "is no object",
+}
+# A value that stands where JSON has numbers; texts may hold the like, so it is looked at again.
+_MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{300}")
+_NO_NAMES = frozenset({"", ".", ".."})
 USUAL = "items.jsonl"
 """What the file is called where a folder is given."""
 
@@ -51,6 +79,8 @@ def _printable(text: str) -> str:
 
 def blank(text: str) -> bool:
     """Whether nothing of a text can be seen."""
+    if text[:1].isalnum():  # nearly always, and this is asked of every text of a hundred thousand
+        return False
     return not any(c.isprintable() and not c.isspace() for c in text)
 
 
@@ -98,7 +128,7 @@ def question_flaw(question: Mapping[str, Any]) -> str:
 def _a_name(text: str) -> str:
     if len(text) > _MAX_ID or not text.isprintable():
         raise ValueError(f"an id has 1 to {_MAX_ID} printable characters")
-    if any(part.strip() in {"", ".", ".."} for part in text.split("/")) or "\\" in text:
+    if not _NO_NAMES.isdisjoint(map(str.strip, text.split("/"))) or "\\" in text:
         raise ValueError("an id names a file: no empty part, no '.', '..' or backslash")
     return text
 
@@ -170,22 +200,18 @@ class Line(BaseModel):
         """
         return ""
 
-    @cached_property
+    @property
     def flaws(self) -> dict[str, Unscored]:
         """What is given and cannot be used, by field."""
-        texts = {
-            "instruction": self.instruction,
-            "target_text": self.target_text,
-            "hint": self.hint,
+        flaws = {
+            name: flaw(f"{name}: {why}")
+            for name in ("instruction", "target_text", "hint")
+            if (text := getattr(self, name)) is not None and (why := why_unusable(text))
         }
-        wrong = {
-            name: f"{name}: {why}"
-            for name, text in texts.items()
-            if text is not None and (why := why_unusable(text))
-        }
-        if why := next(filter(None, map(self.why_not_asked, self.questions)), ""):
-            wrong["questions"] = f"questions: {why}"
-        return {name: flaw(why) for name, why in wrong.items()}
+        for question in self.questions:
+            if why := self.why_not_asked(question):
+                return {**flaws, "questions": flaw(f"questions: {why}")}
+        return flaws
 
     @staticmethod
     def why_not_asked(question: Mapping[str, Any]) -> str:
@@ -238,6 +264,7 @@ class ItemsFile:
         self.path = _file(path.absolute())
         self._folder = str(self.path.parent)
         self._consent = Consent(self._folder, roots)
+        self._read = TypeAdapter(self.line).validator.validate_json
         self._stat = lru_cache(4096)(lambda file: stat_of(self._at(file)))
         self._is_there = lru_cache(4096)(self._is_usable)
         self._looked_at: tuple[ItemRef | None, Flaws] = (None, {})
@@ -274,6 +301,9 @@ class ItemsFile:
             except ValidationError as error:
                 wrong.add(number, said(error, self.line))
                 continue
+            if _MAY_BE_NO_NUMBER.search(line) and (what := no_number(line)):
+                wrong.add(number, what)
+                continue
             if ref.id in seen:
                 wrong.add(number, f"the id {ref.id!r} is that of line {seen[ref.id]} already")
                 continue
@@ -284,9 +314,11 @@ class ItemsFile:
         if not wrong.count and without.count == len(seen):
             wrong = without
         if wrong.count:
-            raise unusable(self.path, wrong.lines, ("line", "lines"), count=wrong.count)
+            mend = _AS_LINES if any(_NO_JSON in line for line in wrong.lines) else ""
+            lines = ("line", "lines")
+            raise unusable(self.path, wrong.lines, lines, count=wrong.count, mend=mend)
         if not seen:
-            raise InputError(show_path(self.path), "no items", "write one JSON object per line")
+            raise InputError(show_path(self.path), "no items", _AS_LINES)
 
     def flaws(self, ref: ItemRef) -> Flaws:
         """Those of the line, and the files that are not there."""
@@ -409,7 +441,7 @@ class ItemsFile:
                     index += 1
 
     def _ref(self, index: int, line: bytes) -> ItemRef:
-        read = self.line.model_validate_json(line)
+        read = self._read(line.strip())
         return ItemRef(read.id, index, read)
 
     def _at(self, path: str) -> str:
@@ -460,6 +492,38 @@ def plainly(message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
+def no_number(line: bytes) -> str:
+    """What in a line of JSON is no number though it stands for one; "" where there is nothing."""
+    read = [parse_json(line.strip(), number=_finite)]
+    while read:
+        value = read.pop()
+        if isinstance(value, _NoNumber):
+            return f"{value} is no number that can be kept"
+        read += value.values() if isinstance(value, dict) else ()
+        read += value if isinstance(value, list) else ()
+    return ""
+
+
+class _NoNumber(str):
+    """As it stands in the file."""
+
+    __slots__ = ()
+
+
+def _finite(text: str) -> float | _NoNumber:
+    value = float(text)
+    return value if math.isfinite(value) else _NoNumber(text)
+
+
+def _no_json(error: str) -> str:
+    """Why a line cannot be parsed, in words and with the place in it."""
+    stopped = _STOPPED.fullmatch(error)
+    if stopped is None:
+        return f"{_NO_JSON}: {error}"
+    why = _WHY.get(stopped["why"], stopped["why"].replace("EOF while", "it ends while"))
+    return f"{_NO_JSON}, at character {stopped['place']}: {why}"
+
+
 def said(error: ValidationError, model: type[BaseModel]) -> str:
     """What is wrong with an object, in one line.
 
@@ -470,7 +534,11 @@ def said(error: ValidationError, model: type[BaseModel]) -> str:
     for problem in error.errors(include_url=False)[:3]:
         where = ".".join(str(part) for part in problem["loc"])
         what = plainly(problem["msg"])
-        if problem["type"] == "extra_forbidden":
+        if problem["type"] == "json_invalid":
+            what = _no_json(str(problem["ctx"]["error"]))
+        elif problem["type"] in _PLAINER:
+            what = _PLAINER[problem["type"]]
+        elif problem["type"] == "extra_forbidden":
             what = f"no such field (there are {', '.join(model.model_fields)})"
         parts.append(f"{where}: {what}" if where else what)
     return "; ".join(parts)

@@ -67,7 +67,8 @@ def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimensi
     """The dimensions that any of the patterns names.
 
     Args:
-        patterns: Ids, or globs such as `core.psnr.*`; all for none.
+        patterns: Ids, globs such as `core.psnr.*`, a part of an id such as `ssim`, or the title of
+            a column in the table of `rules`; all for none.
         rules: For no pattern the dimensions of this benchmark alone, by these rules; to those of
             `core` come the ones that other packages add.
 
@@ -82,12 +83,37 @@ def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimensi
         if any(name.startswith("core.") for name in chosen):
             chosen |= known.keys() - ours
         return tuple(d for name, d in known.items() if name in chosen)
-    patterns = patterns or ("*",)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
-            near = get_close_matches(pattern, known, n=3, cutoff=0.4)
-            mend = f"did you mean {', '.join(near)}?" if near else "see: editjudge list dimensions"
-            raise ConfigError(f"no dimension matches {pattern!r}", mend)
-    return tuple(
-        d for name, d in known.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+    if not patterns:
+        return tuple(known.values())
+    meant = frozenset().union(*(_meant(pattern, known, rules) for pattern in patterns))
+    return tuple(d for name, d in known.items() if name in meant)
+
+
+def _meant(pattern: str, known: Mapping[str, Dimension], rules: Rules | None) -> frozenset[str]:
+    """The ids that a pattern names: the first way in which it names any decides.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    own = {d.id for d in rules.dimensions} if rules else set[str]()
+    short = pattern.casefold()
+    titled = (
+        name
+        for column in (rules.columns if rules else ())
+        if short == column.title.casefold()
+        for name in column.dimensions
     )
+    in_parts = [name for name in known if short in name.split(".")[1:]]
+    ways: tuple[Iterable[str], ...] = (
+        (name for name in known if fnmatchcase(name, pattern)),
+        titled,
+        (name for name in in_parts if name in own),
+        (name for name in in_parts if name.startswith(f"{CORE}.")),
+        in_parts,
+    )
+    for way in ways:
+        if names := frozenset(way) & known.keys():
+            return names
+    near = get_close_matches(pattern, known, n=3, cutoff=0.4)
+    mend = f"did you mean {', '.join(near)}?" if near else "see: editjudge list dimensions"
+    raise ConfigError(f"no dimension matches {pattern!r}", mend)

@@ -25,12 +25,14 @@ from ..base.screen import say
 
 VERBS = {
     "canary": "Check whether judges are what they were: edits of known order, asked again.",
+    "compare": "Say whether one model is better than another, and how sure that is.",
     "demo": "Judge a built-in set of edits and write a report.",
     "diff": "Say what two runs differ in.",
     "doctor": "Check every service: reachable, ready, and answering correctly.",
     "export": "Write a run's verdicts to a file.",
     "list": "Show the benchmarks, switches, dimensions, services or prompts there are.",
     "merge": "Put several runs together in a new one.",
+    "plot": "Draw a run as the figures of its benchmark's paper.",
     "prepare": "Write questions and masks for data of your own, and review them.",
     "prompts": "Import the official prompts of a benchmark.",
     "rescore": "Judge a run again from its stored replies.",
@@ -121,7 +123,8 @@ def root() -> None:
     """Judges for image editing, served.
 
     Exit codes: 0 done; 1 something is wrong with the services; 2 bad input, setting or
-    usage; 3 a service failed on some dimension; 4 two runs differ; 130 interrupted.
+    usage; 3 a service failed on some dimension; 4 two runs differ, or --fail-if holds;
+    130 interrupted.
     """
 
 

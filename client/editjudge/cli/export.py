@@ -25,21 +25,25 @@ from ..base.words import counted
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Instead of RUN/verdicts.<form>, or RUN/earlier.<form>.",
+    help="Instead of RUN/verdicts.<form> (edits, earlier).",
 )
 @click.option(
     "--earlier",
     is_flag=True,
     help="Those in whose place others came, with when and why; they count in nothing.",
 )
-def command(run: Path, form: Format, out: Path | None, earlier: bool) -> None:
+@click.option(
+    "--wide", is_flag=True, help="A row for each edit, with a column for each dimension's value."
+)
+def command(run: Path, form: Format, out: Path | None, earlier: bool, wide: bool) -> None:
     """Write the verdicts of a run to a file, one row each, missing outputs included.
 
     Works while the run goes on, and has what was judged until then.
     """
-    file = out or run / f"{'earlier' if earlier else 'verdicts'}.{form}"
+    name = "earlier" if earlier else "edits" if wide else "verdicts"
+    file = out or run / f"{name}.{form}"
     with RunView(run) as view:
-        count = export(view, file, form, earlier=earlier)
+        count = export(view, file, form, earlier=earlier, wide=wide)
         if not earlier and (gone := view.without_data):
             tell(f"dimensions that the data spoilt are not in the file: {gone}")
         else:

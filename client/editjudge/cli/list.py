@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import indent
@@ -14,7 +15,7 @@ from ..base.contracts import Tensor
 from ..base.errors import ConfigError
 from ..base.official import official_prompts
 from ..base.screen import say, say_json
-from ..benchmarks.benchmark import in_words
+from ..benchmarks.benchmark import Benchmark, in_words
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import benchmarks, select
 from ..panel import SERVICES, model_name
@@ -79,30 +80,39 @@ def list_benchmarks(as_json: bool) -> None:
 
 
 @command.command("switches")
-@click.argument("benchmark")
+@click.argument("benchmark", required=False)
 @json_option
-def list_switches(benchmark: str, as_json: bool) -> None:
-    """What the protocols of a benchmark differ in: --with and --without change it."""
-    declared = benchmark_of(benchmark)
-    listed = [
-        wire.Switch(
-            switch=s.name,
-            what=s.what,
-            source=s.source,
-            on_in=", ".join(
-                name for name, usual in declared.protocols.items() if s.name in usual.on
-            ),
-        )
-        for s in declared.switches.declared()
-    ]
+def list_switches(benchmark: str | None, as_json: bool) -> None:
+    """What the protocols of a benchmark differ in: --with and --without change it.
+
+    Without BENCHMARK, the switches of all.
+    """
+    asked = [benchmark_of(benchmark)] if benchmark else [*benchmarks().values()]
+    listed = [switch for declared in asked for switch in _switches(declared)]
     if as_json:
         say_json(text_of(listed))
         return
     if not listed:
         say(f"{benchmark} has no switches")
+    above = benchmark
     for switch in listed:
+        if switch.benchmark != above:
+            say(f"{switch.benchmark}:")
+        above = switch.benchmark
         say(f"{switch.switch:<28} on in: {switch.on_in or 'none'}")
         say(f"    {switch.what} ({switch.source})")
+
+
+def _switches(declared: Benchmark) -> Iterator[wire.Switch]:
+    for switch in declared.switches.declared():
+        usual = (name for name, rules in declared.protocols.items() if switch.name in rules.on)
+        yield wire.Switch(
+            benchmark=declared.name,
+            switch=switch.name,
+            what=switch.what,
+            source=switch.source,
+            on_in=", ".join(usual),
+        )
 
 
 @command.command("services")

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ def command(
         tell(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _show(result)
+        _show(result, running.unasked)
     return result.finished.exit_code
 
 
@@ -228,13 +228,15 @@ def _dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_named: bool, as
     return 0
 
 
-def _show(result: RunResult) -> None:
+def _show(result: RunResult, unasked: Sequence[str]) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
     screen = console()
     screen.print(results_table(columns(judged), result.cells, result.beside, screen.width))
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
+    for line in unasked:
+        say(line)
     for reason, names in finished.not_served.items():
         say(f"not judged, {reason}: {', '.join(names)}")
     if finished.usage:

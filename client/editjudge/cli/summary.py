@@ -15,6 +15,7 @@ from ..app.view import RunView
 from ..app.wire.base import text_of
 from ..app.wire.results import Summary
 from ..base.console import console
+from ..base.errors import ConfigError
 from ..base.screen import say, say_json
 from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
@@ -25,6 +26,7 @@ from ..report.columns import (
     reasons,
     results_table,
 )
+from ..report.paper import Form, typeset
 from ..report.table import untrained_line
 from .options import RulesOptions, json_option, options, single_image_option
 
@@ -47,6 +49,14 @@ from .options import RulesOptions, json_option, options, single_image_option
     is_flag=True,
     help="Set the rows that the paper prints beside the run's, and say which can be compared.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["latex", "markdown", "csv"]),
+    help="For a paper: best bold, second underlined, coverage in footnotes.",
+)
+@click.option("--column", "columns", multiple=True, help="Of --format: an id, a title or a glob.")
+@click.option("--model", "models", multiple=True, help="Of --format: a model, in this order.")
 @json_option
 def command(
     run: Path,
@@ -55,6 +65,9 @@ def command(
     each_round: bool,
     asked: RulesOptions,
     with_published: bool,
+    form: Form | None,
+    columns: tuple[str, ...],
+    models: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
@@ -63,8 +76,17 @@ def command(
     the run goes on. Other rules than the run's own (--protocol, --with, --without, --weights)
     make composites anew from the verdicts there are.
     """
+    if (columns or models) and not form:
+        raise ConfigError("--column and --model choose what --format prints", "add --format")
+    if form and (as_json or with_published or each_round):
+        raise ConfigError(
+            "--format goes with none of --json, --published, --each-round", "leave one"
+        )
     with RunView(run) as view:
         results = view.results(single_image, asked.rules(view.spec), count_missing=count_missing)
+    if form:
+        say(typeset(results, form, columns, models).rstrip("\n"))
+        return 0
     printed = published_beside(results) if with_published else None
     if as_json:
         say_json(text_of(Summary.of(results, printed)))

@@ -51,8 +51,8 @@ class KnownItems(Protocol):
     def header(self) -> RunHeader:
         """Of the run."""
 
-    def items(self) -> Mapping[str, ItemState]:
-        """What each item was that verdicts are about, by id."""
+    def items(self) -> Iterable[tuple[str, ItemState]]:
+        """What each item was that verdicts are about, with its id."""
 
     def edited_items(self) -> Collection[str]:
         """Ids of the items that have edits."""
@@ -209,29 +209,26 @@ def item_changes(look: Look, known: KnownItems, files: Files) -> ItemChanges:
     Raises:
         ConfigError: the data has none of the items that were judged.
     """
-    header, there = known.header, frozenset(look.ids)
-    stored = known.items() if header.per_item else {}
-    judged = stored if header.per_item else dict.fromkeys(known.edited_items())
-    if judged and there.isdisjoint(judged):
-        raise ConfigError(
-            f"{counted(len(judged), 'item')} were judged (first: {next(iter(judged))}), and"
-            f" {look.dataset.path} has none of them",
-            "give the run's own data, or another folder for this run",
-        )
+    header = known.header
+    whole = _same(header, look.dataset)
     changes = ItemChanges(look.dataset.digest)
-    changes.gone = tuple(item for item in judged if item not in there)
     names = known.item_names()
-    if names is None or not _same(header, look.dataset):
+    if names is None or not whole:
         changes.names = look.ids
-        before = there if names is None else frozenset(names)
+        before = frozenset(look.ids if names is None else names)
         changes.new = tuple(item for item in look.ids if item not in before)
+    judged = _Judged(look, whole=whole)
     if header.per_item:
-        _compare(changes, look, stored, files, whole=_same(header, look.dataset))
-    elif header.data_digest != changes.digest:
-        changes.untold = True
-        changes.changed = {item: None for item in look.ids if item in judged}
+        judged.compare(known.items())
+        changes.changed, changes.states = judged.became(files)
     else:
-        changes.unknown = {place for place, item in enumerate(look.ids) if item in judged}
+        judged.note(known.edited_items())
+        if header.data_digest != changes.digest:
+            changes.untold = True
+            changes.changed = judged.named(judged.untold)
+        else:
+            changes.unknown = judged.untold
+    changes.gone = judged.gone
     return changes
 
 
@@ -252,36 +249,82 @@ def state_of(dataset: Dataset, ref: ItemRef, files: Files) -> ItemState:
     )
 
 
-def _compare(
-    changes: ItemChanges,
-    look: Look,
-    stored: Mapping[str, ItemState],
-    files: Files,
-    *,
-    whole: bool,
-) -> None:
-    """What the data says of each item, and what its files hold.
+class _Judged:
+    """The judged items beside the data as it is now, one after another.
 
     Args:
         whole: The data says what it said.
     """
-    records = {} if whole else look.records
-    suspect: dict[int, bytes] = {}
-    for place, (item, stats) in enumerate(zip(look.ids, look.stats, strict=True)):
-        before = stored.get(item)
-        if before is None:
-            continue
-        if not whole and records[item] != before.record:
-            changes.changed[item] = None
-        elif stats and stats != before.stats:
-            suspect[place] = stats
-    for ref in look.dataset.items(suspect) if suspect else ():
-        before = stored[ref.id]
-        now = _as_now(look.dataset.files(ref), before, suspect[ref.index], files)
-        if now is None or not now.is_of(before):
-            changes.changed[ref.id] = None
-        elif now != before:
-            changes.states[ref.id] = now
+
+    def __init__(self, look: Look, *, whole: bool) -> None:
+        self._look = look
+        self._places = {item: place for place, item in enumerate(look.ids)}
+        self._records = {} if whole else look.records
+        self._whole = whole
+        self._gone: list[str] = []
+        self._others: set[int] = set()
+        self._suspect: dict[int, ItemState] = {}
+        self.untold: set[int] = set()
+
+    def note(self, items: Iterable[str]) -> None:
+        """Note items of which nobody knows what they were."""
+        for item in items:
+            place = self._places.get(item)
+            if place is None:
+                self._gone.append(item)
+            else:
+                self.untold.add(place)
+        self._check_there(len(self.untold))
+
+    def compare(self, states: Iterable[tuple[str, ItemState]]) -> None:
+        """Compare what the data says of items, and what files they have."""
+        places, stats, suspect = self._places, self._look.stats, self._suspect
+        there = 0
+        for item, before in states:
+            place = places.get(item)
+            if place is None:
+                self._gone.append(item)
+                continue
+            there += 1
+            if not self._whole and self._records[item] != before.record:
+                self._others.add(place)
+            elif (now := stats[place]) and now != before.stats:
+                suspect[place] = before
+        self._check_there(there)
+
+    def became(self, files: Files) -> tuple[dict[str, None], dict[str, ItemState]]:
+        """The items that are others now, and the states of the same with other files.
+
+        Args:
+            files: Reads what may have changed.
+        """
+        dataset, stats, states = self._look.dataset, self._look.stats, {}
+        for ref in dataset.items(self._suspect) if self._suspect else ():
+            before = self._suspect[ref.index]
+            now = _as_now(dataset.files(ref), before, stats[ref.index], files)
+            if now is None or not now.is_of(before):
+                self._others.add(ref.index)
+            elif now != before:
+                states[ref.id] = now
+        return self.named(self._others), states
+
+    def named(self, places: Iterable[int]) -> dict[str, None]:
+        """The ids of items in these places, in the order of the data."""
+        return {self._look.ids[place]: None for place in sorted(places)}
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Ids of those that the data has no more."""
+        return tuple(self._gone)
+
+    def _check_there(self, there: int) -> None:
+        """Refuse data that has none of the items."""
+        if self._gone and not there:
+            raise ConfigError(
+                f"{counted(len(self._gone), 'item')} were judged (first: {self._gone[0]}), and"
+                f" {self._look.dataset.path} has none of them",
+                "give the run's own data, or another folder for this run",
+            )
 
 
 def _as_now(

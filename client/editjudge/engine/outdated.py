@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import JsonValue
 
 from ..base.differences import NOTHING, Difference, Part, by_digest, roots
-from ..base.identity import ServiceName
+from ..base.identity import UNASKED, ServiceName
 from .runplan import RunPlan
 
 _UNKNOWN = Difference(Part("unknown", ""), NOTHING, NOTHING)
@@ -51,6 +51,8 @@ class Outdated:
     @property
     def text(self) -> str:
         """What changed, in words."""
+        if self.causes == (_UNKNOWN,):
+            return str(_UNKNOWN)  # whether they are others is not known yet
         more = len(self.causes) - _NAMED
         named = " and ".join(map(str, self.causes[:_NAMED]))
         return named + (f" and {more} more" if more > 0 else "") + " changed"
@@ -117,7 +119,7 @@ def _as_asked(differences: Iterable[Difference], settings: _Settings) -> tuple[D
     """Where a service was not asked yet, its settings stand for it."""
     known: dict[Difference, None] = {}
     for each in differences:
-        if each.part.kind in {"model", "service"} and not each.after:
+        if each.part.kind in {"model", "service"} and each.after in {NOTHING, UNASKED}:
             known.update(dict.fromkeys(settings.differences(each.part.of)))
         else:
             known[each] = None

@@ -23,7 +23,7 @@ from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
 from ..base.item import Flaws, Item, Missing
 from ..base.words import counted
-from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
+from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
 from ..benchmarks.dimension import Dimension
 from .fold import fold
 from .header import RunHeader
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
     item: str
     digest: str | None
     missing: Missing | None
-    dimensions: Collection[str]
+    dimensions: frozenset[str]
     seen: bytes = ABSENT
 
     def is_of(self, digest: str) -> bool:
@@ -119,6 +119,11 @@ class Observed:
     dimensions: tuple[Dimension, ...]
     look: Look
     beyond: Sequence[str] = ()
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Of the items, by id."""
+        return {item: place for place, item in enumerate(self.ids)}
 
     @cached_property
     def all_ids(self) -> frozenset[str]:
@@ -206,7 +211,7 @@ class RunPlan:
 
 
 @contextlib.contextmanager
-def _making_many() -> Iterator[None]:
+def making_many() -> Iterator[None]:
     """Look for no garbage while very many objects are made that stay: it takes a tenth longer."""
     was_on = gc.isenabled()
     gc.disable()
@@ -217,7 +222,7 @@ def _making_many() -> Iterator[None]:
             gc.enable()
 
 
-@_making_many()
+@making_many()
 def observe(order: Order, before: RunHeader | None = None) -> Observed:
     """Look at all items of an order.
 
@@ -254,7 +259,7 @@ def observe(order: Order, before: RunHeader | None = None) -> Observed:
     return Observed(order, ids, of, kinds.outlines, dimensions, look, beyond, tuple(flawed))
 
 
-@_making_many()
+@making_many()
 def plan_run(
     observed: Observed,
     known: Known | None,
@@ -341,22 +346,16 @@ def compare(
     """
     folder = plan.order.outputs[model]
     outputs = plan.order.dataset.outputs(folder).index()
-    standing = {s.item: s for s in known.standing(model, plan.signatures)} if known else {}
-    never_judged = not standing
     plan.missing[model] = 0, ""
     others = outputs.others(observed.all_ids)
     plan.others[model] = len(others), others[0] if others else ""
-    changed = plan.item_changes.changed
-    same_outputs = 0
-    edits: list[_Alike | None] = []
-    same: dict[_Alike, _Alike] = {}
-    for item, kind in zip(observed.ids, observed.kinds, strict=True):
-        stands = standing.pop(item, None)
-        if kind == _NOT_ASKED:
-            edits.append(None)
+    standing = known.standing(model, plan.signatures) if known else ()
+    judged = _Judged(plan, observed, outputs, standing)
+    edits = judged.edits
+    for place, (item, kind) in enumerate(zip(observed.ids, observed.kinds, strict=True)):
+        if kind == _NOT_ASKED or edits[place] is not None:
             continue
-        if stands is not None and item in changed:
-            stands = stands._replace(dimensions=_NOTHING)
+        stands = judged.others.get(place)
         path = outputs.path(item)
         if path is None:
             why = outputs.why_not(item)
@@ -366,17 +365,56 @@ def compare(
             stands = _of_this_file(plan, observed.files, (item, model, path), stands)
             if stands is None and was_known:
                 plan.replaced.append((item, model))
-        same_outputs += path is not None and stands is not None and stands.digest is not None
+        there = path is not None and stands is not None and stands.digest is not None
         absent = path is None or (stands is not None and stands.digest is None)
-        edit = _Alike(kind, frozenset(stands.dimensions) if stands else _NOTHING, absent)
-        edits.append(same.setdefault(edit, edit))
-    plan.same[model] = same_outputs
+        plan.same[model] += there
+        edits[place] = _Alike(kind, stands.dimensions if stands else _NOTHING, absent)
+    plan.same[model] += judged.same
     missing, reason = plan.missing[model]
-    nothing = missing == len(plan.asked) and never_judged
+    nothing = missing == len(plan.asked) and not judged.any
     # Of a shard all may be missing; of the whole that is another folder than was meant.
     if plan.asked and nothing and not any(map(outputs.path, observed.ids)):
         raise InputError(show_path(folder), f"holds no output of {model}: {reason}")
     return edits
+
+
+class _Judged:
+    """The edits of a model that were judged before, one after another.
+
+    Attributes:
+        any: Whether there are any.
+        edits: In the places of those whose outputs are what they were, these; elsewhere None.
+        same: How many outputs these are.
+        others: By place, what is known of edits that are to be looked at.
+    """
+
+    def __init__(
+        self, plan: RunPlan, observed: Observed, outputs: Outputs, standing: Iterable[Standing]
+    ) -> None:
+        kinds, places = observed.kinds, observed.places
+        changed = plan.item_changes.changed
+        alike: dict[tuple[int, frozenset[str], bool], _Alike] = {}
+        self.any = False
+        self.edits: list[_Alike | None] = [None] * len(observed.ids)
+        self.same = 0
+        self.others: dict[int, Standing] = {}
+        for stands in standing:
+            self.any = True
+            place = places.get(stands.item)
+            if place is None or kinds[place] == _NOT_ASKED:
+                continue
+            if stands.item in changed:
+                self.others[place] = stands._replace(dimensions=_NOTHING)
+                continue
+            path = outputs.path(stands.item)
+            if path is None or not stands.seen.startswith(stat_of(path)):
+                self.others[place] = stands
+                continue
+            of = kinds[place], stands.dimensions, stands.digest is None
+            if (edit := alike.get(of)) is None:
+                edit = alike[of] = _Alike(*of)
+            self.edits[place] = edit
+            self.same += not edit.absent
 
 
 def count(

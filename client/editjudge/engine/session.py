@@ -31,7 +31,7 @@ from .keeping import JudgedEdit, VerdictStore
 from .order import Order
 from .outdated import Outdated, outdated
 from .progress import Progress, took
-from .runplan import Observed, RunPlan, plan_run
+from .runplan import Observed, RunPlan, making_many, plan_run
 from .scheduler import Ended, Scheduler, jobs
 
 T = TypeVar("T")
@@ -81,6 +81,7 @@ class Finished:
     watched: tuple[CanarySession, ...] = ()
 
 
+@making_many()
 def planned(
     observed: Observed,
     store: VerdictStore,

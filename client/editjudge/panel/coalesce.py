@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 
+from .terms import NONE, Joint
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
@@ -17,28 +19,34 @@ _REMEMBERED = 4096
 class Coalesced(Generic[T]):
     """Makes identical calls once: whoever asks while one runs gets its result.
 
-    The shared call is cancelled when everybody who waits for it is.
+    The shared call is cancelled when everybody who waits for it is, and is made on the terms of
+    all of them.
     """
 
     def __init__(self) -> None:
-        self._running: dict[str, tuple[asyncio.Task[T], list[int]]] = {}
+        self._running: dict[Hashable, tuple[asyncio.Task[T], Joint]] = {}
 
-    async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
+    async def __call__(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
         """The result of `make()`, shared with all who ask for the same key meanwhile."""
         if key not in self._running:
-            task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make))
-            self._running[key] = (task, [0])
-            task.add_done_callback(lambda _: self._running.pop(key, None))
-        task, waiting = self._running[key]
-        waiting[0] += 1
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if waiting[0] == 1 and not task.done():
-                task.cancel()
-            raise
-        finally:
-            waiting[0] -= 1
+            joint = Joint()
+            with joint.held():
+                task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make))
+            self._running[key] = (task, joint)
+            task.add_done_callback(lambda done: self._forget(key, done))
+        task, joint = self._running[key]
+        with joint.joined():
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if joint.waiting == 1 and not task.done():
+                    self._forget(key, task)  # who asks from now on is not cancelled with it
+                    task.cancel()
+                raise
+
+    def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
+        if key in self._running and self._running[key][0] is task:
+            del self._running[key]
 
 
 class Shared(Generic[K, V]):
@@ -59,7 +67,8 @@ class Shared(Generic[K, V]):
         """
         task = self._made.get(key)
         if task is None:
-            task = self._made[key] = asyncio.create_task(make())
+            with NONE.held():  # it is kept for those who come later
+                task = self._made[key] = asyncio.create_task(make())
             task.add_done_callback(lambda done: self._drop_failure(key, done))
             if len(self._made) > self._kept:
                 self._made.popitem(last=False)

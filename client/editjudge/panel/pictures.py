@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import io
 import math
 from collections import OrderedDict
@@ -12,6 +11,7 @@ from threading import Lock
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+import pybase64
 from PIL import Image as Pil
 
 from ..base.digest import content_digest
@@ -48,24 +48,35 @@ class Picture:
         return self.known_digest or self._once("digest", lambda: content_digest(self.data))
 
     @property
-    def data_url(self) -> bytes:
-        """The image as a data URL, made once; as text of JSON too: it holds nothing to escape."""
-        head = f"data:{self.media_type};base64,".encode("ascii")
-        return self._once("data_url", lambda: head + binascii.b2a_base64(self.data, newline=False))
+    def url_head(self) -> bytes:
+        """What comes before `base64()` in its data URL, in ASCII."""
+        return f"data:{self.media_type};base64,".encode("ascii")
+
+    def base64(self) -> bytes:
+        """The data in base64, in ASCII; made anew, for keeping it would take more than making it.
+
+        As text of JSON it holds nothing to escape.
+        """
+        return pybase64.b64encode(self.data)
 
     @property
     def url(self) -> str:
-        """The same as text."""
-        return self.data_url.decode("ascii")
+        """The data URL as text."""
+        return (self.url_head + self.base64()).decode("ascii")
+
+    @property
+    def base64_size(self) -> int:
+        """Bytes of `base64()`."""
+        return (len(self.data) + 2) // 3 * 4
 
     @property
     def held(self) -> int:
-        """Bytes that it takes in memory, with its data URL."""
-        return len(self.data) * 7 // 3
+        """Bytes that it takes in memory."""
+        return len(self.data)
 
     def ready(self) -> Picture:
-        """Itself, with all made that sending it takes."""
-        _ = self.digest, self.data_url
+        """Itself, with all made that keeps until it is sent."""
+        _ = self.digest
         return self
 
     def _once(self, name: str, made: Callable[[], T]) -> T:

@@ -11,6 +11,7 @@ from typing import Generic, NoReturn, TypeVar
 from ..base.errors import (
     CostLimit,
     DeadlineExceeded,
+    OutOfTime,
     Overloaded,
     ServiceError,
     Unconnected,
@@ -111,8 +112,8 @@ class EndpointPool(Generic[E]):
             except Overloaded as error:
                 replica.answered(place, error)
                 await self._wait_for_room(replica, error, losses)
-            except (asyncio.CancelledError, CostLimit, WrongModel):
-                # None of them needs to have asked the server.
+            except (asyncio.CancelledError, CostLimit, OutOfTime, WrongModel):
+                # None of them says anything of the server, or needs to have asked it.
                 replica.unasked(place)
                 raise
             except BaseException as error:  # whatever it is, the place is given back

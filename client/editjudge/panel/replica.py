@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
 from .clock import LOOP_CLOCK, Clock, Timer
 from .limit import AdaptiveLimit, Trouble
+from .terms import current
 
 E = TypeVar("E")
 
@@ -128,7 +129,8 @@ class Replica(Generic[E]):
     """One server, which may serve several services.
 
     Every `take` is followed by exactly one of `answered`, `lost` and `unasked`. Whoever waits
-    longest for a place is next; calls that gave theirs back come before those that have not begun.
+    longest for a place is next, urgent calls before others; calls that gave theirs back come before
+    those that have not begun.
 
     Args:
         url: Its address.
@@ -164,6 +166,7 @@ class Replica(Generic[E]):
         self._failures = Trouble()
         self._calls: dict[asyncio.Task[Any], Place[E]] = {}
         self._returning: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
+        self._urgent: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
         self._queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
@@ -174,7 +177,7 @@ class Replica(Generic[E]):
     @property
     def waiting(self) -> int:
         """Calls that wait for a place."""
-        return len(self._queue) + len(self._returning)
+        return len(self._urgent) + len(self._queue) + len(self._returning)
 
     @property
     def share(self) -> float:
@@ -314,11 +317,12 @@ class Replica(Generic[E]):
 
     def enqueue(self, future: asyncio.Future[Place[E] | None]) -> None:
         """Promise the next free place; None means: look elsewhere."""
-        self._queue[future] = None
+        (self._urgent if current().urgent else self._queue)[future] = None
         self._hand_out()
 
     def leave(self, future: asyncio.Future[Place[E] | None]) -> None:
         """Wait no more."""
+        self._urgent.pop(future, None)
         self._queue.pop(future, None)
 
     def close(self) -> None:
@@ -357,15 +361,16 @@ class Replica(Generic[E]):
                 place.held = True
                 self._limit.begin(self._clock.now())
                 back.set_result(None)
-        while self._queue and self.free:
-            future, _ = self._queue.popitem(last=False)
+        while (queue := self._urgent or self._queue) and self.free:
+            future, _ = queue.popitem(last=False)
             if not future.done():
                 future.set_result(self.take())
 
     def _send_away(self) -> None:
-        for future in self._queue:
-            _settle(future)
-        self._queue.clear()
+        for queue in (self._urgent, self._queue):
+            for future in queue:
+                _settle(future)
+            queue.clear()
 
 
 async def first_free(

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..base.errors import ServiceError, Unconnected
+from ..base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unconnected
 from .clock import LOOP_CLOCK, Clock
+from .terms import current, is_over
 
 T = TypeVar("T")
 _LEAST = 0.001
@@ -65,9 +66,10 @@ async def with_retries(
     """Make a call, again where the error says that this can help.
 
     Args:
-        call: Takes the seconds that are left.
+        call: Takes the seconds that are left, of the policy's deadline or of the callers' patience.
 
     Raises:
+        OutOfTime: nobody waits any longer.
         ServiceError: of the last attempt, with `attempts` and `since` filled in.
     """
     began = clock.now()
@@ -75,9 +77,15 @@ async def with_retries(
     since: float | None = None
     made = {True: 0, False: 0}
     while True:
+        until = current().end
         try:
-            return await call(max(end - clock.now(), _LEAST))
+            return await call(max(min(end, until) - clock.now(), _LEAST))
         except ServiceError as error:
+            if isinstance(error, DeadlineExceeded) and until < end and is_over(until, clock.now()):
+                # It had less time than the policy gives: that says nothing of the server.
+                if current().end > until:
+                    continue
+                raise OutOfTime.of(error) from error
             policy.failed(error, began)
             now = clock.now()
             since = now if since is None else since

@@ -26,6 +26,7 @@ from .channel import Channel
 from .grpc_errors import channel_options, service_error, words
 from .retry import RetryPolicy, with_retries
 from .secrets import Secrets, short
+from .terms import current, waited_beyond
 
 if TYPE_CHECKING:
     from ..base.config import Endpoint
@@ -35,6 +36,9 @@ MAX_TEXT_BYTES = 1024 * 1024
 """Of a text that a model returns: hundreds of pages."""
 MAX_ROWS = 65_536
 """Along an axis of free length: boxes of text, numbers of an embedding."""
+FIRST = 1
+"""Triton's highest priority. A call without one has the model's default, which is lower; a model
+without priorities takes a call with one as any other."""
 _LENGTH = struct.Struct("<I")
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 
@@ -169,16 +173,19 @@ class TritonEndpoint:
         request = self._request(contract, model, inputs, service)
         for name, value in (parameters or {}).items():
             request.parameters[name].string_param = value
+        if current().urgent:
+            request.parameters["priority"].int64_param = FIRST
 
         async def once(left: float) -> Any:
             began = asyncio.get_running_loop().time()
+            waited = waited_beyond(began + left)
             try:
                 reply = await self._stub.ModelInfer(
                     request, timeout=left, metadata=self._addressed(model)
                 )
             except self._rpc_error as error:
                 failure = self._translated(error, service, model)
-                if isinstance(failure, DeadlineExceeded):
+                if isinstance(failure, DeadlineExceeded) and waited:
                     self._channel.late(began)
                 raise failure from error
             self._channel.heard()

@@ -6,7 +6,6 @@ import asyncio
 import math
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,6 +15,7 @@ from PIL import Image as Pil
 
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
+from ..base.threads import Threads
 from ..base.verdict import Evidence, Scored, Unscored, Verdict
 from ..pixels import (
     Aligned,
@@ -46,7 +46,7 @@ for photographs, 246 for noise."""
 _ALIGNING = Turns(ALIGNING_MEMORY)
 # A pool of their own: more of them than cores would only take memory, and in the event loop's they
 # would hold up the pictures that judges wait for.
-_ALIGNERS = ThreadPoolExecutor(_CORES, "editjudge-align")
+_ALIGNERS = Threads(_CORES, "editjudge-align")
 _KEYPOINTS = SharedKeypoints(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
 METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "mse": (mse,),

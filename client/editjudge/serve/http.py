@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -16,13 +17,18 @@ from ..answers.lenient import whole
 from ..app.wire.base import Wire, text_of
 from ..app.wire.lists import Dimension
 from ..app.wire.verdict import Score
-from ..base.contracts import TEAM_HEADER
+from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
 from ..base.errors import EditjudgeError
 from ..base.identity import untrained
 from ..base.signature import package_version
 from .asked import Asked, Unusable, chosen
+from .asking import REQUEST_HEADER, Asking, Caller
+from .described import described
 from .judging import Judging
+from .metrics import CONTENT_TYPE
+from .page import Page, page_of
 from .servicer import status_of, told
+from .terms import terms_in
 from .wire import (
     Batch,
     BatchAsked,
@@ -43,7 +49,11 @@ _HTTP = {
 }
 _OF_BATCH = 16
 """Edits of a batch that are judged at a time; they wait for places, if need be."""
+_TOKENS = web.RequestKey("tokens", int)
+"""What generalists took for a request."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
+_JSON = "application/json"
+_SHOWN = 80
 
 
 class JsonService:
@@ -65,40 +75,60 @@ class JsonService:
             ("GET", "/v1/dimensions", self._dimensions),
             ("GET", "/v1/panel", self._panel),
             ("GET", "/v1/openapi.json", self._openapi),
+            ("GET", "/v1/docs", self._docs),
             ("GET", "/health", self._health),
+            ("GET", "/metrics", self._metrics),
         ):
-            app.router.add_route(method, path, handler)
+            add = app.router.add_get if method == "GET" else app.router.add_post
+            add(path, handler)
+        app.on_response_prepare.append(_tell_tokens)
         return app
 
     async def _score(self, request: web.Request) -> web.Response:
         async def read() -> Asked:
             return await asyncio.to_thread((await _body(request, ScoreAsked)).asked)
 
-        caller = _caller(request)
-        async with self._judging.requests.taking(caller, _announced(request), waits=False):
-            return _reply(Score.of(await self._judging.score(read, caller)))
+        with self._asking(request) as asking:
+            team = asking.caller.team
+            async with self._judging.requests.taking(team, _announced(request), waits=False):
+                return _reply(Score.of(await self._judging.score(read, asking)))
 
     async def _batch(self, request: web.Request) -> web.Response:
-        caller = _caller(request)
-        async with self._judging.requests.taking(caller, _announced(request), waits=False):
+        team = _caller(request).team
+        async with self._judging.requests.taking(team, _announced(request), waits=False):
             batch = await _body(request, BatchAsked)
             some = asyncio.Semaphore(_OF_BATCH)
             results = await asyncio.gather(
-                *(self._result(each, caller, some) for each in batch.requests)
+                *(self._result(request, each, some) for each in batch.requests)
             )
         return _reply(Batch(results=tuple(results)))
 
-    async def _result(self, sent: ScoreAsked, caller: str, some: asyncio.Semaphore) -> Result:
+    async def _result(
+        self, request: web.Request, sent: ScoreAsked, some: asyncio.Semaphore
+    ) -> Result:
         async def read() -> Asked:
             return await asyncio.to_thread(sent.asked)
 
         try:
-            async with some:
-                score = Score.of(await self._judging.score(read, caller, waits=True))
+            with self._asking(request) as asking:
+                async with some:
+                    score = Score.of(await self._judging.score(read, asking, waits=True))
             text_of(score)  # what cannot be written costs itself
             return Result(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return Result(error=_refused(told(error))[0])
+
+    @contextlib.contextmanager
+    def _asking(self, request: web.Request) -> Iterator[Asking]:
+        """Account for an edit; the tokens of all edits of the request are its reply's."""
+        with self._judging.asking(_caller(request)) as asking:
+            try:
+                yield asking
+            except web.HTTPException:  # too large, or no JSON
+                asking.code = code_pb2.Code.Name(code_pb2.INVALID_ARGUMENT)
+                raise
+            finally:
+                request[_TOKENS] = request.get(_TOKENS, 0) + asking.taken.used.tokens
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
@@ -126,10 +156,23 @@ class JsonService:
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(openapi())
 
+    async def _docs(self, _: web.Request) -> web.Response:
+        page = await asyncio.to_thread(_page)
+        headers = {
+            "content-security-policy": page.policy,
+            "referrer-policy": "no-referrer",
+            "x-content-type-options": "nosniff",
+        }
+        return web.Response(text=page.html, content_type="text/html", headers=headers)
+
     async def _health(self, _: web.Request) -> web.Response:
         if self._judging.ending:
             return web.Response(status=503, text="ending")
         return web.Response(text="serving")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        text = await asyncio.to_thread(self._judging.metrics.text)
+        return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
 
 
 _PATHS: tuple[tuple[str, str, str, type[Wire] | None, type[Wire]], ...] = (
@@ -160,42 +203,67 @@ def openapi() -> dict[str, Any]:
         operation: dict[str, Any] = {
             "summary": summary,
             "responses": {
-                "200": {"description": "judged", **content(result, several=many)},
+                "200": {"description": "the answer", **content(result, several=many)},
                 "4XX": {"description": "refused: the field and the mend", **content(Error)},
             },
         }
         if asked is not None:
             operation["requestBody"] = {"required": True, **content(asked)}
+            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
+            operation["responses"]["200"]["headers"] = {TOKENS_HEADER: tokens}
         if many:
             operation["parameters"] = [
                 {
                     "name": "pattern",
                     "in": "query",
+                    "description": "Ids or globs; again for several, all where there is none.",
                     "schema": {"type": "array", "items": {"type": "string"}},
                 }
             ]
         paths[path] = {method: operation}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "editjudge", "version": package_version("editjudge")},
-        "paths": paths,
-        "components": {"schemas": definitions.get("$defs", {})},
-    }
+    return described(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "editjudge", "version": package_version("editjudge")},
+            "paths": paths,
+            "components": {"schemas": definitions.get("$defs", {})},
+        }
+    )
+
+
+@cache
+def _page() -> Page:
+    return page_of(openapi())
 
 
 @web.middleware
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        return await handler(request)
+        with terms_in(request.headers).held():
+            return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         mend = f"send less than {MAX_BODY_BYTES:,} bytes"
         refused, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
-    except web.HTTPException:
-        raise
+    except web.HTTPException as error:
+        refused, status = _no_such(request, error), error.status
+        headers = {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+        return _reply(Error(error=refused), status=status, headers=headers)
     except Exception as error:  # noqa: BLE001 - of this request alone
         refused, status = _refused(told(error))
     headers = {"retry-after": "1"} if status == 429 else {}
     return _reply(Error(error=refused), status=status, headers=headers)
+
+
+def _no_such(request: web.Request, error: web.HTTPException) -> Refused:
+    """Of a request that no route takes as it is."""
+    if isinstance(error, web.HTTPNotFound):
+        message = f"{request.path[:_SHOWN]}: nothing is served here"
+        return Refused(code="NOT_FOUND", message=message, mend="see /v1/docs")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        message = f"{request.path[:_SHOWN]} takes no {request.method[:_SHOWN]}"
+        mend = f"use {' or '.join(sorted(error.allowed_methods))}"
+        return Refused(code="UNIMPLEMENTED", message=message, mend=mend)
+    return Refused(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
 
 
 def _refused(error: EditjudgeError) -> tuple[Refused, int]:
@@ -213,12 +281,19 @@ async def _body(request: web.Request, model: type[W]) -> W:
     """The body, checked beside the event loop: pictures in base64 are megabytes.
 
     Raises:
+        HTTPUnsupportedMediaType: it does not call itself JSON.
         Unusable: naming the first field that cannot be used.
     """
+    if request.content_type != _JSON:
+        # A page in somebody's browser can send any other type without being asked for leave.
+        reason = f"the body is {request.content_type[:_SHOWN]}; send it as content-type: {_JSON}"
+        raise web.HTTPUnsupportedMediaType(reason=reason)
+    if "content-encoding" in request.headers:
+        raise Unusable("body", "it is encoded", "send JSON without encodings")
     try:
         text = await request.read()
     except web.RequestPayloadError as error:
-        raise Unusable("body", "it cannot be read", "send JSON without encodings") from error
+        raise Unusable("body", "it is cut short", "send all of it") from error
     try:
         return await asyncio.to_thread(model.model_validate_json, text)
     except ValidationError as error:
@@ -234,7 +309,7 @@ def _announced(request: web.Request) -> int:
         HTTPRequestEntityTooLarge: more than any body may have.
     """
     size = request.content_length
-    if size is None or "content-encoding" in request.headers:
+    if size is None:
         return MAX_BODY_BYTES
     if size > MAX_BODY_BYTES:
         raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, size)
@@ -252,8 +327,14 @@ def _reply(
     )
 
 
-def _caller(request: web.Request) -> str:
-    return request.headers.get(TEAM_HEADER, "")
+def _caller(request: web.Request) -> Caller:
+    said = request.headers
+    return Caller.of(said.get(TEAM_HEADER, ""), request.path, said.get(REQUEST_HEADER, ""))
+
+
+async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> None:
+    if _TOKENS in request:
+        response.headers[TOKENS_HEADER] = str(request[_TOKENS])
 
 
 @contextlib.asynccontextmanager
@@ -270,6 +351,7 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
         JsonService(judging).app(),
         access_log=None,
         shutdown_timeout=drain,
+        auto_decompress=False,  # a few bytes would become gigabytes
         handler_cancellation=True,  # who went away waits for nothing, and pays for no more
     )
     await runner.setup()

@@ -13,6 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ..v1 import judge_pb2, judge_pb2_grpc
+from .entrance import Entrance
 from .judging import Judging
 from .servicer import JudgeServicer
 
@@ -56,7 +57,7 @@ async def serving(judging: Judging, address: str, end: End) -> AsyncIterator[str
     Raises:
         OSError: the address is taken.
     """
-    server = grpc.aio.server(options=_OPTIONS)
+    server = grpc.aio.server(options=_OPTIONS, interceptors=[Entrance()])
     checks = health.aio.HealthServicer()
     judge_pb2_grpc.add_JudgeServiceServicer_to_server(JudgeServicer(judging), server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)

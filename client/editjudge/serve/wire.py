@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 from typing import Annotated
 
+import pybase64
 from pydantic import Field
 
 from ..app.wire.base import Wire
@@ -34,7 +34,7 @@ class PictureSent(Wire):
             Unusable: this is no base64.
         """
         try:
-            return Picture(base64.b64decode(self.data, validate=True), self.name)
+            return Picture(pybase64.b64decode(self.data, validate=True), self.name)
         except (binascii.Error, ValueError) as error:
             raise Unusable(f"{field}.data", f"this is no base64: {error}") from error
 

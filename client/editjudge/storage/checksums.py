@@ -77,6 +77,12 @@ def row_checksum(*row: Value, _crc=zlib.crc32, _dumped=marshal.dumps) -> int:  #
     return _crc(_dumped(row, 2))  # type: ignore[no-any-return]
 
 
+def damaged(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Those of rows, each its checksum and its values, that are not as they were written."""
+    crc, dumped = zlib.crc32, marshal.dumps
+    return [row for row in rows if crc(dumped(row[1:], 2)) != row[0]]
+
+
 def long_checksum(value: Value) -> int | None:
     """Of a long value; None of none, and no checksum of what is no bytes."""
     if value is None:

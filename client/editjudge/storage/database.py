@@ -21,7 +21,7 @@ from threading import RLock
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from ..base.errors import ConfigError, EditjudgeError, StoreError
-from .checksums import Checks, Value, as_stored, checked, expressions, sound
+from .checksums import Checks, Damage, Value, as_stored, checked, damaged, expressions, sound
 from .codec import from_text, to_text
 from .damage import told
 from .migration import OLDEST, made, migrate
@@ -64,6 +64,7 @@ class Database:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="editjudge-store")
         self._ids: dict[str, int] = {}
         self._texts: dict[int, str] = {}
+        self._all: dict[int, str] | None = None
         try:
             if path is not None and not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -204,6 +205,22 @@ class Database:
         """Delete rows; how many there were."""
         return self.run(f"DELETE FROM main.{table.name} WHERE {where}", *values).rowcount  # noqa: S608
 
+    def shrink(self) -> None:
+        """Give the room of what was deleted back; others wait meanwhile.
+
+        Raises:
+            StoreError: the disk is full, or another process is busy for long; nothing is lost.
+        """
+        if self.path is None:
+            return
+        with self._turn:
+            try:
+                # On a connection of its own: our views stand where VACUUM looks for tables.
+                with contextlib.closing(_connected(str(self.path))) as db:
+                    db.execute("VACUUM")
+            except _RAISED as error:
+                raise self._translated(error) from error
+
     def one(self, sql: str, *values: object) -> Row | None:
         """The first row, or None."""
         with contextlib.closing(self.each(sql, *values)) as rows:
@@ -227,6 +244,30 @@ class Database:
             except _RAISED as error:
                 raise self._translated(error) from error
 
+    def rows(self, table: Table, where: str = "", *values: object) -> Iterator[Row]:
+        """Rows of one table without its long values, compared here: for a hundred thousand.
+
+        As from `each` no row comes that is not as it was written. One that is compared where it
+        was fetched costs half as much as one that SQLite has compared by a call of its own.
+
+        Args:
+            where: What follows the table's name, in columns of the table.
+
+        Returns:
+            Each row's checksum, then its `checked` columns, with texts as their bytes.
+        """
+        names = ", ".join(("checksum", expressions(table)))
+        cursor = self.run(f"SELECT {names} FROM main.{table.name} {where}", *values)  # noqa: S608
+        try:
+            while rows := self._fetched(cursor):
+                for row in damaged(rows):
+                    key = (row[1 + table.checked.index(name)] for name in table.key)
+                    raise self._damaged(Damage(table, tuple(key)))
+                yield from rows
+        finally:
+            with self._turn, contextlib.suppress(sqlite3.ProgrammingError):
+                cursor.close()
+
     def intern(self, text: str) -> int:
         """The number that stands for a text, given to it here where it has none."""
         if (known := self._ids.get(text)) is not None:
@@ -234,11 +275,8 @@ class Database:
         stored = to_text(text)
         row = self.one("SELECT id FROM texts WHERE text = ?", stored)
         if row is None:
-            number = self.put(TEXTS, text=stored)
-        else:
-            (number,) = row
-        if not isinstance(number, int):
-            raise TypeError(f"SQLite gave {number!r} for a row's number")
+            self._all = None
+        number = self.put(TEXTS, text=stored) if row is None else int(row[0])
         if len(self._ids) >= _CACHED:
             self._ids.clear()
         self._ids[text] = number
@@ -254,6 +292,21 @@ class Database:
         if len(self._texts) >= _CACHED:
             self._texts.clear()
         return self._texts.setdefault(number, from_text(row[0]))
+
+    def number(self, text: str) -> int | None:
+        """The number that stands for a text; None where it has none."""
+        row = self.one("SELECT id FROM texts WHERE text = ?", to_text(text))
+        return None if row is None else int(row[0])
+
+    def texts(self) -> Mapping[int, str]:
+        """All texts by the numbers that stand for them, for those who go through all rows.
+
+        They are read once, until a text is new; another process may have put in more.
+        """
+        if self._all is None:
+            rows = self.rows(TEXTS)
+            self._all = {number: text.decode("utf-8", "surrogatepass") for _, number, text in rows}
+        return self._all
 
     def fact(self, name: str) -> str | None:
         """Something found out before, or None."""
@@ -372,13 +425,16 @@ class Database:
             )
         return int(version)
 
+    def _damaged(self, damage: Damage) -> StoreError:
+        what = told(self._db, damage)
+        return StoreError(f"{self.path} is damaged: {what} is not as it was written", COPY)
+
     def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
         """The error for people; a mistake of ours in using SQLite stays what it is."""
         if isinstance(error, UnicodeDecodeError):
             return StoreError(f"{self.path}: the file is damaged ({error.reason})", RESTORE)
         if damage := self._checks.taken():
-            what = told(self._db, damage)
-            return StoreError(f"{self.path} is damaged: {what} is not as it was written", COPY)
+            return self._damaged(damage)
         if str(error).startswith(_NOT_READ):
             return StoreError(f"{self.path}: the file is damaged ({error})", RESTORE)
         code = getattr(error, "sqlite_errorcode", None)

@@ -6,18 +6,18 @@ process. What `put_verdicts` has returned from is kept; see `database`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from ..base.digest import digest_bytes
 from ..base.errors import ConfigError, StoreError
-from ..base.files import ABSENT, STAT, Seen
+from ..base.files import Seen
 from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
@@ -27,23 +27,21 @@ from ..engine.items import ItemChanges, ItemState
 from ..engine.keeping import JudgedEdit
 from ..engine.outdated import Stale
 from ..engine.runplan import Standing
-from .codec import digest_from_bytes, digest_to_bytes, dumps, from_text, to_text
+from .codec import digest_to_bytes, dumps, from_text, to_text
 from .database import Database
+from .dropping import drop_verdicts
 from .earlier import EarlierVerdict, Why, copy_earlier, earlier_verdicts, keep_earlier
 from .ledger import Ledger, call_id, said
-from .packing import KINDS, MISSING, STATUSES, Packed, packed, unpacked
-from .rows import StoredEdit, StoredVerdict
-from .tables import CALLS, EDITS, HEADER, ITEMS, VERDICT_CALLS, VERDICTS
+from .packing import MISSING, STATUSES, Packed, packed, unpacked
+from .rows import Names, StoredEdit, StoredVerdict, digest_of, missing_of, seen_of, where
+from .standing import stale, standing
+from .tables import EDITS, HEADER, ITEMS, VERDICT_CALLS, VERDICTS
 
 __all__ = ["FILE", "LOCK", "EarlierVerdict", "RunHeader", "RunStore", "StoredEdit", "StoredVerdict"]
 
 FILE = "run.sqlite"
 LOCK = "run.lock"
-Names: TypeAlias = "str | Sequence[str] | None"
-"""Of one, of several, or of all."""
 _ITEM_NAMES = "items of the data"
-_NO_SUCCESSOR = 0, Packed(0, None, None, None)
-_MISSING = {number: kind for kind, number in MISSING.items()}
 
 
 class RunStore:
@@ -288,12 +286,11 @@ class RunStore:
             if (edit := self.database.one(of, model, item)) is not None:
                 self._stand_no_more(edit[0], "item")
 
-    def items(self) -> dict[str, ItemState]:
-        """What each item was that verdicts are about, by id."""
-        rows = self.database.each(
-            "SELECT texts.text, record, files, stats FROM items JOIN texts ON texts.id = items.item"
-        )
-        return {from_text(item): ItemState(*state) for item, *state in rows}
+    def items(self) -> Iterator[tuple[str, ItemState]]:
+        """What each item was that verdicts are about, with its id."""
+        names, text = self.database.texts(), self.database.text
+        for _, item, record, files, stats in self.database.rows(ITEMS):
+            yield names.get(item) or text(item), ItemState(record, files, stats)
 
     def edited_items(self) -> list[str]:
         """Ids of the items that have edits."""
@@ -379,57 +376,16 @@ class RunStore:
     def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
         """Every edit of a model, with the dimensions on which a verdict stands.
 
-        A verdict stands when it is scored or unscored and its signature is today's. Edits
-        with the same dimensions share one set of them, so 100,000 edits are a few megabytes.
+        A verdict stands when it is scored or unscored and its signature is today's.
 
         Args:
             signatures: Of today, by dimension.
         """
-        current = {
-            f"{self.database.intern(name)}:{self.database.intern(text)}": name
-            for name, text in signatures.items()
-            if self._known(name) and self._known(text)
-        }
-        shared: dict[str, frozenset[str]] = {"": frozenset()}
-        rows = self.database.each(
-            "SELECT texts.text, edits.digest, edits.missing, edits.reason, edits.seen, (SELECT"
-            " group_concat(dimension || ':' || signature) FROM verdicts"
-            " WHERE edit = edits.id AND status != ?)"
-            " FROM edits JOIN texts ON texts.id = edits.item WHERE edits.model ="
-            " (SELECT id FROM texts WHERE text = ?)",
-            STATUSES["failed"],
-            to_text(model),
-        )
-        for item, digest, missing, reason, seen, state in rows:
-            if (names := shared.get(state or "")) is None:
-                pairs = (current.get(pair) for pair in state.split(","))
-                names = shared[state] = frozenset(name for name in pairs if name)
-            why = None if missing is None else _missing(missing, reason)
-            yield Standing(from_text(item), _digest(digest), why, names, seen or ABSENT)
+        return standing(self.database, model, signatures)
 
     def stale(self, signatures: Mapping[str, str]) -> Iterator[Stale]:
         """The verdicts on these dimensions, other than failed ones, by other signatures."""
-        text = self.database.text
-        pairs = self.database.each(
-            "SELECT DISTINCT dimension, signature FROM verdicts WHERE status != ?",
-            STATUSES["failed"],
-        )
-        others = {
-            pair: (text(pair[0]), text(pair[1]))
-            for pair in list(pairs)
-            if text(pair[0]) in signatures and signatures[text(pair[0])] != text(pair[1])
-        }
-        if not others:
-            return
-        rows = self.database.each(
-            "SELECT edits.item, edits.model, verdicts.dimension, verdicts.signature FROM verdicts"
-            " JOIN edits ON edits.id = verdicts.edit WHERE status != ?"
-            " ORDER BY edits.id, verdicts.dimension",
-            STATUSES["failed"],
-        )
-        for item, model, *pair in rows:
-            if (names := others.get((pair[0], pair[1]))) is not None:
-                yield Stale(text(item), text(model), *names)
+        return stale(self.database, signatures)
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""
@@ -442,11 +398,11 @@ class RunStore:
             model: Only of this model under test, or these.
             item: Only this item's, by its id, or these items'.
         """
-        where, values = self._where(model=model, item=item)
+        chosen, values = where(model=model, item=item)
         rows = self.database.each(
             "SELECT edits.id, texts.text, edits.model, edits.digest, edits.missing,"  # noqa: S608
             " edits.reason, edits.seen FROM edits JOIN texts ON texts.id = edits.item"
-            f" {where} ORDER BY edits.id",
+            f" {chosen} ORDER BY edits.id",
             *values,
         )
         for number, name, of, digest, missing, reason, seen in rows:
@@ -454,9 +410,9 @@ class RunStore:
                 number,
                 from_text(name),
                 self.database.text(of),
-                _digest(digest),
-                _missing(missing, reason),
-                _seen(seen, digest),
+                digest_of(digest),
+                missing_of(missing, reason),
+                seen_of(seen, digest),
             )
 
     def verdicts(
@@ -474,13 +430,13 @@ class RunStore:
             item: Only this item's, or these items'; with models many items are found at once.
             evidence: False leaves it out, and the calls: several times as fast.
         """
-        where, values = self._where(model=model, dimension=dimension, item=item)
+        chosen, values = where(model=model, dimension=dimension, item=item)
         rows = self.database.each(
             "SELECT edits.id, texts.text, edits.model, verdicts.dimension,"  # noqa: S608
             " verdicts.signature, verdicts.versions, verdicts.status, verdicts.value,"
             " verdicts.kind, verdicts.detail"
             " FROM edits JOIN texts ON texts.id = edits.item"
-            f" JOIN verdicts ON verdicts.edit = edits.id {where}"
+            f" JOIN verdicts ON verdicts.edit = edits.id {chosen}"
             " ORDER BY edits.id, verdicts.dimension",
             *values,
         )
@@ -573,81 +529,7 @@ class RunStore:
         Returns:
             How many verdicts of the status there were.
         """
-        where, values = self._where(model=model, dimension=dimension, status=status, kind=kind)
-        chosen = (
-            "SELECT verdicts.edit, verdicts.dimension FROM verdicts"  # noqa: S608
-            f" JOIN edits ON edits.id = verdicts.edit {where}"
-        )
-        with self.database.transaction():
-            # All are read before any is deleted: SQLite leaves open what a query sees otherwise.
-            rows = list(self.database.each(chosen, *values))
-            kept = {on: self._under_numbers(on) for on in {on for _, on in rows}}
-            for edit, on in rows:
-                beside = self._drop_calls(edit, on, kept[on] if status != "scored" else set())
-                names = {self.database.text(each) for each in {on, *beside}}
-                names.update(*(above.get(name, ()) for name in names))
-                for name in names:
-                    self._forget(edit, self.database.intern(name))
-        return len(rows)
-
-    def _under_numbers(self, on: int) -> set[int]:
-        """The calls that numbers on a dimension rest on."""
-        rows = self.database.each(
-            "SELECT call FROM verdict_calls JOIN verdicts USING (edit, dimension)"
-            " WHERE verdict_calls.dimension + 0 = ? AND status = ?",  # see `checksums`
-            on,
-            STATUSES["scored"],
-        )
-        return {call for (call,) in rows}
-
-    def _drop_calls(self, edit: int, on: int, kept: Collection[int]) -> set[int]:
-        """Drop the calls of a verdict but for those kept; the dimensions that rest on them too."""
-        resting: dict[int, set[int]] = {}
-        rows = self.database.each("SELECT call, dimension FROM verdict_calls WHERE edit = ?", edit)
-        for call, dimension in rows:
-            resting.setdefault(call, set()).add(dimension)
-        dropped = [call for call, names in resting.items() if on in names and call not in kept]
-        for call in dropped:
-            self.database.change(CALLS, "id = :call", {"call": call}, dropped=True)
-        return set().union(*(resting[call] for call in dropped))
-
-    def _forget(self, edit: int, on: int) -> None:
-        keep_earlier(self.database, edit, "again", {on: _NO_SUCCESSOR})
-        for table in (VERDICT_CALLS, VERDICTS):
-            self.database.delete(table, "edit = ? AND dimension = ?", edit, on)
-
-    def _known(self, text: str) -> bool:
-        return self.database.one("SELECT 1 FROM texts WHERE text = ?", to_text(text)) is not None
-
-    def _where(
-        self,
-        *,
-        model: Names = None,
-        dimension: Names = None,
-        item: Names = None,
-        status: str | None = None,
-        kind: str | None = None,
-    ) -> tuple[str, list[object]]:
-        """A condition on what is asked for; names of columns are written here, never data."""
-        conditions: list[str] = []
-        values: list[object] = []
-        columns = {"edits.model": model, "verdicts.dimension": dimension, "edits.item": item}
-        for column, names in columns.items():
-            if names is not None:
-                texts = [to_text(name) for name in ([names] if isinstance(names, str) else names)]
-                places = ", ".join("?" * len(texts))
-                among = f"(SELECT id FROM texts WHERE text IN ({places}))"  # noqa: S608
-                conditions.append(f"{column} IN {among}")
-                values += texts
-        numbers = {
-            "verdicts.status": None if status is None else STATUSES[status],
-            "verdicts.kind": None if kind is None else KINDS[kind],
-        }
-        for column, number in numbers.items():
-            if number is not None:
-                conditions.append(f"{column} = ?")
-                values.append(number)
-        return f"WHERE {' AND '.join(conditions)}" if conditions else "", values
+        return drop_verdicts(self.database, status, kind, model, dimension, above)
 
     def _read_header(self) -> RunHeader | None:
         rows = self.database.each("SELECT name, value FROM header")
@@ -667,20 +549,6 @@ def _file(seen: Seen | None, digest: object) -> bytes | None:
     if seen is None:
         return None
     return seen.stat if digest is not None else seen.stat + digest_bytes(seen.digest)
-
-
-def _seen(stored: bytes | None, digest: bytes | None) -> Seen | None:
-    if stored is None:
-        return None
-    return Seen(stored[:STAT], digest_from_bytes(stored[STAT:] if digest is None else digest))
-
-
-def _digest(stored: bytes | str | None) -> str | None:
-    return None if stored is None else digest_from_bytes(stored)
-
-
-def _missing(kind: int | None, reason: str | bytes | None) -> Missing | None:
-    return None if kind is None else Missing(_MISSING[kind], from_text(reason or ""))
 
 
 def _lock(folder: Path, resources: ExitStack) -> None:

@@ -140,11 +140,14 @@ def config_text(
             pb.ModelInstanceGroup(count=serving.instances, kind=_kind(specialist, serving))
         ],
         dynamic_batching=pb.ModelDynamicBatching(
+            # 1 for callers who wait for their answers; who says nothing is not one of them.
+            priority_levels=2,
+            default_priority_level=2,
             default_queue_policy=pb.ModelQueuePolicy(
                 timeout_action=pb.ModelQueuePolicy.REJECT,
                 default_timeout_microseconds=int(specialist.queue_seconds * 1e6),
                 max_queue_size=specialist.max_queue,
-            )
+            ),
         ),
     )
     text = _HEADER + text_format.MessageToString(config)

@@ -210,6 +210,8 @@ class VllmServer:
             *("--model", str(self.model), "--served-model-name", self.served_name),
             *("--host", LOOPBACK, "--port", str(self.port)),
             *("--max-model-len", "auto", "--enable-prefix-caching"),
+            # Equal priorities are served in the order in which they come.
+            *("--scheduling-policy", "priority"),
             *own,
             *(("--enforce-eager",) if on_cpu else ()),
             *self._options.arguments,

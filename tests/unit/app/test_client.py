@@ -14,6 +14,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.signature import Signature
+from editjudge.base.verdict import Scored
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import dimensions
 
@@ -67,3 +68,16 @@ async def test_a_client_makes_a_signature_once(
         monkeypatch.setattr(client.panel, "identities", lambda: another)
         assert (await client.score(edit, [own])).signatures == of_own.signatures
         assert made[1:] == ["mine", "mine"]
+
+
+async def test_score_works_where_a_loop_runs(photo_file: Path) -> None:
+    judged = editjudge.score(
+        source=photo_file,
+        edited=photo_file,
+        instruction="x",
+        dimensions=["core.mse.source.whole"],
+        settings=Settings(),
+    )
+    (outcome,) = judged.outcomes.values()
+    assert isinstance(outcome, Scored)
+    assert outcome.value == 0.0

@@ -4,12 +4,15 @@ import csv
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from editjudge.app.export import FIELDS, export
+from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
+from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
@@ -140,3 +143,59 @@ def test_export_while_the_run_goes_on(run: Path) -> None:
         put(store, "four", {"core.a": scored(4)})
         out = CliRunner().invoke(command, [str(run), "--to", "csv"], catch_exceptions=False)
         assert out.output.endswith("6 rows\n")
+
+
+PSNR, MSE = "core.psnr.source.whole", "core.mse.source.whole"
+
+
+@pytest.fixture
+def of_data(tmp_path: Path) -> Path:
+    """Three edits of data that is there: scored, missing, and judged by another signature."""
+    (tmp_path / "s.ppm").write_bytes(b"P6 2 2 255 " + bytes(12))
+    lines = [{"id": name, "instruction": "x", "source": "s.ppm"} for name in ("one", "two", "=3")]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    resolved = Resolved(
+        RunSpec(
+            benchmark="core",
+            data=tmp_path / "items.jsonl",
+            outputs={"alpha": tmp_path / "alpha"},
+            dimensions=(PSNR, MSE),
+        )
+    )
+    signatures = resolved.order.signatures({})
+    with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
+        put(store, "one", {PSNR: scored(0.1 + 0.2), MSE: UNREAD}, signatures=signatures)
+        store.edit_id("two", "alpha", None, Missing("absent", "no file two.png"))
+        older = signatures | {MSE: signatures[MSE] + "|by:older"}
+        put(store, "=3", {PSNR: scored(5), MSE: scored(7)}, signatures=older)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_row_for_each_edit(of_data: Path, form: str) -> None:
+    out = CliRunner().invoke(
+        command, [str(of_data), "--to", form, "--wide"], catch_exceptions=False
+    )
+    assert out.output.endswith(f"edits.{form}: 3 rows\n")
+    file = of_data / f"edits.{form}"
+    if form == "csv":
+        with file.open(encoding="utf-8", newline="") as lines:
+            rows: list[dict[str, Any]] = list(csv.DictReader(lines))
+    elif form == "jsonl":
+        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    else:
+        rows = pytest.importorskip("pyarrow.parquet").read_table(file).to_pylist()
+    values = [
+        [None if row[n] in {None, ""} else float(row[n]) for n in (PSNR, MSE)] for row in rows
+    ]
+    assert values == [[0.1 + 0.2, None], [None, None], [5.0, None]]
+    names = ["one", "two", "'=3" if form == "csv" else "=3"]
+    assert [row["item"] for row in rows] == names
+    assert [bool(row["missing"]) for row in rows] == [False, True, False]
+
+
+def test_earlier_verdicts_have_no_wide_form(run: Path) -> None:
+    with pytest.raises(ConfigError, match="leave one"):
+        CliRunner().invoke(
+            command, [str(run), "--to", "csv", "--wide", "--earlier"], catch_exceptions=False
+        )

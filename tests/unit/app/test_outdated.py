@@ -7,7 +7,9 @@ import contextlib
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from editjudge import RunSpec
 from editjudge.app.run import foreseen
 from editjudge.app.wire.run import Again, RunEvent
 from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.engine.outdated import Stale, outdated
 from editjudge.engine.session import Session
 from editjudge.storage.store import FILE, RunStore
 
@@ -136,3 +139,31 @@ def test_judges_that_are_asked_otherwise(kris: tuple[Path, RunSpec, Settings]) -
     _, _, told = foreseen(spec, run, settings.model_copy(update={"generalists": generalists}))
     text = f"setting temperature of generalist.{name} (0.0 → 0.7) changed"
     assert any(text in one.text for one in told), [one.text for one in told]
+
+
+def test_a_judge_that_was_not_asked_yet_is_told_by_its_settings(
+    kris: tuple[Path, RunSpec, Settings],
+) -> None:
+    run, spec, settings = kris
+    moved = {
+        name: one.model_copy(update={"url": f"{one.url}/other", "model": ""})
+        for name, one in settings.generalists.items()
+    }
+    _, _, told = foreseen(spec, run, settings.model_copy(update={"generalists": moved}))
+    texts = [one.text for one in told]
+    assert any("setting url of generalist." in text for text in texts), texts
+    assert not any("unknown" in text for text in texts), texts
+
+
+def test_services_elsewhere_may_be_the_same(kris: tuple[Path, RunSpec, Settings]) -> None:
+    run, spec, settings = kris
+    plan = foreseen(spec, run, settings)[1]
+    model = next(iter(plan.todo))
+    place, name = next((i, one) for i, names in enumerate(plan.todo[model]) for one in names)
+    today = {**plan.signatures, name: "dimension:core.one|a.b:unknown"}
+    stale = [Stale(plan.ids[place], model, name, "dimension:core.one|a.b:m(x=1)")]
+    store: Any = SimpleNamespace(stale=lambda _: stale)
+    (again,) = outdated(replace(plan, signatures=today), store)
+    assert (
+        again.text == "services that are set otherwise, and asked what they are when the run begins"
+    )

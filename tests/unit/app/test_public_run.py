@@ -19,6 +19,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
+from editjudge.app import loops
 from editjudge.app import run as module
 from editjudge.app.merge import merge
 from editjudge.app.run import foreseen
@@ -223,7 +224,7 @@ async def test_cancelled_in_the_middle_it_keeps_what_was_judged(
 async def test_an_interruption_ends_the_thread_too(
     gated: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, here = module.Future.result, threading.current_thread()
+    result, here = loops.Future.result, threading.current_thread()
 
     def interrupted(self: Any, timeout: float | None = None) -> Any:
         if threading.current_thread() is not here:
@@ -232,10 +233,10 @@ async def test_an_interruption_ends_the_thread_too(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Future, "result", interrupted)
+        patch.setattr(loops.Future, "result", interrupted)
         with pytest.raises(KeyboardInterrupt):
             editjudge.run(gated, out=tmp_path / "run")
-    assert not [one for one in threading.enumerate() if one.name.startswith("editjudge.run")]
+    assert not [one for one in threading.enumerate() if one.name.startswith("editjudge.loop")]
     assert len(values(tmp_path / "run")) == 2
 
 
@@ -255,6 +256,27 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Pa
     for work in (lambda: editjudge.run(spec, out=out), lambda: foreseen(spec, out, Settings())):
         with pytest.raises(ConfigError, match="asks in other words than these"):
             work()
+
+
+MASKED = "core.psnr.source.outside"
+
+
+def test_a_dimension_that_asks_nothing_is_told(spec: RunSpec, tmp_path: Path) -> None:
+    both = spec.model_copy(update={"dimensions": (PSNR, MASKED)})
+    line = f"no item can be asked {MASKED} (needs a mask)"
+    events: list[RunEvent] = []
+    editjudge.run(both, out=tmp_path / "run", progress=events.append)
+    assert line in [one.text for one in events if isinstance(one, Noted)]
+    assert line in foreseen(both, tmp_path / "run", Settings())[0].notes
+
+
+def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:
+    masked = spec.model_copy(update={"dimensions": (MASKED,)})
+    out = tmp_path / "run"
+    for work in (lambda: editjudge.run(masked, out=out), lambda: foreseen(masked, out, Settings())):
+        with pytest.raises(InputError, match=r"no item can be asked .*outside \(needs a mask\)"):
+            work()
+    assert not out.exists()
 
 
 def test_a_dry_run_does_not_say_that_nothing_is_asked_again(spec: RunSpec, tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ def test_what_is_lost_for_want_of_a_field_is_noted(folder: Path) -> None:
     assert validation.estimate is not None
 
 
+def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
+    validation = found(folder, {}, {})
+    nothing = "no item can be asked core.psnr.source.outside (needs a mask)"
+    assert told(validation)[-1] == ("field", "data", nothing, False)
+    assert validation.wrong
+
+
 @pytest.mark.parametrize(
     ("mask", "kind"), [("black.png", "without a white pixel"), ("half.png", "all white")]
 )

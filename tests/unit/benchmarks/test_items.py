@@ -95,3 +95,74 @@ def test_a_path_without_end_is_refused_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1: source: .* 4096 characters") as raised:
         list(data(tmp_path, "core", source="x" * 70_000).checked())
     assert len(str(raised.value)) < 1000
+
+
+def line_of(name: str, item: str = "1", **fields: Any) -> str:
+    line = {"id": item, "instruction": "x", "source": "s.png", **OWN[name], **fields}
+    return json.dumps(line)
+
+
+def lines(folder: Path, name: str, *texts: str, encoding: str = "utf-8") -> Any:
+    read = data(folder, name)
+    read.path.write_bytes("".join(texts).encode(encoding))
+    return read
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(
+    tmp_path: Path, name: str
+) -> None:
+    one, other = line_of(name), line_of(name, "2")
+    read = lines(tmp_path, name, "\ufeff", one, "\r\n", "\r\n", "  \n", other, "\r\n")
+    assert [ref.id for ref in read.checked()] == ["1", "2"]
+
+
+NO_LINE = {
+    "twice": (lambda name: line_of(name), "the id '1' is that of line 1 already"),
+    "comma within": (
+        lambda name: line_of(name, "2")[:-1] + ",}",
+        r"this is no JSON, at character \d+: trailing comma",
+    ),
+    "comma behind": (
+        lambda name: line_of(name, "2") + ",",
+        r"this is no JSON, at character \d+: something follows the object",
+    ),
+    "cut": (lambda name: line_of(name, "2")[:-9], "this is no JSON, at .*: it ends while parsing"),
+    "list": (lambda name: f"[{line_of(name, '2')}]", "is no object"),
+    "nothing": (lambda name: "null", "is no object"),
+    "no instruction": (lambda name: '{"id": "2", "source": "s.png"}', ".*instruction: is missing"),
+    **{
+        number: (
+            lambda name, number=number: line_of(name, "2", extra={"x": [0]}).replace(
+                "0]", f"{number}]"
+            ),
+            f"{number} is no number that can be kept",
+        )
+        for number in ("NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0")
+    },
+    "id": (lambda name: line_of(name).replace('"1"', "NaN"), "NaN is no number that can be kept"),
+}
+
+
+@pytest.mark.parametrize("case", NO_LINE)
+@pytest.mark.parametrize("name", OWN)
+def test_a_line_that_is_no_item_is_told_by_its_number(tmp_path: Path, name: str, case: str) -> None:
+    made, told = NO_LINE[case]
+    read = lines(tmp_path, name, line_of(name), "\n\n", made(name), "\n")
+    with pytest.raises(
+        InputError, match=rf"items\.jsonl: 1 line cannot be used:\n  line 3: {told}"
+    ):
+        list(read.checked())
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_only_looks_like_no_number_is_kept(tmp_path: Path, name: str) -> None:
+    extra = {"x": "NaN, 1e400 and Infinity", "y": 1e300, "z": 10**299}
+    (ref,) = lines(tmp_path, name, line_of(name, extra=extra)).checked()
+    assert ref.data.extra == extra
+
+
+def test_another_encoding_is_told(tmp_path: Path) -> None:
+    wrong = lines(tmp_path, "core", json.dumps({"id": "é"}, ensure_ascii=False), encoding="latin-1")
+    with pytest.raises(InputError, match=r"line 1: .*not in UTF-8\n?.*; write one JSON object per"):
+        list(wrong.checked())

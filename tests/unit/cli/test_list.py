@@ -46,6 +46,20 @@ def test_every_switch_is_listed_with_where_it_is_on(name: str) -> None:
     assert all(one["switch"] in shown for one in switches)
 
 
+def test_without_a_benchmark_the_switches_of_all_are_listed() -> None:
+    switches = told("switches")
+    declared = {
+        name: [each.name for each in benchmarks()[name].switches.declared()]
+        for name in benchmarks()
+    }
+    listed: dict[str, list[str]] = {name: [] for name in benchmarks()}
+    for each in switches:
+        listed[each["benchmark"]].append(each["switch"])
+    assert listed == declared
+    shown = CliRunner().invoke(command, ["switches"]).output
+    assert "kris:\n" in shown
+
+
 def test_services_stand_as_they_are_called_those_of_parts_too() -> None:
     (one,) = told("dimensions", "co_edit.overall")
     services = ["clip.vit_b_32", "features.dinov2", "generalist.judge", "lpips.vgg"]

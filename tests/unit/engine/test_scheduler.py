@@ -182,7 +182,7 @@ class Kept:
             if of == model:
                 names = [n for (i, m, n) in self.verdicts if (i, m) == (item, of)]
                 known = [n for n in names if n in signatures]
-                yield Standing(item, digest, None, known, stat)
+                yield Standing(item, digest, None, frozenset(known), stat)
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ PICTURES = st.builds(Picture, st.binary(max_size=20), st.just("image/png"), st.j
 
 @given(TEXTS, st.lists(TEXTS | PICTURES))
 def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | Picture]) -> None:
-    body = b"".join(chat_body({"model": "m", "temperature": 0.0}, system, parts))
+    pieces = chat_body({"model": "m", "temperature": 0.0}, system, parts)
+    body = b"".join(p.base64() if isinstance(p, Picture) else p for p in pieces)
     read = json.loads(body)
     assert body == json.dumps(read, separators=(",", ":")).encode()
     *before, user = read["messages"]
@@ -41,7 +42,7 @@ def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | P
 
 def test_images_are_not_copied() -> None:
     picture = Picture(b"abc", "image/png", (1, 1))
-    assert any(piece is picture.data_url for piece in chat_body({}, "", [picture, "x"]))
+    assert any(piece is picture for piece in chat_body({}, "", [picture, "x"]))
 
 
 def test_a_sentence_stays_one() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from PIL import Image as Pil
 from PIL.PngImagePlugin import PngInfo
 
 from editjudge.base.images import Image, load_image
-from editjudge.panel.pictures import Pictures, size_within
+from editjudge.panel.pictures import Picture, Pictures, size_within
 from editjudge.panel.prompt import Prompt, Text
 
 NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
@@ -105,19 +104,19 @@ def test_the_latest_stay_at_hand_and_those_whose_image_does() -> None:
     assert pictures.prepared(flat(1)) is not gone
 
 
-def test_data_urls() -> None:
-    picture = Pictures(1024 * 1024).prepared(load_image(encoded("PNG")))
-    head, _, body = picture.url.partition(",")
-    assert head == "data:image/png;base64"
-    assert base64.b64decode(body) == picture.data
-    assert picture.data_url.decode() == picture.url == json.loads(f'"{picture.url}"')
+@given(st.binary(max_size=200))
+def test_data_urls(data: bytes) -> None:
+    picture = Picture(data, "image/webp", (1, 1))
+    assert picture.url_head == b"data:image/webp;base64,"
+    assert base64.b64decode(picture.base64(), validate=True) == data
+    assert len(picture.base64()) == picture.base64_size
+    assert picture.url == f"data:image/webp;base64,{base64.b64encode(data).decode()}"
 
 
 def test_what_is_sent_of_a_picture_is_made_once() -> None:
     image = load_image(encoded("PNG"), left_encoded=1024 * 1024)
     picture = Pictures(1024 * 1024).prepared(image).ready()
     assert picture.data is image.encoded
-    assert picture.data_url is picture.data_url
     assert picture.digest is image.digest
     assert image.held == len(image.encoded), "no pixel was needed for it"
 

@@ -70,6 +70,7 @@ class Switch(Wire):
         on_in: Protocols that have it on.
     """
 
+    benchmark: str
     switch: str
     what: str
     source: str

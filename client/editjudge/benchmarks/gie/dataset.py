@@ -15,8 +15,9 @@ from pydantic import field_validator
 
 from ...answers import Option, Unparsable
 from ...base.digest import content_digest
-from ...base.images import Mask, Note, load_mask, show_path
+from ...base.images import Mask, load_mask, show_path
 from ...base.item import Flaws, Item
+from ...base.upright import Note
 from ...base.words import counted
 from ..comparing import compares
 from ..dataset import MAX_PROBLEMS, Consent, ItemRef, Loading, Outputs

@@ -7,6 +7,7 @@ megabyte, is parsed. Nothing grows with the masks but their bits.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -57,14 +58,15 @@ def read_official(path: Path) -> OfficialFile:
     Raises:
         InputError: it cannot be read, or is no list of records with masks.
     """
-    cut = _Cut(path)
+    cut, rest = _Cut(path), b""
     try:
         with path.open("rb") as file:
-            rest = b"".join(cut.rest_of(file))
-        read = parse_json(rest.removeprefix(b"\xef\xbb\xbf"))
+            rest = b"".join(cut.rest_of(file)).removeprefix(b"\xef\xbb\xbf")
+        read = parse_json(rest)
     except (OSError, ValueError) as error:
+        why = cut.told(error, rest) if isinstance(error, json.JSONDecodeError) else str(error)
         raise InputError(
-            show_path(path), f"cannot be read as JSON: {error}", "give gie_bench.json as released"
+            show_path(path), f"cannot be read as JSON: {why}", "give gie_bench.json as released"
         ) from error
     if not isinstance(read, list):
         raise InputError(show_path(path), "is not a list of records", "give gie_bench.json")
@@ -97,6 +99,12 @@ class _Cut:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.masks: list[Packed | str] = []
+        self._lines: list[int] = []
+
+    def told(self, error: json.JSONDecodeError, rest: bytes) -> str:
+        """What is wrong with the rest, by the line of the file."""
+        before = rest[: len(error.doc[: error.pos].encode())]
+        return f"{error.msg}: line {error.lineno + sum(self._lines[: len(_KEY.findall(before))])}"
 
     def rest_of(self, file: BinaryIO) -> Iterator[bytes]:
         """The text without its masks."""
@@ -133,6 +141,7 @@ class _Cut:
             body = text[:end].rstrip(_SPACE + b",")
             done.append(b"[%d]" % len(self.masks))
             self.masks.append(_packed_text(body))
+            self._lines.append(body.count(b"\n"))
             text, inside = text[len(body) :], False
 
 

@@ -35,15 +35,17 @@ def dumps(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> list[bytes]:
-    """A request in pieces: images are the data URLs that they already have.
+def chat_body(
+    fields: Mapping[str, Any], system: str, parts: Sequence[Part]
+) -> list[bytes | Picture]:
+    """A request in pieces: an image stands for its base64, which is made when it is sent.
 
     Args:
         fields: All but `messages`.
         parts: The user turn. Without images it is sent as plain text, which servers of
             text-only models need.
     """
-    pieces = []
+    pieces: list[bytes | Picture] = []
     pending = dumps(fields)[:-1] + b',"messages":['
     if system:
         pending += dumps({"role": "system", "content": system}) + b","
@@ -57,7 +59,8 @@ def chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> 
         if isinstance(part, str):
             pending += dumps({"type": "text", "text": part})
         else:
-            pieces += [pending + b'{"type":"image_url","image_url":{"url":"', part.data_url]
+            pending += b'{"type":"image_url","image_url":{"url":"' + part.url_head
+            pieces += [pending, part]
             pending = b'"}}'
     return [*pieces, pending + b"]}]}"]
 

@@ -29,12 +29,15 @@ class Habits:
         limit: Name of the field that limits a reply's tokens.
         schemas: Whether `response_format` may hold a JSON schema.
         by_ids: Whether `logprob_token_ids` may be sent.
+        priority: Whether `priority` may be sent; some of vLLM's versions refuse it where they were
+            started without priorities.
         top_logprobs: How many of the likeliest tokens may be asked for.
     """
 
     limit: str = "max_tokens"
     schemas: bool = True
     by_ids: bool = True
+    priority: bool = True
     top_logprobs: int = 20
     _lacking: int = 0
     _why: str = ""
@@ -67,6 +70,9 @@ class Habits:
         if reply.status not in _REJECTED:
             return False
         about = f"{reply.param} {reply.words}".lower()
+        if "priority" in sent and "priority" in about:
+            self.priority = False
+            return True
         unsupported = _UNSUPPORTED.search(f"{about} {reply.codes}") is not None
         if unsupported and "logprob_token_ids" in sent and "logprob_token_ids" in about:
             self.by_ids = False

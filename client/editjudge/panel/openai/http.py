@@ -29,6 +29,7 @@ from ...base.errors import (
 )
 from ...base.parse import parse_json
 from ...base.proxy import proxy_of
+from ..pictures import Picture
 from ..retry import RetryPolicy, with_retries
 from ..secrets import Secrets, short
 from .replies import HttpReply, address, blocked, failure_of, retry_after
@@ -97,11 +98,11 @@ class HttpServer:
         self,
         url: str,
         policy: RetryPolicy,
-        body: Sequence[bytes] | None = None,
+        body: Sequence[bytes | Picture] | None = None,
         *,
         model: str = "",
     ) -> HttpReply:
-        """GET, or POST a JSON body given in pieces; again where this can help.
+        """GET, or POST a JSON body given in pieces (see `chat_body`); again where this can help.
 
         Raises:
             ServiceError: it cannot be reached, is overloaded or too late, or replies with
@@ -164,7 +165,7 @@ class HttpServer:
         return error
 
     async def _once(
-        self, url: str, body: Sequence[bytes] | None, timeout: float, model: str
+        self, url: str, body: Sequence[bytes | Picture] | None, timeout: float, model: str
     ) -> HttpReply:
         import aiohttp
 
@@ -253,21 +254,24 @@ class HttpServer:
 
 @cache
 def _pieces() -> type[Any]:
-    """A body sent piece by piece: joining would copy every image once more per call."""
+    """A body sent piece by piece: joining would copy every image once more per call.
+
+    What is in base64 is made as it is sent, and gone while the reply is waited for.
+    """
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.payload import Payload
 
     class Pieces(Payload):
-        def __init__(self, pieces: Sequence[bytes]) -> None:
+        def __init__(self, pieces: Sequence[bytes | Picture]) -> None:
             super().__init__(pieces, content_type="application/json")
-            self._size = sum(map(len, pieces))
+            self._size = sum(p.base64_size if isinstance(p, Picture) else len(p) for p in pieces)
 
         def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-            return b"".join(self._value).decode(encoding, errors)
+            return b"".join(map(_sent, self._value)).decode(encoding, errors)
 
         async def write(self, writer: AbstractStreamWriter) -> None:
             for piece in self._value:
-                await writer.write(piece)
+                await writer.write(_sent(piece))
 
         async def write_with_length(
             self, writer: AbstractStreamWriter, content_length: int | None
@@ -275,6 +279,10 @@ def _pieces() -> type[Any]:
             await self.write(writer)
 
     return Pieces
+
+
+def _sent(piece: bytes | Picture) -> bytes:
+    return piece.base64() if isinstance(piece, Picture) else piece
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes | None:

@@ -20,8 +20,10 @@ from ...base.errors import (
 )
 from ..choices import ChoiceDistribution, distribution, labels
 from ..coalesce import Shared
+from ..kept import salt_here
 from ..prompt import Prompt
 from ..retry import RetryPolicy
+from ..terms import current
 from ..transport import LONGEST_NAME, Choice, Completion, GeneralistModel, Sampling, Transport
 from . import completions as chat
 from .habits import Habits
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from ...base.config import GeneralistEndpoint
 
 T = TypeVar("T")
+_FIRST = -1
+"""Priority of an urgent call for vLLM, where lower goes first and 0 is that of all others."""
 
 # A model's generation_config.json changes vLLM's defaults (Qwen: top_k 20, repetition_penalty
 # 1.05), and with them the answers.
@@ -207,12 +211,16 @@ class OpenAiTransport(Transport):
         control: set[str] = set()
         if _is_vllm(model):
             fixed |= _NEUTRAL
+            if salt := salt_here():
+                fixed["cache_salt"] = salt
             asked = self._vocabulary.control_tokens(prompt, model.name)
             control = await self._within(end, asked)
         parts = chat.joined(prompt, control)
         made = 0
         while True:
             sent = fixed | fields()
+            if _is_vllm(model) and current().urgent and self._habits.priority:
+                sent["priority"] = _FIRST
             body = chat.chat_body(sent, prompt.system, parts)
             url = f"{self.url}/chat/completions"
             reply = await self._server.ask(url, self._until(end), body, model=model.name)

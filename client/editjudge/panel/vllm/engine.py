@@ -27,11 +27,14 @@ from ...base.proxy import proxy_of
 from ..channel import Channel
 from ..grpc_errors import channel_options, service_error
 from ..secrets import Secrets
+from ..terms import waited_beyond
 from ..transport import Usage
 from .bundle import MAX_ARCHIVE
 
 if TYPE_CHECKING:
     from ...base.config import GeneralistEndpoint
+    from ..pictures import Picture
+    from .request import Request
 
 SERVICE = "vllm.grpc.engine.VllmEngine"
 MEDIA_OFF = (
@@ -65,6 +68,8 @@ class Engine:
             from grpc_health.v1 import health_pb2, health_pb2_grpc
             from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
             from smg_grpc_proto.generated import common_pb2
+
+            from .request import Request
         except ImportError as error:
             raise MissingExtra("vLLM's gRPC protocol", "vllm") from error
         values = {name.lower(): value for name, value in endpoint.header_values().items()}
@@ -72,8 +77,8 @@ class Engine:
         self.model = endpoint.model
         self.service = service
         self.messages = vllm_engine_pb2
-        self._image = common_pb2.IMAGE
         self._tokenizer_request = common_pb2.GetTokenizerRequest
+        self._request = Request
         self._health = health_pb2
         self._metadata = tuple(values.items())
         self.secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
@@ -83,6 +88,11 @@ class Engine:
 
         def use(channel: Any) -> None:
             self._stub: Any = vllm_engine_pb2_grpc.VllmEngineStub(channel)
+            self._generate: Any = channel.unary_stream(
+                f"/{SERVICE}/Generate",
+                request_serializer=Request.encoded,
+                response_deserializer=vllm_engine_pb2.GenerateResponse.FromString,
+            )
             self._health_stub: Any = health_pb2_grpc.HealthStub(channel)
 
         self._channel = Channel(
@@ -114,12 +124,13 @@ class Engine:
         """The server's report on itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
         request = getattr(self.messages, f"{method}Request")()
         began = asyncio.get_running_loop().time()
+        waited = waited_beyond(end)
         try:
             call = getattr(self._stub, method)
             reply = await call(request, timeout=left(end), metadata=self._metadata)
         except self._rpc_error as error:
             failure = self._protocol(error)
-            if isinstance(failure, DeadlineExceeded):
+            if isinstance(failure, DeadlineExceeded) and waited:
                 self._channel.late(began)
             raise failure from error
         return self.secrets.hidden_in_message(reply)
@@ -153,27 +164,24 @@ class Engine:
             raise self.error(BadReply, "the tokenizer arrived damaged: its digest differs")
         return bytes(archive)
 
-    def request(self, ids: list[int], pictures: list[bytes]) -> Any:
-        """A `GenerateRequest` for one whole reply, every sampling field set to do nothing.
+    def request(self, ids: list[int], pictures: tuple[Picture, ...] = ()) -> Request:
+        """One whole reply is asked for, every sampling field set to do nothing.
 
         Args:
             ids: With one placeholder per picture, which the server expands.
-            pictures: Data URLs, in ASCII.
         """
-        request = self.messages.GenerateRequest(stream=False)
-        request.tokenized.input_ids.extend(ids)
-        for url in pictures:
-            request.media_refs.items.add(modality=self._image, url=url)
-        params = request.sampling_params
+        message = self.messages.GenerateRequest(stream=False)
+        message.tokenized.input_ids.extend(ids)
+        params = message.sampling_params
         # An unset temperature is 1 for the server; it applies no defaults of the model's.
         params.temperature = 1.0
         params.top_p = 1.0
         params.repetition_penalty = 1.0
         params.skip_special_tokens = True
         params.n = 1
-        return request
+        return self._request(message, pictures)
 
-    async def generate(self, request: Any, end: float, bill: list[Usage]) -> Any:
+    async def generate(self, request: Request, end: float, bill: list[Usage]) -> Any:
         """A request's `GenerateComplete`.
 
         Args:
@@ -183,19 +191,20 @@ class Engine:
             ServiceError: see `editjudge.base.errors`.
         """
         # A repetition must not meet what the server still has of the first.
-        request.request_id = f"editjudge-{uuid.uuid4().hex}"
+        request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
         bill.append(Usage(attempts=1))
         began = asyncio.get_running_loop().time()
-        call = self._stub.Generate(request, timeout=left(end), metadata=self._metadata)
+        waited = waited_beyond(end)
+        call = self._generate(request, timeout=left(end), metadata=self._metadata)
         try:
             complete = await self._whole(call)
         except self._rpc_error as error:
             failure = self._translated(error)
-            if isinstance(failure, DeadlineExceeded):
+            if isinstance(failure, DeadlineExceeded) and waited:
                 self._channel.late(began)
             raise failure from error
         except asyncio.CancelledError:
-            await self._abort(request.request_id)
+            await self._abort(request_id)
             raise
         finally:
             call.cancel()

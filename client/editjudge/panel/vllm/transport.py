@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ...base.config import GeneralistEndpoint
     from ..prompt import Prompt
     from .chat_template import Chat
+    from .request import Request
 
 T = TypeVar("T")
 
@@ -148,8 +149,9 @@ class VllmTransport(Transport):
             ids = self._labels(served, choices)
             await self._check_mode(served, end, bill)
             request = self._request(served, prompt)
-            request.sampling_params.max_tokens = 1
-            request.sampling_params.logit_bias.update(dict.fromkeys(ids, BIAS))
+            params = request.message.sampling_params
+            params.max_tokens = 1
+            params.logit_bias.update(dict.fromkeys(ids, BIAS))
             reply = await self._listed(request, len(ids) + 1, served, end, bill)
             listed = self._first_tokens(reply)
             try:
@@ -176,7 +178,7 @@ class VllmTransport(Transport):
         async def once(end: float) -> Completion:
             served = await self._known(end)
             request = self._request(served, prompt)
-            params = request.sampling_params
+            params = request.message.sampling_params
             params.temperature = sampling.temperature
             params.top_p = sampling.top_p
             params.max_tokens = sampling.max_tokens
@@ -263,16 +265,16 @@ class VllmTransport(Transport):
         except ServiceError:
             return ""  # which version it is decides nothing
 
-    def _request(self, served: _Served, prompt: Prompt) -> Any:
+    def _request(self, served: _Served, prompt: Prompt) -> Request:
         if prompt.pictures and not served.media:
             raise self._engine.error(Refused, f"the server does not take images: {MEDIA_OFF}")
         try:
             ids = served.chat.ids(prompt)
         except ValueError as error:
             raise self._engine.error(Refused, str(error)) from error
-        return self._engine.request(ids, [picture.data_url for picture in prompt.pictures])
+        return self._engine.request(ids, prompt.pictures)
 
-    async def _generate(self, request: Any, end: float, bill: list[Usage]) -> Any:
+    async def _generate(self, request: Request, end: float, bill: list[Usage]) -> Any:
         try:
             return await self._engine.generate(request, end, bill)
         except ServiceError as error:
@@ -280,7 +282,7 @@ class VllmTransport(Transport):
             raise
 
     async def _listed(
-        self, request: Any, least: int, served: _Served, end: float, bill: list[Usage]
+        self, request: Request, least: int, served: _Served, end: float, bill: list[Usage]
     ) -> Any:
         """Generate, and list as many tokens with it as the server allows, at least so many."""
         # Asking for more tokens than there are would stop the engine.
@@ -292,7 +294,7 @@ class VllmTransport(Transport):
                 raise self._engine.error(
                     LogprobsUnavailable, f"it lists {count} tokens, {least} are needed: {_MODE}"
                 )
-            request.sampling_params.logprobs = count
+            request.message.sampling_params.logprobs = count
             try:
                 return await self._generate(request, end, bill)
             except Refused as error:
@@ -316,9 +318,10 @@ class VllmTransport(Transport):
                 try:
                     tokens = [served.chat.tokens.plain(text)[0] for text in "ab"]
                     for token in tokens:
-                        request = self._engine.request([tokens[0]], [])
-                        request.sampling_params.max_tokens = 1
-                        request.sampling_params.logit_bias[token] = BIAS
+                        request = self._engine.request([tokens[0]])
+                        params = request.message.sampling_params
+                        params.max_tokens = 1
+                        params.logit_bias[token] = BIAS
                         reply = await self._listed(request, 1, served, end, bill)
                         alone = self._first_tokens(reply).get(token, -math.inf)
                         self._processed &= abs(alone) < 1e-2

@@ -97,7 +97,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "unknown type": (line("colour"), "type: 'colour' is no type of edit; there is background_"),
     "a title": (line("Text Editing"), "'Text Editing' is no type of edit; did you mean 'text_ed"),
     "a slip": (line("subject_ad"), "did you mean 'subject_add'?"),
-    "no type": ({k: v for k, v in line().items() if k != "type"}, "type: Field required"),
+    "no type": ({k: v for k, v in line().items() if k != "type"}, "type: is missing"),
     "as a task": (line(task="text_editing"), "the type of the edit is called `type` here"),
     "no mask": (
         line("text_editing", mask=None),

@@ -568,3 +568,15 @@ def test_the_sources_themselves_as_outputs(tmp_path: Path) -> None:
     assert outputs.path("0") == str(tmp_path / "add" / "pexels-someone-1.jpg")
     assert outputs.path("1") is None
     assert "has not one source" in outputs.why_not("1").reason
+
+
+@pytest.mark.parametrize("place", ['"Add Object"', '"Color Change"'])
+def test_what_is_no_json_is_told_by_the_line_of_the_file(tmp_path: Path, place: str) -> None:
+    path = released(tmp_path, [record(url="é"), record("Color Change")])
+    text = path.read_text().replace(f'"edit_type": {place}', f'"edit_type": {place},')
+    path.write_text(text)
+    line = next(n for n, one in enumerate(text.splitlines(), 1) if f"{place},," in one)
+    with pytest.raises(
+        InputError, match=rf"gie_bench\.json: cannot be read as JSON: .* line {line};?"
+    ):
+        list(GieData(path).checked())

@@ -201,7 +201,7 @@ def test_the_papers_quotas_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_task_is_due(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="task: Field required"):
+    with pytest.raises(InputError, match="task: is missing"):
         items(tmp_path, {k: v for k, v in ONE.items() if k != "task"})
 
 

@@ -1,0 +1,91 @@
+"""Which columns of a benchmark stand in which figure of its paper.
+
+Each benchmark's `figures.toml` names them; what a paper draws of its data alone is not there.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from typing import Literal, TypeAlias, get_args
+
+from ..base.errors import ConfigError
+from .column import Column
+
+Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plot of a figure.
+
+    Attributes:
+        title: Above it; empty for none.
+        columns: Ids or globs of ids: the axes of a radar, the bars of tasks, the turns in order,
+            x and y of a scatter.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+
+    def of(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Those of a table, in the panel's order."""
+        return tuple(
+            column
+            for pattern in self.columns
+            for column in columns
+            if fnmatchcase(column.id, pattern)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a paper.
+
+    Attributes:
+        source: Which it is, or after which it is made.
+        by_group: Columns are called by their group and not by their title.
+        relative: Each axis goes from the worst of the models to the best: columns of different
+            units share a plot. Otherwise all share a scale from 0.
+        top: Where that scale ends; None for a little above the largest number.
+    """
+
+    kind: Kind
+    source: str
+    panels: tuple[Panel, ...]
+    by_group: bool = False
+    relative: bool = False
+    top: float | None = None
+
+    def name(self, column: Column) -> str:
+        """How a column is called in it."""
+        return column.group if self.by_group else column.title
+
+
+@cache
+def figures(benchmark: str) -> tuple[Figure, ...]:
+    """The figures of a benchmark.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    file = files(__package__) / benchmark / "figures.toml"
+    if not file.is_file():
+        raise ConfigError(f"{benchmark} has no figures", "use: summary --format csv")
+    told = tomllib.loads(file.read_text("utf-8"))
+    return tuple(
+        Figure(
+            kind=figure["kind"],
+            source=figure["source"],
+            panels=tuple(Panel(p["title"], tuple(p["columns"])) for p in figure["panels"]),
+            by_group=figure.get("by_group", False),
+            relative=figure.get("relative", False),
+            top=figure.get("top"),
+        )
+        for figure in told["figures"]
+    )

@@ -1,0 +1,239 @@
+"""`editjudge compare`: whether one model under test is better than another."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from ..app.compare import (
+    LEVEL,
+    ModelComparison,
+    OnDimension,
+    Ranking,
+    compare_models,
+    rank_models,
+)
+from ..app.view import RunView
+from ..app.wire.base import text_of
+from ..app.wire.compare import ModelComparison as Printed
+from ..app.wire.compare import Rankings
+from ..base.console import console
+from ..base.errors import ConfigError
+from ..base.identity import untrained
+from ..base.screen import say, say_json
+from ..base.words import counted
+from ..report.table import untrained_line
+from .options import json_option
+
+_FAILED = 4
+_SHOWN = 3
+
+
+@click.command("compare")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("models", nargs=-1, metavar="[A B]")
+@click.option("--other", type=click.Path(path_type=Path), help="The run in which B is.")
+@click.option("--dimension", "-d", "dimensions", multiple=True, help="An id or glob.")
+@click.option(
+    "--fail-if",
+    type=click.Choice(["worse", "better", "different"]),
+    help="Exit 4 where B is surely so on any dimension.",
+)
+@json_option
+def command(
+    run: Path,
+    models: tuple[str, ...],
+    other: Path | None,
+    dimensions: tuple[str, ...],
+    fail_if: str | None,
+    as_json: bool,
+) -> int:
+    """Say whether model B is better than model A, and how sure that is; nothing is called.
+
+    Every figure is of the edits on which both have a number by the same signature, and items that
+    share a source picture count as one. Without A and B all models of the run are ranked, and those
+    that cannot be told apart share places.
+
+    Needs the extra `stats`.
+    """
+    if len(models) not in {0, 2}:
+        named = counted(len(models), "model was named", "models were named")
+        raise ConfigError(named, "name two, or none to rank all")
+    if not models and (other or fail_if):
+        raise ConfigError("--other and --fail-if are about two models", "name them: RUN A B")
+    with contextlib.ExitStack() as opened:
+        view = opened.enter_context(RunView(run))
+        if not models:
+            _rank(view, dimensions, as_json=as_json)
+            return 0
+        second = opened.enter_context(RunView(other)) if other else view
+        told = compare_models((view, models[0]), (second, models[1]), dimensions)
+    if as_json:
+        say_json(text_of(Printed.of(told)))
+    else:
+        _show(told)
+    return _FAILED if fail_if and _is_so(told.dimensions, fail_if) else 0
+
+
+def _is_so(told: Iterable[OnDimension], what: str) -> bool:
+    meant = {"worse": {"first"}, "better": {"second"}, "different": {"first", "second"}}[what]
+    return any(each.better in meant for each in told)
+
+
+def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
+    told = rank_models(view, dimensions)
+    identities = view.header.identities
+    if as_json:
+        say_json(text_of(Rankings.of(told, untrained(identities))))
+        return
+    if warning := untrained_line(identities):
+        say(warning, fg="red", bold=True)
+    console().print(_ranking_table(told, list(view.header.outputs)))
+    say("places that a model may have: those that cannot be told apart share theirs")
+
+
+def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
+    table = Table()
+    table.add_column("dimension")
+    for model in models:
+        table.add_column(model, justify="right")
+    table.add_column("edits", justify="right")
+    for each in told:
+        cells = [_placed(each, model) if each.means else "-" for model in models]
+        table.add_row(f"{each.dimension.id} {_arrow(each)}", *cells, f"{each.edits:,}")
+    return table
+
+
+def _placed(told: Ranking, model: str) -> str:
+    first, last = told.places[model]
+    places = f"{first}" if first == last else f"{first}-{last}"
+    return f"{told.means[model]:.4g} ({places})"
+
+
+def _arrow(told: Ranking | OnDimension) -> str:
+    return "↑" if told.dimension.higher_is_better else "↓"
+
+
+def _show(told: ModelComparison) -> None:
+    others = f", {counted(told.other_items, 'other')} not the same in both" * bool(told.other_items)
+    say(f"{told.second} (B) against {told.first} (A), {counted(told.items, 'item')}{others}")
+    if warning := untrained_line(told.identities):
+        say(warning, fg="red", bold=True)
+    console().print(_table(told.dimensions))
+    for line in lines(told):
+        say(line)
+
+
+def _table(told: Iterable[OnDimension]) -> Table:
+    table = Table()
+    table.add_column("dimension")
+    heads = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
+    for head in heads:
+        table.add_column(head, justify="right")
+    table.add_column("better")
+    for each in told:
+        table.add_row(f"{each.dimension.id} {_arrow(each)}", *_cells(each), _winner(each))
+    return table
+
+
+def _cells(told: OnDimension) -> Iterator[str]:
+    figures = told.comparison
+    if figures is None:
+        yield from ("-", "-", "-", "-", "-", "-", "0")
+        return
+    difference = figures.difference
+    yield f"{figures.first:.4g}"
+    yield f"{figures.second:.4g}" + "*" * bool(told.imputed)
+    if difference.low is None:
+        yield f"{difference.value:+.4g}"
+    else:
+        yield f"{difference.value:+.4g} [{difference.low:+.4g}, {difference.high:+.4g}]"
+    yield "-" if told.p is None else f"{told.p:.2g}"
+    ahead, behind = figures.wins, figures.losses
+    if not told.dimension.higher_is_better:
+        ahead, behind = behind, ahead
+    yield f"{ahead}/{figures.ties}/{behind}"
+    yield "-" if figures.detectable is None else f"{figures.detectable:.2g}"
+    yield f"{difference.items:,}"
+
+
+def _winner(told: OnDimension) -> str:
+    return {"first": "A", "second": "B", "": "not sure"}[told.better]
+
+
+def lines(told: ModelComparison) -> Iterator[str]:
+    """What the table does not say."""
+    compared = [each for each in told.dimensions if each.comparison]
+    sure = [each for each in compared if each.better]
+    for each in sure:
+        yield _sentence(told, each)
+    if compared and not sure:
+        tests = counted(len(compared), "dimension")
+        yield f"neither is surely better (p below {LEVEL:g}, adjusted for {tests})"
+    few = [each for each in compared if _smallest(each) * len(compared) >= LEVEL]
+    if few:
+        yield (
+            f"with so few source pictures nothing can be sure on {_named(few)}: judge more, or"
+            " compare fewer dimensions (-d)"
+        )
+    yield from _left_out(told.dimensions)
+    for each in told.dimensions:
+        yield from _notes(each)
+    for each in sure[:_SHOWN]:
+        most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_SHOWN])
+        yield f"{each.dimension.id}: A → B furthest apart on {', '.join(most)}"
+    if any(each.imputed for each in told.dimensions):
+        yield "* imputed: a rule put some of these numbers in, no judge did"
+
+
+def _smallest(told: OnDimension) -> float:
+    """The smallest p that so many source pictures can give."""
+    sources = told.comparison.difference.clusters if told.comparison else 0
+    return 2.0 ** (1 - sources)
+
+
+def _left_out(told: Iterable[OnDimension]) -> Iterator[str]:
+    """Edits with a number of one model alone, a line for each two counts."""
+    by_counts: dict[tuple[int, int], list[OnDimension]] = {}
+    for each in told:
+        by_counts.setdefault((each.only_first, each.only_second), []).append(each)
+    for counts, those in by_counts.items():
+        if any(counts):
+            of = " and ".join(f"{n} of {m} alone" for n, m in zip(counts, "AB", strict=True) if n)
+            yield f"left out, as edits with a number {of}: {_named(those)}"
+
+
+def _named(told: Sequence[OnDimension]) -> str:
+    """Dimensions, the first three by name."""
+    names = [each.dimension.id for each in told]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _sentence(told: ModelComparison, on: OnDimension) -> str:
+    """Who is better by how much, as one would write it."""
+    assert on.comparison is not None  # noqa: S101 - whoever is better was compared
+    difference = on.comparison.difference
+    winner, loser = told.second, told.first
+    if on.better == "first":
+        winner, loser = loser, winner
+    sign = math.copysign(1, difference.value)
+    ends = sorted(sign * end for end in (difference.low, difference.high) if end is not None)
+    between = f" [{ends[0]:.3g}, {ends[1]:.3g}]" if len(ends) == 2 else ""
+    unit = f" {on.dimension.unit}" * bool(on.dimension.unit)
+    by = f"{abs(difference.value):.3g}{unit}{between}"
+    return f"{winner} beats {loser} by {by} on {on.dimension.id}"
+
+
+def _notes(told: OnDimension) -> Iterator[str]:
+    name = told.dimension.id
+    if told.signed_otherwise:
+        edits, causes = counted(told.signed_otherwise, "edit"), "; ".join(map(str, told.causes))
+        yield f"{name}: {edits} judged otherwise, left out: {causes}"
+    if told.drift:
+        yield f"{name}: {told.drift}"

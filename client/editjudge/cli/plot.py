@@ -1,0 +1,115 @@
+"""`editjudge plot`: the figures of a benchmark's paper, from a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from ..app.published import published_beside
+from ..app.results import Results
+from ..app.view import RunView
+from ..base.errors import ConfigError
+from ..base.screen import say, tell
+from ..benchmarks.figures import KINDS, Figure, Kind, figures
+from ..report.figures import Form, draw, drawn
+from ..report.paper import chosen
+from ..report.table import untrained_line
+
+_FORMS: tuple[Form, ...] = get_args(Form)
+
+
+@click.command("plot")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--figure", "kind", type=click.Choice(KINDS), help="Only figures of this kind.")
+@click.option("--model", "models", multiple=True, help="A model, in the order of the legend.")
+@click.option("--published", is_flag=True, help="Draw the rows that the paper prints too.")
+@click.option(
+    "--to", "form", type=click.Choice(_FORMS), default="svg", show_default=True, help="The form."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Instead of RUN/figures.",
+)
+def command(
+    run: Path,
+    kind: Kind | None,
+    models: tuple[str, ...],
+    published: bool,
+    form: Form,
+    out: Path | None,
+) -> None:
+    """Draw a run as the figures of its benchmark's paper; nothing is called.
+
+    radar: models over dimensions or tasks. tasks: bars by task. turns: how models hold out over
+    the turns of a session. scatter: one side of editing against the other.
+
+    Needs the extra `demo` (matplotlib).
+    """
+    with RunView(run) as view:
+        results = view.results()
+    meant = [f for f in figures(results.benchmark.name) if kind in {None, f.kind}]
+    if not meant:
+        raise ConfigError(
+            f"{results.benchmark.name} has no figure {kind}",
+            f"it has {', '.join(sorted({f.kind for f in figures(results.benchmark.name)}))}",
+        )
+    folder = out or run / "figures"
+    numbers = _numbers(results, models, published=published)
+    warning = untrained_line(results.identities)
+    count = 0
+    for number, figure in enumerate(meant, 1):
+        if not drawn(figure, results.columns, numbers):
+            tell(f"{figure.kind}, {figure.source}: nothing to show yet")
+            continue
+        file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
+        _write(file, draw(figure, results.columns, numbers, form, warning))
+        count += 1
+        say(f"{file}: {figure.kind}, {figure.source}")
+        for line in _partial(results, figure, numbers):
+            tell(line)
+    if not count:
+        raise ConfigError(f"{run}: no figure has anything to show", "see: editjudge summary")
+
+
+def _numbers(
+    results: Results, models: tuple[str, ...], *, published: bool
+) -> dict[str, Mapping[str, float | None]]:
+    """The run's rows, then those that the paper prints."""
+    _, names = chosen(results, (), models)
+    rows: dict[str, Mapping[str, float | None]] = {
+        name: {column: cell.value for column, cell in results.cells[name].items()} for name in names
+    }
+    tables = published_beside(results).tables if published else ()
+    for table in tables:
+        # What needs no judge stands beside what the first one said.
+        usual = table.judge in {tables[0].judge, "none"}
+        for model, row in table.models.items():
+            label = f"† {model}" if usual else f"† {model}, by {table.judge}"
+            rows[label] = {**row, **rows.get(label, {})}
+    return rows
+
+
+def _partial(results: Results, figure: Figure, numbers: Mapping[str, object]) -> Iterator[str]:
+    """Where numbers rest on a part of the edits, which a figure does not show."""
+    columns = {c.id: c for panel in figure.panels for c in panel.of(results.columns)}
+    for model in numbers:
+        cells = [results.cells[model][name] for name in columns if model in results.cells]
+        scored = sum(cell.scored for cell in cells)
+        asked = sum(cell.asked for cell in cells)
+        if scored < asked:
+            yield f"  {model}: {scored:,} of {asked:,} verdicts have a number"
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f".{file.name}.partial")
+        partial.write_bytes(content)
+        partial.replace(file)
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}", "give another folder with --out") from error

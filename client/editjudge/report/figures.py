@@ -1,0 +1,269 @@
+"""The figures of papers, drawn from a run's table or from what a paper prints."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Any, Literal, TypeAlias
+
+from ..base.errors import MissingExtra
+from ..benchmarks.column import Column
+from ..benchmarks.figures import Figure, Kind, Panel
+from .table import arrow
+
+Form: TypeAlias = Literal["svg", "pdf", "png"]
+Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
+"""By model and column id."""
+
+# Told apart by people who see few colours (Okabe and Ito, 2008), and by line and marker besides.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+_LINES = ("-", "--", "-.", ":")
+_HATCHES = ("", "///", "...", "xxx")
+_LINE = ("color", "marker", "linestyle")
+_FILLED = 4
+"""Models up to which a radar is filled: more would only be murky."""
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_WIDTH = 5.2
+_DOTS = 200
+_STYLE: Any = {
+    "font.size": 9,
+    "hatch.linewidth": 0.6,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",  # text stays text: small, and found by a search
+    "svg.hashsalt": "editjudge",  # ids of elements are the same every time
+    "text.parse_math": False,  # a model may be called $x$
+}
+_FEWEST_AXES = 3
+_WRAPPED = 14
+
+
+def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Panel, ...]:
+    """The panels that have something to show: a radar of three axes, otherwise one number."""
+    fewest = _FEWEST_AXES if figure.kind == "radar" else 2 if figure.kind == "scatter" else 1
+    return tuple(p for p in figure.panels if len(_shown(p, columns, numbers)) >= fewest)
+
+
+def draw(
+    figure: Figure, columns: Sequence[Column], numbers: Numbers, form: Form, warning: str = ""
+) -> bytes:
+    """Draw a figure; the same bytes for the same numbers.
+
+    A number that is not there leaves a gap: no line goes through it and no bar stands for it.
+
+    Args:
+        columns: Those of the table; what has no number of any model is left out.
+        numbers: In the order of the legend.
+        warning: Written across the top, for what is no result.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        ValueError: no panel has anything to show; see `drawn`.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise MissingExtra("figures", "demo") from error
+    panels = drawn(figure, columns, numbers)
+    if not panels:
+        raise ValueError("nothing to draw")
+    with rc_context(_STYLE):
+        across = min(2, len(panels))
+        down = math.ceil(len(panels) / across)
+        wide = 2 if figure.kind == "tasks" and across == 1 else 1
+        size = (_WIDTH * across * wide, 4.2 * down + 0.8)
+        canvas = Canvas(figsize=size, layout="constrained")
+        projection = {"projection": "polar"} if figure.kind == "radar" else {}
+        for place, panel in enumerate(panels, 1):
+            axes: Any = canvas.add_subplot(down, across, place, **projection)
+            _DRAWN[figure.kind](axes, figure, _shown(panel, columns, numbers), numbers)
+            axes.set_title(panel.title, fontsize=10, pad=14 if figure.kind == "radar" else 6)
+        _legend(canvas, list(numbers))
+        if warning:
+            canvas.suptitle(warning, color="#b00020", fontsize=10)
+        out = io.BytesIO()
+        # What would say when it was drawn.
+        nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
+        canvas.savefig(out, format=form, dpi=_DOTS, metadata=nothing)
+    return out.getvalue()
+
+
+def _legend(canvas: Any, models: Sequence[str]) -> None:
+    """Of the models of all panels, in the order of the table."""
+    drawn_as: dict[str, Any] = {}
+    for axes in canvas.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        drawn_as |= dict(zip(labels, handles, strict=True))
+    named = {_label(number): model for number, model in enumerate(models)}
+    known = [label for label in named if label in drawn_as]
+    legend = canvas.legend(
+        [drawn_as[label] for label in known],
+        known,
+        loc="outside lower center",
+        ncols=min(4, len(known)),
+        frameon=False,
+    )
+    for label, text in zip(known, legend.get_texts(), strict=True):
+        text.set_text(named[label])
+
+
+def _label(number: int) -> str:
+    """What a model is called until the legend is there, which leaves out what begins with `_`."""
+    return f"model {number}"
+
+
+def _shown(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> list[Column]:
+    meant = panel.of(columns)
+    if any(row.get(c.id) is not None for c in meant for row in numbers.values()):
+        return [c for c in meant if any(row.get(c.id) is not None for row in numbers.values())]
+    return []
+
+
+def _radar(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
+    angles = [2 * math.pi * index / len(columns) for index in range(len(columns))]
+    for label, style, row in _each(numbers):
+        values = _on_scale(figure, columns, row, numbers)
+        if all(map(math.isnan, values)):
+            continue
+        closed = [*values, values[0]]
+        line = {name: style[name] for name in _LINE}
+        axes.plot([*angles, angles[0]], closed, label=label, linewidth=1.4, markersize=3, **line)
+        if len(numbers) <= _FILLED and not any(map(math.isnan, values)):
+            axes.fill([*angles, angles[0]], closed, color=style["color"], alpha=0.08)
+    names = [_wrapped(figure.name(column)) for column in columns]
+    if figure.relative:
+        names = [
+            f"{name} {arrow(c.higher_is_better)}" for name, c in zip(names, columns, strict=True)
+        ]
+        axes.set_ylim(-0.15, 1.05)
+        axes.set_yticks([0, 0.5, 1], ["worst", "", "best"], fontsize=7, color="#555555")
+    else:
+        axes.set_ylim(0, figure.top)
+        axes.tick_params(axis="y", labelsize=7, labelcolor="#555555")
+    axes.set_xticks(angles, names, fontsize=7 if len(columns) > 12 else 8)
+    axes.set_theta_offset(math.pi / 2)
+    axes.set_theta_direction(-1)
+    axes.tick_params(axis="x", pad=10)
+    axes.grid(alpha=0.35)
+    axes.spines["polar"].set_alpha(0.3)
+
+
+def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
+    room = 0.82 / len(numbers)
+    for index, (label, style, row) in enumerate(_each(numbers)):
+        places = [place - 0.41 + room * (index + 0.5) for place in range(len(columns))]
+        values = [_or_nan(row.get(column.id)) for column in columns]
+        axes.bar(places, values, room * 0.92, label=label, color=style["color"], **_hatched(style))
+    slanted = len(columns) > 5
+    axes.set_xticks(
+        range(len(columns)),
+        [figure.name(column) if slanted else _wrapped(figure.name(column)) for column in columns],
+        rotation=35 if slanted else 0,
+        ha="right" if slanted else "center",
+    )
+    axes.set_ylim(0, figure.top)
+    _plain(axes)
+
+
+def _turns(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
+    for label, style, row in _each(numbers):
+        values = [_or_nan(row.get(column.id)) for column in columns]
+        axes.plot(
+            range(1, 1 + len(columns)),
+            values,
+            label=label,
+            markersize=4,
+            **{n: style[n] for n in _LINE},
+        )
+    axes.set_xticks(range(1, 1 + len(columns)))
+    axes.set_xlabel("turn")
+    axes.set_ylabel(f"{columns[0].title} {arrow(columns[0].higher_is_better)}")
+    _plain(axes)
+
+
+def _scatter(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
+    x, y = columns[:2]
+    for label, style, row in _each(numbers):
+        if row.get(x.id) is None or row.get(y.id) is None:
+            continue
+        inside = style["color"] if style["hatch"] == "" else "none"
+        axes.scatter(
+            [row[x.id]],
+            [row[y.id]],
+            s=42,
+            label=label,
+            marker=style["marker"],
+            edgecolors=style["color"],
+            facecolors=inside,
+        )
+    axes.set_xlabel(f"{x.group}: {x.title} {arrow(x.higher_is_better)}")
+    axes.set_ylabel(f"{y.group}: {y.title} {arrow(y.higher_is_better)}")
+    _plain(axes)
+
+
+def _plain(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25, axis="y")
+    axes.set_axisbelow(True)
+
+
+def _each(numbers: Numbers) -> Iterator[tuple[str, dict[str, str], Mapping[str, float | None]]]:
+    """The models with how each is drawn; after 32 of them looks come again."""
+    for number, (style, row) in enumerate(zip(cycle(_styles()), numbers.values(), strict=False)):
+        yield _label(number), style, row
+
+
+def _styles() -> Iterator[dict[str, str]]:
+    """Of the models, one after the other; a colour comes again with another line and hatch."""
+    for line, hatch in zip(_LINES, _HATCHES, strict=True):
+        for colour, marker in zip(_COLOURS, _MARKERS, strict=True):
+            yield {"color": colour, "marker": marker, "linestyle": line, "hatch": hatch}
+
+
+def _hatched(style: Mapping[str, str]) -> dict[str, str]:
+    return {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
+
+
+def _on_scale(
+    figure: Figure, columns: Sequence[Column], row: Mapping[str, float | None], numbers: Numbers
+) -> list[float]:
+    """A model's numbers as distances from the middle; NaN where there is none."""
+    if not figure.relative:
+        return [_or_nan(row.get(column.id)) for column in columns]
+    return [_share(column, row.get(column.id), numbers) for column in columns]
+
+
+def _share(column: Column, value: float | None, numbers: Numbers) -> float:
+    """How far a number is from the worst model's to the best one's, 0..1; 1 where all are equal."""
+    if value is None:
+        return math.nan
+    values = [v for row in numbers.values() if (v := row.get(column.id)) is not None]
+    low, high = min(values), max(values)
+    if low == high:
+        return 1.0
+    share = (value - low) / (high - low)
+    return share if column.higher_is_better else 1 - share
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _wrapped(text: str) -> str:
+    """On several lines where it is long."""
+    lines = [""]
+    for word in text.replace("_", " ").split():
+        if lines[-1] and len(lines[-1]) + len(word) >= _WRAPPED:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
+
+
+_DRAWN: Mapping[Kind, Callable[[Any, Figure, Sequence[Column], Numbers], None]] = {
+    "radar": _radar,
+    "tasks": _tasks,
+    "turns": _turns,
+    "scatter": _scatter,
+}

@@ -1,0 +1,325 @@
+"""A run's table as text for a paper: LaTeX, Markdown, or CSV for further work."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+from ..app.export import inert
+from ..app.results import Results
+from ..base.errors import ConfigError
+from ..base.identity import untrained
+from ..benchmarks.cell import Cell
+from ..benchmarks.column import Column
+from .table import arrow
+
+Form: TypeAlias = Literal["latex", "markdown", "csv"]
+_BEST, _SECOND = 1, 2
+_CSV = ("model", "column", "group", "title", "value", "deviation", "scored", "asked", "imputed")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A cell of the table.
+
+    Attributes:
+        text: As papers print it; "-" where there is none.
+        place: 1 for the best of its column, 2 for the second, 0 for others and where there is
+            only one model. Numbers that are printed alike share a place.
+        mark: Of the footnote about its coverage; "" where it has none.
+    """
+
+    text: str
+    place: int = 0
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row: a column of the paper where these have groups, else a model."""
+
+    group: str
+    name: str
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """What is typeset.
+
+    Attributes:
+        heads: Above the numbers.
+        lines: The rows, those of a group together.
+        footnotes: By mark.
+        notes: What else a reader has to know, a line each.
+        made_of: What the numbers were made of and by, a line each.
+    """
+
+    heads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    footnotes: Mapping[str, str]
+    notes: tuple[str, ...]
+    made_of: tuple[str, ...]
+
+
+def chosen(
+    results: Results, columns: Collection[str] = (), models: Collection[str] = ()
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns and models that are meant.
+
+    Args:
+        columns: Globs of ids or titles; by default all that ask anything of any model.
+        models: Names, in the order of the table; by default all.
+
+    Raises:
+        ConfigError: a name or glob matches none.
+    """
+    for model in models:
+        if model not in results.cells:
+            raise ConfigError(f"no model {model}", f"models: {', '.join(results.cells)}")
+    for pattern in columns:
+        if not any(_is_meant(column, [pattern]) for column in results.columns):
+            titles = ", ".join(column.title for column in results.columns[:6])
+            raise ConfigError(f"no column {pattern}", f"give an id, a title or a glob: {titles}")
+    names = tuple(models) or tuple(results.cells)
+    meant = (c for c in results.columns if not columns or _is_meant(c, columns))
+    return tuple(c for c in meant if any(results.cells[n][c.id].asked for n in names)), names
+
+
+def typeset(
+    results: Results, form: Form, columns: Collection[str] = (), models: Collection[str] = ()
+) -> str:
+    """The table as text, best numbers bold and second ones underlined.
+
+    Of each number that not all edits asked about have a part in, a footnote says how many have.
+
+    Args:
+        form: `latex` needs the package booktabs; `csv` has a line for each number, unrounded.
+        columns: See `chosen`.
+        models: The same.
+
+    Raises:
+        ConfigError: a name or glob matches none.
+    """
+    columns_meant, names = chosen(results, columns, models)
+    if form == "csv":
+        return _csv(results, columns_meant, names)
+    return _FORMS[form](paper_table(results, columns_meant, names))
+
+
+def paper_table(results: Results, columns: Sequence[Column], models: Sequence[str]) -> PaperTable:
+    """The table of these columns and models."""
+    marks: dict[str, str] = {}
+    by_column = [_numbers(results, column, models, marks) for column in columns]
+    footnotes = {mark: f"{text} have a number" for text, mark in marks.items()}
+    if any(column.group for column in columns):
+        heads = tuple(models)
+        lines = tuple(
+            Line(column.group, _titled(column), tuple(numbers))
+            for column, numbers in zip(columns, by_column, strict=True)
+        )
+    else:
+        heads = tuple(map(_titled, columns))
+        rows = zip(*by_column, strict=True) if by_column else ((),) * len(models)
+        lines = tuple(Line("", m, tuple(row)) for m, row in zip(models, rows, strict=True))
+    notes = tuple(_notes(results, columns, models))
+    return PaperTable(heads, lines, footnotes, notes, tuple(_made_of(results)))
+
+
+def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
+    names = (column.id.lower(), column.title.lower())
+    return any(fnmatchcase(name, pattern.lower()) for name in names for pattern in patterns)
+
+
+def _numbers(
+    results: Results, column: Column, models: Sequence[str], marks: dict[str, str]
+) -> list[Number]:
+    """Of one column, with the marks of their footnotes, which are shared by equal ones."""
+    cells = [results.cells[model][column.id] for model in models]
+    texts = [_text(results, column, cell) for cell in cells]
+    of_values = {text: cell.value for text, cell in zip(texts, cells, strict=True)}
+    best = sorted(
+        (text for text, value in of_values.items() if value is not None),
+        key=lambda text: of_values[text] or 0.0,
+        reverse=column.higher_is_better,
+    )
+    places = {text: place for place, text in enumerate(best[:2], 1)} if len(models) > 1 else {}
+    return [
+        Number(
+            text + _deviation(results, model, column) + "*" * bool(cell.imputed),
+            places.get(text, 0),
+            _mark(cell, marks),
+        )
+        for model, text, cell in zip(models, texts, cells, strict=True)
+    ]
+
+
+def _text(results: Results, column: Column, cell: Cell) -> str:
+    # Adding 0 makes a plain zero of a negative one.
+    places = _places(results, column)
+    return "-" if cell.value is None else f"{round(cell.value, places) + 0.0:.{places}f}"
+
+
+def _places(results: Results, column: Column) -> int:
+    return results.benchmark.decimals if column.decimals is None else column.decimals
+
+
+def _deviation(results: Results, model: str, column: Column) -> str:
+    spread = results.beside.ensemble.get(model, {}).get(column.id)
+    if spread is None or spread.deviation is None:
+        return ""
+    return f" ± {spread.deviation:.{_places(results, column)}f}"
+
+
+def _mark(cell: Cell, marks: dict[str, str]) -> str:
+    if not cell.asked or cell.scored == cell.asked:
+        return ""
+    return marks.setdefault(f"{cell.scored:,} of {cell.asked:,} edits", _letters(len(marks)))
+
+
+def _letters(number: int) -> str:
+    """As a, b, … z, aa, ab, …."""
+    text = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("a") + rest) + text
+    return text
+
+
+def _titled(column: Column) -> str:
+    return f"{column.title} {arrow(column.higher_is_better)}"
+
+
+def _made_of(results: Results) -> Iterator[str]:
+    switches = f" with {', '.join(sorted(results.switches))}" if results.switches else ""
+    named = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
+    yield f"{named}{switches}, {results.items:,} items"
+    yield from (f"{role}: {identity}" for role, identity in results.identities.items())
+
+
+def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -> Iterator[str]:
+    cells = [results.cells[model][column.id] for model in models for column in columns]
+    if names := untrained(results.identities):
+        yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
+    if any(cell.imputed for cell in cells):
+        yield "* imputed: a rule put some of these numbers in, no judge did"
+    if results.count_missing:
+        yield "missing outputs count as the worst value of each metric"
+    yield from sorted({results.drift[c.id] for c in columns if c.id in results.drift})
+
+
+def _latex(table: PaperTable) -> str:
+    grouped = any(line.group for line in table.lines)
+    lead = 2 if grouped else 1
+    names = [""] * lead
+    out = [f"% {line}" for line in map(_one_line, table.made_of)]
+    out += [rf"\begin{{tabular}}{{{'l' * lead}{'r' * len(table.heads)}}}", r"\toprule"]
+    out.append(_latex_row([*names, *map(_latex_text, table.heads)]))
+    out.append(r"\midrule")
+    above = None
+    for line in table.lines:
+        if grouped and above not in {None, line.group}:
+            out.append(r"\addlinespace")
+        group = [_latex_text(line.group) if line.group != above else ""] if grouped else []
+        above = line.group
+        numbers = map(_latex_number, line.numbers)
+        out.append(_latex_row([*group, _latex_text(line.name), *numbers]))
+    out += [r"\bottomrule", r"\end{tabular}"]
+    notes = [rf"\textsuperscript{{{m}}}~{_latex_text(text)}" for m, text in table.footnotes.items()]
+    notes += map(_latex_text, table.notes)
+    if notes:
+        out += ["", rf"\footnotesize {'; '.join(notes)}."]
+    return "\n".join(out) + "\n"
+
+
+def _latex_row(texts: Iterable[str]) -> str:
+    return " & ".join(texts) + r" \\"
+
+
+def _latex_number(number: Number) -> str:
+    text = _latex_text(number.text)
+    if number.place in _LATEX:
+        text = rf"\{_LATEX[number.place]}{{{text}}}"
+    return text + (rf"\textsuperscript{{{number.mark}}}" if number.mark else "")
+
+
+def _latex_text(text: str) -> str:
+    """Text of which LaTeX takes nothing for a command."""
+    return "".join(_LATEX_CHARACTERS.get(each, each) for each in _one_line(text))
+
+
+def _markdown(table: PaperTable) -> str:
+    grouped = any(line.group for line in table.lines)
+    names = ["", ""] if grouped else [""]
+    heads = [*names, *map(_markdown_text, table.heads)]
+    rules = [*("---" for _ in names), *("---:" for _ in table.heads)]
+    out = [_markdown_row(heads), _markdown_row(rules)]
+    above = None
+    for line in table.lines:
+        group = [_markdown_text(line.group) if line.group != above else ""] if grouped else []
+        above = line.group
+        out.append(
+            _markdown_row([*group, _markdown_text(line.name), *map(_markdown_number, line.numbers)])
+        )
+    notes = [f"<sup>{mark}</sup> {text}" for mark, text in table.footnotes.items()]
+    notes += map(_markdown_text, table.notes)
+    if notes:
+        out += ["", f"{'; '.join(notes)}."]
+    out += ["", *(f"{_markdown_text(line)}  " for line in table.made_of)]
+    return "\n".join(out) + "\n"
+
+
+def _markdown_row(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _markdown_number(number: Number) -> str:
+    text = _markdown_text(number.text)
+    before, after = _MARKDOWN.get(number.place, ("", ""))
+    return f"{before}{text}{after}" + (f"<sup>{number.mark}</sup>" if number.mark else "")
+
+
+def _markdown_text(text: str) -> str:
+    """Text of which Markdown and HTML take nothing for a mark."""
+    escaped = "".join(f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _csv(results: Results, columns: Sequence[Column], models: Sequence[str]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV)
+    for model in models:
+        for column in columns:
+            cell = results.cells[model][column.id]
+            spread = results.beside.ensemble.get(model, {}).get(column.id)
+            texts = map(inert, (model, column.id, column.group, column.title))
+            deviation = spread.deviation if spread else None
+            writer.writerow([*texts, cell.value, deviation, cell.scored, cell.asked, cell.imputed])
+    return out.getvalue()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+_LATEX = {_BEST: "textbf", _SECOND: "underline"}
+_MARKDOWN = {_BEST: ("**", "**"), _SECOND: ("<u>", "</u>")}
+_LATEX_CHARACTERS = {
+    **{each: rf"\{each}" for each in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "±": r"$\pm$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
+_FORMS: Mapping[str, Callable[[PaperTable], str]] = {"latex": _latex, "markdown": _markdown}

@@ -1,0 +1,11 @@
+"""Statistics of scores: how sure a mean is, and whether two models differ.
+
+Items that share a source picture are not independent of each other, so everything here counts
+clusters of items and not items. Pure functions of numbers; scipy comes by the extra `stats`.
+"""
+
+from .clustered import Estimate, mean
+from .many import holm, rank_ranges
+from .paired import Comparison, compare, exchanged
+
+__all__ = ["Comparison", "Estimate", "compare", "exchanged", "holm", "mean", "rank_ranges"]

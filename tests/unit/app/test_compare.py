@@ -1,0 +1,242 @@
+"""Whether one model is better than another, from stored runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.app import compare as module
+from editjudge.app.compare import compare_models, rank_models
+from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.view import RunView
+from editjudge.app.wire.compare import ModelComparison, Rankings
+from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Scored, Unscored
+from editjudge.cli.compare import _notes, lines
+from editjudge.engine.items import ItemState
+from editjudge.storage.store import RunStore
+
+PSNR, MSE = "core.psnr.source.whole", "core.mse.source.whole"
+MODELS = ("plain", "good", "alike")
+
+
+class Data:
+    """Items with a source for every so many, and runs about them."""
+
+    def __init__(self, folder: Path, sources: int, each: int = 2) -> None:
+        self.folder = folder
+        self.items = [f"{s}-{number}" for s in range(sources) for number in range(each)]
+        for s in range(sources):
+            pixels = np.full((8, 8, 3), s, np.uint8)
+            Pil.fromarray(pixels).save(folder / f"{s}.png")
+            Pil.fromarray(pixels).save(folder / f"again {s}.png")
+        lines = [
+            {"id": item, "instruction": "x", "source": f"{source(item)}.png"}
+            # The same picture by another name is the same source.
+            | ({"source": f"again {source(item)}.png"} if item.endswith("-1") else {})
+            for item in self.items
+        ]
+        (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    def run(self, name: str, values: Any, **signed: str) -> Path:
+        """A stored run: `values(model, item)` is PSNR, MSE is 100 less it."""
+        resolved = Resolved(
+            RunSpec(
+                benchmark="core",
+                data=self.folder / "items.jsonl",
+                outputs={model: self.folder / model for model in MODELS},
+                dimensions=(PSNR, MSE),
+            )
+        )
+        signatures = resolved.order.signatures({})
+        signatures |= {d: f"{signatures[d]}|{extra}:1" for d, extra in signed.items()}
+        path = self.folder / name
+        with RunStore.open(path, resolved.header(Settings())) as store:
+            store.keep_items(states(resolved))
+            for item in self.items:
+                for model in MODELS:
+                    self.put(store, item, model, values(model, item), signatures)
+        return path
+
+    @staticmethod
+    def put(
+        store: RunStore, item: str, model: str, value: float | str, signatures: dict[str, str]
+    ) -> None:
+        if value == "missing":
+            store.edit_id(item, model, None, Missing("absent", "no file"))
+            return
+        edit = store.edit_id(item, model, f"sha256:{'0' * 64}")
+        if isinstance(value, str):
+            verdict = Unscored(kind="degenerate", reason=value)
+            store.put_verdicts(edit, {PSNR: verdict, MSE: verdict}, signatures)
+        else:
+            scored = {PSNR: Scored(value=value), MSE: Scored(value=100 - value)}
+            store.put_verdicts(edit, scored, signatures)
+
+
+def states(resolved: Resolved) -> dict[str, ItemState]:
+    data = resolved.dataset
+    return {
+        ref.id: ItemState(
+            data.record(ref),
+            b"".join(hashlib.sha256(Path(f).read_bytes()).digest() for f in data.files(ref)),
+            data.stats(ref),
+        )
+        for ref in data.items()
+    }
+
+
+def source(item: str) -> int:
+    return int(item.split("-")[0])
+
+
+def better_by(gain: float) -> Any:
+    """`good` is better than `plain` by about so much, `alike` by nothing."""
+
+    def value(model: str, item: str) -> float:
+        noise = np.random.default_rng([*map(ord, item + model)]).normal(0, 0.1)
+        return 30.0 + source(item) + gain * (model == "good") + float(noise)
+
+    return value
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Data:
+    return Data(tmp_path, sources=12)
+
+
+@pytest.fixture
+def opened() -> Iterator[Any]:
+    with ExitStack() as stack:
+        yield lambda path: stack.enter_context(RunView(path))
+
+
+def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any) -> None:
+    view = opened(data.run("run", better_by(1.0)))
+    told = compare_models((view, "plain"), (view, "good"))
+    psnr, mse = told.dimensions
+    assert (psnr.dimension.id, psnr.better, mse.better) == (PSNR, "second", "second")
+    assert psnr.comparison is not None
+    assert psnr.comparison.difference.value == pytest.approx(1.0, abs=0.1)
+    assert mse.comparison is not None
+    assert mse.comparison.difference.value == pytest.approx(-1.0, abs=0.1)
+    assert (told.items, psnr.comparison.difference.clusters) == (24, 12)
+    assert next(lines(told)).startswith("good beats plain by 0.975 dB [0.921, 1.03]")
+    alike = compare_models((view, "plain"), (view, "alike"))
+    assert {each.better for each in alike.dimensions} == {""}
+    assert next(lines(alike)).startswith("neither is surely better")
+    assert ModelComparison.of(told).dimensions[0].better == "second"
+
+
+def test_the_sign_of_a_dimension_decides_who_is_better(data: Data, opened: Any) -> None:
+    view = opened(data.run("run", better_by(-1.0)))
+    told = compare_models((view, "plain"), (view, "good"), ["*mse*"])
+    assert [each.better for each in told.dimensions] == ["first"]
+    text = next(lines(told))
+    assert text.startswith("plain beats good by ")
+    assert "[0." in text  # both ends are in favour of the one that is better
+
+
+def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
+    plain = better_by(0.0)
+
+    def some_missing(model: str, item: str) -> float | str:
+        if (model, item) == ("good", "0-0"):
+            return "missing"
+        if (model, item) == ("plain", "1-0"):
+            return "broken"
+        return plain(model, item)
+
+    view = opened(data.run("run", some_missing))
+    told = compare_models((view, "plain"), (view, "good"), [PSNR])
+    (psnr,) = told.dimensions
+    assert psnr.comparison is not None
+    assert psnr.comparison.difference.items == 22
+    assert (psnr.only_first, psnr.only_second) == (1, 1)
+    left_out = [line for line in lines(told) if line.startswith("left out")]
+    assert left_out == [f"left out, as edits with a number 1 of A alone and 1 of B alone: {PSNR}"]
+
+
+def test_numbers_that_were_judged_otherwise_are_not_compared(data: Data, opened: Any) -> None:
+    first = opened(data.run("first", better_by(0.0)))
+    second = opened(data.run("second", better_by(5.0), **{PSNR: "other"}))
+    told = compare_models((first, "good"), (second, "good"))
+    psnr, mse = told.dimensions
+    # Verdicts by another signature than today's are none of the run any more.
+    assert psnr.comparison is None
+    assert mse.comparison is not None
+    assert mse.better == "second"
+
+
+def test_items_that_are_others_are_left_out(data: Data, opened: Any) -> None:
+    first = opened(data.run("first", better_by(0.0)))
+    other = data.folder / "other"
+    other.mkdir()
+    changed = Data(other, sources=12)
+    lines_ = (other / "items.jsonl").read_text().splitlines()
+    record = json.loads(lines_[0]) | {"instruction": "y"}
+    (other / "items.jsonl").write_text("\n".join([json.dumps(record), *lines_[1:]]))
+    second = opened(changed.run("second", better_by(1.0)))
+    told = compare_models((first, "good"), (second, "good"))
+    assert (told.items, told.other_items) == (23, 1)
+
+
+def test_few_sources_are_said_to_be_few(tmp_path: Path, opened: Any) -> None:
+    view = opened(Data(tmp_path, sources=3, each=5).run("run", better_by(3.0)))
+    told = compare_models((view, "plain"), (view, "good"))
+    assert {each.better for each in told.dimensions} == {""}
+    assert any("so few source pictures" in line for line in lines(told))
+
+
+def test_ranking(data: Data, opened: Any) -> None:
+    view = opened(data.run("run", better_by(1.0)))
+    ranked = {each.dimension.id: each for each in rank_models(view)}
+    assert ranked[PSNR].places == {"plain": (2, 3), "good": (1, 1), "alike": (2, 3)}
+    assert ranked[MSE].places == ranked[PSNR].places
+    assert ranked[PSNR].edits == 24
+    printed = Rankings.of(ranked.values(), ())
+    assert printed.dimensions[0].models["good"].last_place == 1
+
+
+@pytest.mark.parametrize(
+    ("models", "patterns", "told"),
+    [
+        (("plain", "nobody"), (), "no model nobody; models of this run: plain, good, alike"),
+        (("plain", "good"), ("*lpips*",), r"no dimension \*lpips\* was judged"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    data: Data, opened: Any, models: tuple[str, str], patterns: tuple[str, ...], told: str
+) -> None:
+    view = opened(data.run("run", better_by(1.0)))
+    with pytest.raises(ConfigError, match=told):
+        compare_models((view, models[0]), (view, models[1]), patterns)
+
+
+def test_the_reason_for_leaving_out_is_named() -> None:
+    by = "dimension:core.a|by:mse.1|generalist.judge:qwen(seed=0,temperature={})"
+    first, second = (
+        module._Numbers(
+            scored={PSNR: {"a": 1.0, "b": 2.0}},
+            signatures={PSNR: {"a": by.format(warm), "b": by.format(0)}},
+            imputed={PSNR: {"b"} if warm else set()},
+        )
+        for warm in (0, 1)
+    )
+    dimension = Resolved(RunSpec(benchmark="core", data=Path(), outputs={})).known[PSNR]
+    told = module._on(dimension, first, second, {"a", "b"}, {"a": 1, "b": 2}, "it shifted")
+    assert (told.signed_otherwise, told.imputed) == (1, 1)
+    assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]
+    notes = list(_notes(told))
+    assert notes[0].endswith("1 edit judged otherwise, left out: " + str(told.causes[0]))
+    assert notes[1].endswith("it shifted")

@@ -1,0 +1,355 @@
+"""Items that changed between two sessions are judged again, each by itself.
+
+Each case runs twice: by a clock that is right, where files that were just written are read again,
+and by one that is a day ahead, where every file seems to have been settled when it was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import editjudge
+from editjudge import RunView
+from editjudge.app import run as module
+from editjudge.app.export import rows_of
+from editjudge.app.merge import merge
+from editjudge.app.rescore import rescored_run
+from editjudge.app.run import foreseen
+from editjudge.app.wire.checks import Estimate
+from editjudge.app.wire.results import Summary
+from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.base.errors import ConfigError
+from editjudge.storage.store import RunStore
+from editjudge.storage.tables import EDITS, FACTS, HEADER, ITEMS
+
+from ...fakes.openai import ScriptedOpenAi
+from .changing import (
+    COUNT,
+    DIMENSIONS,
+    LEVELS,
+    Folder,
+    again,
+    half,
+    lines_of,
+    noise,
+    rewritten,
+    save,
+    spec,
+    values,
+    write,
+)
+
+pytestmark = pytest.mark.usefixtures("clock")
+
+
+def _mask_is_inverted(folder: Path) -> None:
+    save(folder / "data" / "masks" / "1.bmp", half(left=False))
+
+
+def _mask_is_inverted_in_place(folder: Path) -> None:
+    save(folder / "other.bmp", half(left=False))
+    rewritten(folder / "data" / "masks" / "1.bmp", (folder / "other.bmp").read_bytes())
+
+
+def _mask_is_another_link(folder: Path) -> None:
+    save(folder / "other.bmp", half(left=False))
+    (folder / "data" / "masks" / "1.bmp").unlink()
+    (folder / "data" / "masks" / "1.bmp").symlink_to(folder / "other.bmp")
+
+
+def _target_is_replaced(folder: Path) -> None:
+    save(folder / "other.bmp", noise(40, 8, 12, 3))
+    (folder / "other.bmp").replace(folder / "data" / "targets" / "1.bmp")
+
+
+def _source_of_two_is_replaced(folder: Path) -> None:
+    save(folder / "data" / "sources" / "0.bmp", noise(41, 8, 12, 3))
+
+
+def _folders_of_data_change_places(folder: Path) -> None:
+    shutil.copytree(folder / "data" / "masks", folder / "other", copy_function=shutil.copy2)
+    save(folder / "other" / "1.bmp", half(left=False))
+    (folder / "data" / "masks").rename(folder / "old")
+    (folder / "other").rename(folder / "data" / "masks")
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        (_mask_is_inverted, 1),
+        (_mask_is_inverted_in_place, 1),
+        (_mask_is_another_link, 1),
+        (_target_is_replaced, 1),
+        (_source_of_two_is_replaced, 2),
+        (_folders_of_data_change_places, 1),
+    ],
+)
+def test_items_whose_pictures_became_others_are_judged_again(
+    folder: Path, change: Folder, count: int
+) -> None:
+    again(folder)
+    before = values(folder / "run")
+    change(folder)
+    with RunView(folder / "run") as view:
+        table = view.results()
+        assert {cell.counts["pending"] for cell in table.cells["ours"].values()} == {count}
+    result, said = again(folder)
+    again(folder, out="fresh")
+    assert values(folder / "run") == values(folder / "fresh") != before
+    assert result.finished.edits == count
+    first = "0" if count == 2 else "1"
+    several = f"{count} items changed since they were judged, and are to be judged again"
+    told = f"data: {several if count > 1 else '1 item changed since it was judged, and is to be'}"
+    assert any(line.startswith(told) and line.endswith(f"(first: {first})") for line in said)
+    quiet, said = again(folder)
+    assert (quiet.finished.edits, said) == (0, [])
+
+
+def test_what_was_judged_of_another_item_is_an_earlier_verdict(folder: Path) -> None:
+    again(folder)
+    before = values(folder / "run")
+    _mask_is_inverted(folder)
+    again(folder)
+    with RunView(folder / "run") as view:
+        earlier = {
+            (one.verdict.item, one.verdict.model, one.verdict.dimension): one
+            for one in view.earlier()
+        }
+    assert {key: one.verdict.verdict.value for key, one in earlier.items()} == {  # type: ignore[union-attr]
+        key: value for key, value in before.items() if key[0] == "1"
+    }
+    assert {one.why for one in earlier.values()} == {"item"}
+
+
+def _mended(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [lines[0], lines[1] | {"instruction": "mended"}, *lines[2:]]
+
+
+def _added(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [lines[0], lines[1] | {"id": "new"}, *lines[1:]]
+
+
+CASES: dict[str, tuple[Callable[[list[dict[str, Any]]], list[dict[str, Any]]], dict[str, int]]] = {
+    "mended": (_mended, {"changed": 1}),
+    "a field more": (
+        lambda lines: [lines[0] | {"hint": "a cup"}, *lines[1:]],
+        {"changed": 1},
+    ),
+    "another mask": (
+        lambda lines: [lines[0] | {"mask_shows": "kept"}, *lines[1:]],
+        {"changed": 1},
+    ),
+    "no mask": (
+        lambda lines: [{k: v for k, v in lines[0].items() if k != "mask"}, *lines[1:]],
+        {"changed": 1},
+    ),
+    "removed": (lambda lines: lines[1:], {"gone": 1}),
+    "other order": (lambda lines: lines[::-1], {}),
+    "other order of fields": (lambda lines: [dict(reversed(x.items())) for x in lines], {}),
+    "spaces": (lambda lines: [x | {"instruction": f" {x['instruction']} "} for x in lines], {}),
+    "sources in a list": (
+        lambda lines: [
+            {k: v for k, v in x.items() if k != "source"} | {"sources": [x["source"]]}
+            for x in lines
+        ],
+        {},
+    ),
+    "all at once": (
+        lambda lines: [lines[3], lines[1] | {"id": "new"}, lines[0] | {"hint": "a cup"}, lines[2]],
+        {"changed": 1, "new": 1, "gone": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
+    again(folder)
+    change, due = CASES[case]
+    write(folder, change(lines_of(folder)))
+    if "new" in due:
+        shutil.copyfile(folder / "v2" / "0.bmp", folder / "v1" / "new.bmp")
+    estimate, plan, _ = foreseen(spec(folder), folder / "run", Settings())
+    told = Estimate.of(estimate, plan.item_changes).data
+    with RunView(folder / "run") as view:
+        results = view.results()
+    for data in (told, Summary.of(results).data):
+        counts = data.model_dump(exclude={"outputs"})
+        assert {n: one["count"] for n, one in counts.items() if one["count"]} == due
+    left = due.get("changed", 0) + due.get("new", 0)
+    items = COUNT + due.get("new", 0) - due.get("gone", 0)
+    for cell in results.cells["ours"].values():
+        assert cell.counts.get("pending", 0) <= left
+        assert sum(cell.counts.values()) <= items
+    result, said = again(folder)
+    again(folder, out="fresh")
+    fresh = values(folder / "fresh")
+    assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
+    assert result.finished.edits == left
+    assert len([line for line in said if line.startswith("data: ")]) == len(due)
+    with RunView(folder / "run") as view, RunView(folder / "fresh") as other:
+        assert view.results().cells == other.results().cells
+
+
+def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
+    again(folder)
+    before, whole = values(folder / "run"), lines_of(folder)
+    write(folder, whole[1:])
+    again(folder)
+    assert values(folder / "run") == before
+    write(folder, whole)
+    result, said = again(folder)
+    assert (result.finished.edits, values(folder / "run")) == (0, before)
+    assert [line for line in said if line.startswith("data: ")] == ["data: 1 item new (first: 0)"]
+
+
+def test_data_of_something_else_is_refused(folder: Path) -> None:
+    again(folder)
+    write(folder, [line | {"id": f"other/{line['id']}"} for line in lines_of(folder)])
+    with pytest.raises(ConfigError, match=r"4 items were judged \(first: \d\), and .* has none of"):
+        again(folder, outputs={"ours": folder / "v1"})
+
+
+def test_a_session_that_ends_before_it_judges_forgets_no_change(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again(folder)
+    write(folder, _mended(lines_of(folder)))
+
+    def ends(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.Session, "left", ends)
+        with pytest.raises(KeyboardInterrupt):
+            again(folder)
+    assert again(folder)[0].finished.edits == 1
+
+
+def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
+    outputs = {"ours": folder / "v1", "theirs": folder / "v2"}
+    again(folder, outputs=outputs)
+    write(folder, _mended(lines_of(folder)))
+    assert again(folder, outputs={"ours": folder / "v1"})[0].finished.edits == 1
+    with RunView(folder / "run") as view:
+        counts = {
+            model: cell.counts
+            for model, row in view.results().cells.items()
+            for cell in row.values()
+        }
+    assert counts == {"ours": {"scored": COUNT}, "theirs": {"scored": COUNT - 1, "pending": 1}}
+    assert again(folder, outputs=outputs)[0].finished.edits == 1
+
+
+def test_what_an_item_was_is_kept_of_those_beyond_the_limit_too(folder: Path) -> None:
+    again(folder)
+    lines = lines_of(folder)
+    write(folder, [*lines[:3], lines[3] | {"hint": "a cup"}])
+    assert again(folder, limit=1)[0].finished.edits == 0
+    assert again(folder)[0].finished.edits == 1
+
+
+async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None:
+    server = ScriptedOpenAi(probabilities={"good": 0.7, "bad": 0.3})
+    async with server.serving() as url:
+        settings = Settings(generalists={"judge": GeneralistEndpoint(url=url)})
+        asked = spec(folder, dimensions=(LEVELS, *DIMENSIONS))
+        await editjudge.run_async(asked, out=folder / "run", settings=settings)
+        calls = len(server.requests)
+        assert len(values(folder / "run")) == COUNT * 4, "all have a number"
+        await asyncio.to_thread(_mask_is_inverted, folder)
+        result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
+        assert result.finished.edits == 1
+        assert len(server.requests) == calls, "no question shows the mask"
+        write(folder, _mended(lines_of(folder)))
+        result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
+        assert result.finished.edits == 1
+        assert len(server.requests) == calls + 1
+
+
+def begun_earlier(out: Path) -> None:
+    """Make a run what form 4 becomes: it does not know what its items and outputs were."""
+    with RunStore.open(out) as store, store.database.transaction():
+        store.database.delete(ITEMS, "true")
+        store.database.delete(FACTS, "name LIKE 'items%'")
+        store.database.change(EDITS, "true", {}, seen=None)
+        store.database.change(HEADER, "name = 'per_item'", {}, value="false")
+        assert not store.header.per_item
+
+
+def test_a_run_of_an_earlier_form_goes_on_with_the_same_data(
+    folder: Path, hashed: list[str]
+) -> None:
+    again(folder)
+    before = values(folder / "run")
+    begun_earlier(folder / "run")
+    hashed.clear()
+    with RunView(folder / "run") as view:
+        assert view.results().cells["ours"][DIMENSIONS[0]].value is not None
+    assert not hashed, "who only looks keeps nothing"
+    result, said = again(folder)
+    assert (result.finished.edits, said, values(folder / "run")) == (0, [], before)
+    assert set(hashed) == {f"{index}.bmp" for index in range(COUNT)}
+    _mask_is_inverted(folder)
+    assert again(folder)[0].finished.edits == 1
+
+
+def test_of_other_data_a_run_of_an_earlier_form_judges_all_again(folder: Path) -> None:
+    again(folder)
+    begun_earlier(folder / "run")
+    write(folder, _mended(lines_of(folder))[:-1])
+    with RunView(folder / "run") as view:
+        assert view.results().cells["ours"][DIMENSIONS[0]].counts == {"pending": COUNT - 1}
+    result, said = again(folder)
+    assert result.finished.edits == COUNT - 1
+    told = [line for line in said if line.startswith("data: ")]
+    assert told[0].startswith("data: 3 items may have changed since they were judged")
+    assert told[1].startswith("data: 1 item gone")
+    again(folder, out="fresh")
+    fresh = values(folder / "fresh")
+    assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
+    assert again(folder)[0].finished.edits == 0
+
+
+def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
+    shards = [folder / "first", folder / "second"]
+    asked = spec(folder)
+    editjudge.run(asked, out=shards[0], shard=(0, 2))
+    editjudge.run(asked, out=shards[1], shard=(1, 2))
+    lines = lines_of(folder)
+    write(folder, [*lines[:3], lines[3] | {"hint": "a cup"}])
+    editjudge.run(asked, out=shards[1], shard=(1, 2))
+    merge(shards, folder / "run")
+    assert again(folder)[0].finished.edits == 0, "no item was judged by both"
+    write(folder, lines)
+    assert again(folder)[0].finished.edits == 1
+
+    again(folder, out="third")
+    with pytest.raises(ConfigError, match="third judged another 3 than a run before it") as raised:
+        merge([*shards, folder / "third"], folder / "all")
+    assert "on today's data" in raised.value.mend
+
+
+def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> None:
+    again(folder)
+    before = values(folder / "run")
+    _mask_is_inverted(folder)
+    changes = rescored_run(folder / "run", write=True)
+    assert {(one.kept, one.why) for one in changes.values()} == {
+        (1, "the item is not what was judged")
+    }
+    assert values(folder / "run") == before
+
+
+def test_an_export_marks_items_that_changed_or_are_gone(folder: Path) -> None:
+    again(folder)
+    lines = lines_of(folder)
+    write(folder, [lines[0] | {"instruction": "another"}, *lines[2:]])
+    with RunView(folder / "run") as view:
+        became = {row.item: row.became for row in rows_of(view)}
+    assert became == {"0": "changed", "1": "gone", "2": "same", "3": "same"}

@@ -1,0 +1,92 @@
+"""`editjudge plot` on a stored run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image as Pil
+
+from editjudge.app.spec import Resolved, RunSpec
+from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError
+from editjudge.base.verdict import Scored, Unscored
+from editjudge.cli.plot import command
+from editjudge.storage.store import RunStore
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Four items of two models; one verdict has no number."""
+    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "s.png")
+    line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
+    lines = [json.dumps(line | {"id": f"{number}"}) for number in range(4)]
+    (tmp_path / "items.jsonl").write_text("\n".join(lines))
+    spec = RunSpec(
+        benchmark="i2i",
+        data=tmp_path / "items.jsonl",
+        outputs={model: tmp_path / model for model in ("ours", "theirs")},
+        dimensions=("i2i.se.*",),
+    )
+    resolved = Resolved(spec)
+    signatures = resolved.order.signatures({})
+    with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
+        for number in range(4):
+            for place, model in enumerate(("ours", "theirs")):
+                edit = store.edit_id(f"{number}", model, f"sha256:{'0' * 64}")
+                verdicts = {name: Scored(value=(number + place) / 5) for name in signatures}
+                if (number, model) == (0, "ours"):
+                    lost = {"i2i.se.image_quality": Unscored(kind="refused", reason="no")}
+                    store.put_verdicts(edit, verdicts | lost, signatures)
+                else:
+                    store.put_verdicts(edit, verdicts, signatures)
+    return tmp_path / "run"
+
+
+def told(*arguments: object) -> str:
+    done = CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.output
+
+
+def test_all_figures_of_the_benchmark(run: Path) -> None:
+    said = told(run)
+    files = sorted(file.name for file in (run / "figures").iterdir())
+    assert files == ["i2i-1-radar.svg", "i2i-2-tasks.svg"]
+    assert "ours: " in said
+    assert "verdicts have a number" in said
+    picture = (run / "figures" / files[0]).read_text()
+    assert ">ours<" in picture
+    assert "(SE)" in picture
+    assert "(ME)" not in picture  # nobody edited several images
+
+
+def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "drawn"
+    told(run, "--figure", "radar", "--model", "theirs", "--published", "--out", out)
+    (file,) = out.iterdir()
+    picture = file.read_text()
+    assert ">theirs<" in picture
+    assert ">ours<" not in picture
+    assert ">† Step1X-Edit<" in picture
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--figure", "turns"), "i2i has no figure turns; it has radar, tasks"),
+        (("--model", "nobody"), "no model nobody; models: ours, theirs"),
+    ],
+)
+def test_what_is_not_there_is_named(run: Path, arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        told(run, *arguments)
+
+
+def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(ConfigError, match="give another folder with --out"):
+        told(run, "--out", tmp_path / "taken" / "below")

@@ -1,0 +1,211 @@
+"""Deadlines and classes of callers: what they decide, and what they do not."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+
+from editjudge.base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unreachable
+from editjudge.panel.coalesce import Coalesced, Shared
+from editjudge.panel.openai.habits import Habits
+from editjudge.panel.openai.replies import HttpReply
+from editjudge.panel.pool import EndpointPool
+from editjudge.panel.replica import Replica, State, first_free
+from editjudge.panel.retry import RetryPolicy, with_retries
+from editjudge.panel.terms import Terms, current, waited_beyond
+
+from ...patience import until
+
+URGENT = Terms(urgent=True)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_terms_are_those_of_the_task_and_its_tasks() -> None:
+    async def seen() -> Terms:
+        return current()
+
+    with URGENT.held():
+        assert await asyncio.create_task(seen()) == URGENT
+        with Terms(5.0).held():
+            assert await seen() == Terms(5.0)
+        assert current() == URGENT
+    assert current() == Terms(math.inf, urgent=False)
+
+    async def adopts() -> Terms:
+        URGENT.adopt()
+        return await asyncio.create_task(seen())
+
+    assert await asyncio.create_task(adopts()) == URGENT
+    assert not current().urgent
+
+
+async def test_a_shared_call_goes_on_for_the_most_patient_who_still_waits() -> None:
+    seen: list[Terms] = []
+    asked, told = asyncio.Event(), asyncio.Event()
+
+    async def make() -> str:
+        seen.append(current())
+        asked.set()
+        await told.wait()
+        seen.append(current())
+        return "done"
+
+    calls: Coalesced[str] = Coalesced()
+
+    async def call(terms: Terms) -> str:
+        with terms.held():
+            return await calls("a", make)
+
+    first = asyncio.create_task(call(Terms(5.0)))
+    await asked.wait()
+    others = [asyncio.create_task(call(terms)) for terms in (Terms(9.0), Terms(7.0, urgent=True))]
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    told.set()
+    assert await asyncio.gather(*others) == ["done"] * 2
+    assert seen == [Terms(5.0), Terms(9.0, urgent=True)]
+
+
+async def test_who_asks_while_a_call_is_being_cancelled_gets_one_of_its_own() -> None:
+    made = 0
+    hanging = asyncio.Event()
+
+    async def make() -> int:
+        nonlocal made
+        made += 1
+        mine = made
+        if mine == 1:
+            try:
+                await hanging.wait()
+            finally:
+                await asyncio.sleep(0.02)  # its connection takes a while to close
+        return mine
+
+    calls: Coalesced[int] = Coalesced()
+    gone = asyncio.create_task(calls("a", make))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    assert await calls("a", make) == 2
+
+
+async def test_what_is_kept_for_others_is_made_on_no_terms() -> None:
+    async def make() -> Terms:
+        return current()
+
+    with Terms(1.0, urgent=True).held():
+        assert await Shared[str, Terms]().get("a", make) == Terms()
+
+
+async def late(left: float) -> Any:
+    await asyncio.sleep(left)
+    raise DeadlineExceeded(f"{left:.3f} s", service="quality.piqe")
+
+
+async def test_no_attempt_gets_more_time_than_the_caller_waits() -> None:
+    given: list[float] = []
+
+    async def call(left: float) -> None:
+        given.append(left)
+        raise Unreachable("lost", service="x")
+
+    policy = RetryPolicy(attempts=2, deadline=50.0, first_wait=0.001)
+    with Terms(now() + 3.0).held(), pytest.raises(Unreachable):
+        await with_retries(call, policy)
+    assert len(given) == 2
+    assert all(1.0 < left <= 3.0 for left in given)
+
+
+async def test_a_caller_s_deadline_says_nothing_of_the_server() -> None:
+    observed: list[ServiceError] = []
+    policy = RetryPolicy(deadline=50.0, observe=lambda error, _: observed.append(error))
+    replica: Replica[Any] = Replica("here", lambda _: None, 4)
+    pool = EndpointPool([replica])
+
+    async def call(_: Any) -> None:
+        await with_retries(late, policy)
+
+    for _ in range(20):
+        with Terms(now() + 0.003).held(), pytest.raises(OutOfTime):
+            await pool.run(call)
+    assert replica.state is State.SERVING
+    assert (replica.gauge().limit, replica.gauge().in_flight) == (4, 0)
+    assert not observed
+
+
+async def test_an_attempt_cut_for_one_caller_is_made_again_for_another() -> None:
+    made: list[float] = []
+
+    async def make() -> str:
+        async def attempt(left: float) -> str:
+            made.append(left)
+            return await late(left) if len(made) == 1 else "done"
+
+        return await with_retries(attempt, RetryPolicy(attempts=1, deadline=50.0))
+
+    calls: Coalesced[str] = Coalesced()
+
+    async def call(terms: Terms) -> str:
+        with terms.held():
+            return await calls("a", make)
+
+    hasty = asyncio.create_task(call(Terms(now() + 0.05)))
+    await until(lambda: made)
+    assert await call(Terms(now() + 20.0)) == "done"
+    assert await hasty == "done"
+    assert made[0] < 1 < made[1]
+
+
+async def test_a_server_that_is_late_is_told_from_a_caller_in_a_hurry() -> None:
+    assert waited_beyond(now() + 1e9)
+    with Terms(100.0).held():
+        assert waited_beyond(99.0)
+        assert not waited_beyond(100.0)
+        assert not waited_beyond(101.0)
+
+
+async def test_urgent_calls_get_the_next_place() -> None:
+    replica: Replica[Any] = Replica("here", lambda _: None, 1)
+    held = replica.take()
+    order: list[str] = []
+
+    async def call(name: str, terms: Terms) -> None:
+        with terms.held():
+            place = await first_free([replica])
+        assert place is not None
+        order.append(name)
+        replica.answered(place)
+
+    named = [("a", Terms()), ("b", Terms()), ("u", URGENT), ("v", URGENT), ("c", Terms())]
+    calls = [asyncio.create_task(call(*each)) for each in named]
+    await asyncio.sleep(0)
+    assert replica.waiting == 5
+    replica.answered(held)
+    await asyncio.gather(*calls)
+    assert order == ["u", "v", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "again"),
+    [
+        (400, "Got priority -1 but Priority scheduling is not enabled.", True),
+        (422, "body.priority: Extra inputs are not permitted", True),
+        (400, "the prompt is too long", False),
+        (500, "priority", False),
+    ],
+)
+def test_a_server_that_takes_no_priority_is_asked_without(
+    status: int, words: str, again: bool
+) -> None:
+    habits = Habits()
+    assert habits.learn(HttpReply(status, words=words), {"priority": -1}) is again
+    assert habits.priority is not again
+    assert not habits.learn(HttpReply(status, words=words), {})

@@ -1,0 +1,129 @@
+"""Figures: the papers' own from their printed numbers, gaps, and names that are only names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from editjudge.base.errors import ConfigError
+from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures
+from editjudge.benchmarks.published import published
+from editjudge.benchmarks.registry import benchmark, benchmarks
+from editjudge.report.figures import Numbers, _share, draw, drawn
+
+NAMES = [name for name in benchmarks() if name != "core"]
+
+
+def printed(name: str) -> dict[str, dict[str, float]]:
+    """What a paper prints of our columns, by model."""
+    rows: dict[str, dict[str, float]] = {}
+    for table in published(name).tables:
+        for model, row in table.models.items():
+            rows.setdefault(model, {}).update(row)
+    return rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_panel_names_columns_there_are(name: str) -> None:
+    columns = benchmark(name).rules().columns
+    for figure in figures(name):
+        assert figure.kind in KINDS
+        for panel in figure.panels:
+            for pattern in panel.columns:
+                assert Panel("", (pattern,)).of(columns), pattern
+            meant = panel.of(columns)
+            assert len({c.id for c in meant}) == len(meant)
+            if not figure.relative and figure.kind != "scatter":
+                assert len({c.higher_is_better for c in meant}) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_papers_numbers_are_drawn(name: str) -> None:
+    columns, rows = benchmark(name).rules().columns, printed(name)
+    for figure in figures(name):
+        if panels := drawn(figure, columns, rows):
+            picture = draw(figure, columns, rows, "svg").decode()
+            assert all(panel.title.replace("&", "&amp;") in picture for panel in panels)
+            meant = {c.id for panel in panels for c in panel.of(columns)}
+            whole = [m for m, row in rows.items() if meant <= row.keys()]
+            assert all(f">{model}<" in picture for model in whole)
+    kinds = {f.kind for f in figures(name) if drawn(f, columns, rows)}
+    assert kinds & {"radar", "tasks"}
+
+
+def test_omni_by_turn() -> None:
+    (turns,) = (f for f in figures("omni_iie") if f.kind == "turns")
+    columns = benchmark("omni_iie").rules().columns
+    overall = turns.panels[0].of(columns)
+    assert [c.group for c in overall[:3]] == [f"Multi turn, round {n}" for n in (1, 2, 3)]
+    rows = {
+        model: {c.id: start - n / 20 for n, c in enumerate(overall[:6])}
+        for model, start in (("a", 0.9), ("b", 0.7))
+    }
+    assert len(drawn(turns, columns, rows)) == 1
+    assert b">turn<" in draw(turns, columns, rows, "svg")
+
+
+RADAR, BARS = figures("gie")[1], figures("gie")[0]
+COLUMNS = benchmark("gie").rules().columns
+
+
+def marks_of(rows: Numbers, figure: Figure) -> int:
+    """Lines, bars and points of the picture: fewer where there are gaps."""
+    return len(re.findall(rb"<use |<path ", draw(figure, COLUMNS, rows, "svg")))
+
+
+def test_a_gap_is_no_zero() -> None:
+    ids = [c.id for c in RADAR.panels[0].of(COLUMNS)]
+    full: dict[str, float | None] = dict.fromkeys(ids, 1.0)
+    other: dict[str, float | None] = dict.fromkeys(ids, 2.0)
+    with_gap, with_zero = full | {ids[1]: None}, full | {ids[1]: 0.0}
+    assert marks_of({"a": with_gap, "b": other}, RADAR) < marks_of(
+        {"a": with_zero, "b": other}, RADAR
+    )
+
+
+def test_what_nobody_has_is_left_out() -> None:
+    assert drawn(RADAR, COLUMNS, {"a": {}}) == ()
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw(RADAR, COLUMNS, {"a": {}}, "svg")
+    two = {c.id: 1.0 for c in RADAR.panels[0].of(COLUMNS)[:2]}
+    assert drawn(RADAR, COLUMNS, {"a": two}) == ()  # two axes are no radar
+
+
+def test_the_better_is_farther_out_also_where_less_is_better() -> None:
+    mse = next(c for c in COLUMNS if c.id == "gie.mean.mse")
+    numbers = {"a": {mse.id: 100.0}, "b": {mse.id: 300.0}, "c": {mse.id: None}}
+    assert _share(mse, 100.0, numbers) == 1.0
+    assert _share(mse, 300.0, numbers) == 0.0
+    assert _share(mse, 150.0, numbers) == 0.75
+
+
+EVIL = ["$x^2$", "_hidden", "</svg><script>alert(1)</script>"]
+
+
+@pytest.mark.parametrize("form", ["svg", "pdf", "png"])
+def test_names_are_text_and_a_figure_is_the_same_every_time(form: Any) -> None:
+    ids = [c.id for c in BARS.panels[0].of(COLUMNS)]
+    rows = {name: dict.fromkeys(ids, 10.0 * n) for n, name in enumerate(EVIL)}
+    picture = draw(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
+    assert picture == draw(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
+    if form == "svg":
+        assert b"<script" not in picture
+        for name in (b"$x^2$", b"_hidden", b"UNTRAINED &lt;weights"):
+            assert name in picture
+
+
+def test_twenty_models_are_all_in_the_legend() -> None:
+    figure = replace(RADAR, relative=False, top=1.0)
+    rows = {f"m{n}": {c.id: n / 20 for c in RADAR.panels[0].of(COLUMNS)} for n in range(20)}
+    picture = draw(figure, COLUMNS, rows, "svg").decode()
+    assert all(f">m{n}<" in picture for n in range(20))
+
+
+def test_a_benchmark_without_figures() -> None:
+    with pytest.raises(ConfigError, match="core has no figures"):
+        figures("core")

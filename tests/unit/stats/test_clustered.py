@@ -1,0 +1,80 @@
+"""Means with intervals: as the libraries say, and as often right as they claim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy
+
+from editjudge.stats import mean
+from editjudge.stats.clustered import Clusters
+from editjudge.stats.paired import bootstrap
+
+VALUES = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=40)
+
+
+@given(values=VALUES)
+def test_of_single_items_it_is_the_usual_interval(values: list[float]) -> None:
+    told = mean(values, range(len(values)))
+    array = np.array(values)
+    error = scipy.sem(array)
+    assert told.value == pytest.approx(array.mean(), rel=1e-9, abs=1e-9)
+    assert told.error == pytest.approx(error, rel=1e-9, abs=1e-9)
+    half = scipy.t.ppf(0.975, len(values) - 1) * error
+    assert told.low == pytest.approx(array.mean() - half, rel=1e-9, abs=1e-9)
+    assert told.high == pytest.approx(array.mean() + half, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=50)
+@given(values=VALUES, seed=st.integers(0, 99))
+def test_of_clusters_it_is_what_statsmodels_says(values: list[float], seed: int) -> None:
+    clusters = np.random.default_rng(seed).integers(0, 5, len(values))
+    if len({*clusters}) < 2:
+        return
+    told = mean(values, clusters.tolist())
+    fitted = sm.OLS(np.array(values), np.ones(len(values))).fit(
+        cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True
+    )
+    assert told.error == pytest.approx(fitted.bse[0], rel=1e-6, abs=1e-9)
+    low, high = fitted.conf_int()[0]
+    assert (told.low, told.high) == pytest.approx((low, high), rel=1e-6, abs=1e-6)
+
+
+def test_one_cluster_says_nothing_of_others() -> None:
+    told = mean([1.0, 2.0, 3.0], ["a", "a", "a"])
+    assert (told.value, told.items, told.clusters) == (2.0, 3, 1)
+    assert told.error is told.low is told.high is None
+
+
+@pytest.mark.parametrize(("values", "clusters"), [([], []), ([1.0], []), ([1.0, 2.0], ["a"])])
+def test_values_without_clusters_are_refused(values: list[float], clusters: list[str]) -> None:
+    with pytest.raises(ValueError, match="as many clusters as values"):
+        mean(values, clusters)
+
+
+@pytest.mark.parametrize(("sources", "skewed"), [(12, False), (40, True)])
+def test_intervals_cover_what_they_claim(sources: int, skewed: bool) -> None:
+    rng = np.random.default_rng(20)
+    runs = 400
+    covered = {"clustered": 0, "bootstrap": 0, "naive": 0}
+    for _ in range(runs):
+        sizes = rng.poisson(3.3, sources) + 1
+        clusters = np.repeat(np.arange(sources), sizes)
+        shared = rng.exponential(size=sources) - 1 if skewed else rng.normal(size=sources)
+        values = 0.3**0.5 * shared[clusters] + 0.7**0.5 * rng.normal(size=len(clusters))
+        told = mean(values.tolist(), clusters.tolist())
+        drawn = bootstrap(Clusters.of(values.tolist(), clusters.tolist()))
+        half = 1.96 * values.std(ddof=1) / len(values) ** 0.5
+        assert told.low is not None
+        assert told.high is not None
+        assert drawn is not None
+        covered["clustered"] += told.low <= 0 <= told.high
+        covered["bootstrap"] += drawn[0] <= 0 <= drawn[1]
+        covered["naive"] += abs(values.mean()) <= half
+    share = {name: count / runs for name, count in covered.items()}
+    assert 0.92 <= share["clustered"] <= 0.98
+    assert 0.92 <= share["bootstrap"] <= 0.98
+    assert share["naive"] < 0.86  # which is why the others are there

@@ -1,0 +1,97 @@
+"""Two models on the same items."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.power import TTestPower
+
+from editjudge.stats import compare, exchanged
+
+SUMS = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=9)
+
+
+@given(sums=SUMS)
+def test_all_signs_of_few_clusters(sums: list[float]) -> None:
+    reached = abs(math.fsum(sums))
+    tried = [abs(sum(s * d for s, d in zip(signs, sums, strict=True))) for signs in _signs(sums)]
+    assert exchanged(sums) == pytest.approx(sum(each >= reached for each in tried) / len(tried))
+
+
+def _signs(sums: list[float]) -> product[tuple[int, ...]]:
+    return product((1, -1), repeat=len(sums))
+
+
+def test_drawn_signs_say_what_scipy_says() -> None:
+    sums = np.random.default_rng(3).normal(0.3, 1, 60)
+    told = scipy.permutation_test(
+        (sums, np.zeros(60)),
+        lambda x, y: float(np.sum(x - y)),
+        permutation_type="samples",
+        n_resamples=9_999,
+        rng=np.random.default_rng(1),
+    )
+    assert exchanged(sums.tolist()) == pytest.approx(told.pvalue, abs=0.01)
+
+
+def test_p_is_as_rare_as_it_says() -> None:
+    rng = np.random.default_rng(4)
+    ps = [exchanged(rng.normal(size=20)) for _ in range(300)]
+    assert 0.02 <= sum(p < 0.05 for p in ps) / len(ps) <= 0.09
+    assert exchanged([0.0, 0.0]) == 1.0
+
+
+@given(pairs=st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0]))))
+def test_mcnemar_is_that_of_statsmodels(pairs: list[tuple[float, float]]) -> None:
+    if not pairs:
+        return
+    first, second = (list(side) for side in zip(*pairs, strict=True))
+    table = np.zeros((2, 2))
+    for one, other in pairs:
+        table[int(one), int(other)] += 1
+    told = compare(first, second, range(len(pairs)))
+    assert told.mcnemar == pytest.approx(mcnemar(table, exact=True).pvalue, abs=1e-9)
+
+
+def test_mcnemar_is_not_for_shared_sources_nor_for_scales() -> None:
+    assert compare([0.0, 1.0], [1.0, 1.0], ["a", "a"]).mcnemar is None
+    assert compare([0.5, 1.0], [1.0, 1.0], ["a", "b"]).mcnemar is None
+
+
+def test_the_figures_of_a_small_case() -> None:
+    told = compare([1.0, 2.0, 3.0, 4.0], [2.0, 2.05, 5.0, 3.0], "aabc", tolerance=0.1)
+    assert (told.first, told.second) == (2.5, 3.0125)
+    assert told.difference.value == pytest.approx(0.5125)
+    assert (told.wins, told.ties, told.losses) == (2, 1, 1)
+    assert (told.difference.items, told.difference.clusters) == (4, 3)
+    # 1.05, 2 and -1 by source: as far as 2.05 or farther in four of eight ways.
+    assert told.p == pytest.approx(4 / 8)
+
+
+def test_what_could_be_found_is_found_four_times_of_five() -> None:
+    rng = np.random.default_rng(5)
+    first = rng.normal(size=30)
+    told = compare([0.0] * 30, first.tolist(), range(30))
+    assert told.detectable is not None
+    power = TTestPower().power(told.detectable / first.std(ddof=1), 30, 0.05)
+    assert power == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize("clusters", [["a", "a", "a"], ["a", "b", "c"]])
+def test_models_that_are_equal_are_not_told_apart(clusters: list[str]) -> None:
+    told = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], clusters)
+    assert (told.wins, told.ties, told.losses) == (0, 3, 0)
+    assert told.p in {None, 1.0}
+    assert told.bootstrap is None
+
+
+def test_as_many_of_each() -> None:
+    with pytest.raises(ValueError, match="as many values"):
+        compare([1.0], [1.0, 2.0], ["a", "b"])
