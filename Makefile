@@ -94,6 +94,7 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/pixels.py
 	$(BIN)/python perf/align.py
 	$(BIN)/python perf/panel.py
+	$(BIN)/python perf/front.py
 	$(BIN)/python perf/serving.py
 	$(BIN)/python perf/specialists.py
 	$(BIN)/python perf/generalist.py

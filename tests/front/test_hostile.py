@@ -9,7 +9,7 @@ import random
 import signal
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import grpc
@@ -26,6 +26,7 @@ from ..patience import patience, until
 from .test_front import LIVE, MOST_BYTES, Door
 
 CALLS = 60
+SMALL = StackSettings(models=("quality_piqe",), startup_timeout=patience(120))
 
 
 async def honest(door: Door, team: str) -> list[float]:
@@ -119,7 +120,9 @@ def door(triton: TritonServer, tmp_path: Path) -> Door:
     return Door(tmp_path, triton)
 
 
-async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(door: Door) -> None:
+async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
+    door: Door, record_property: Callable[[str, object], None]
+) -> None:
     for team in ("vision", "audio", "busy", "hostile"):
         door.token(team)
     door.server.start()
@@ -133,6 +136,9 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(door: Door) ->
             await attack
     finally:
         door.server.stop()
+    honestly = [call for call in door.called() if call["team"] in {"vision", "audio"}]
+    refused = [call for call in honestly if (call["status"], call["grpc_status"]) != (200, "OK")]
+    record_property("honest calls that Envoy lost", f"{len(refused)} of {len(honestly)}")
     assert len(ours) == len(theirs) == CALLS
     assert len({*ours, *theirs}) == 1
     assert not hostile.answers["unauthenticated OK"]
@@ -145,10 +151,7 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(door: Door) ->
 
 async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
-        servers = [
-            stack.enter_context(temporary_stack(StackSettings(startup_timeout=patience(120))))
-            for _ in range(2)
-        ]
+        servers = [stack.enter_context(temporary_stack(SMALL)) for _ in range(2)]
         door = Door(tmp_path, *servers)
         door.token("vision")
         door.server.start()

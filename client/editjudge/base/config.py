@@ -220,6 +220,8 @@ class GeneralistEndpoint(BaseModel):
         api_key: Sent as a bearer token; `{env = …}` or `{file = …}`, never the key itself.
         headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
         ca_file: Certificate authorities to trust instead of the system's (PEM).
+        cert_file: Client certificate (PEM), with `key_file`.
+        key_file: Its private key (PEM).
         send_images: Consent to send images to a server outside your own network.
         max_pixels: Images of more pixels are made smaller (Lanczos) before they are sent.
         max_tokens: Of one reply; by default what each prompt asks for.
@@ -239,6 +241,8 @@ class GeneralistEndpoint(BaseModel):
     api_key: Secret | None = None
     headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     send_images: bool = False
     max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -259,6 +263,8 @@ class GeneralistEndpoint(BaseModel):
         urls = (self.url, *self.replicas)
         if len(set(urls)) < len(urls):
             raise ValueError("an address is among the replicas twice")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("`cert_file` and `key_file` go together")
         if len({urlsplit(url).scheme == "grpc" for url in urls}) > 1:
             raise ValueError("replicas are asked over the same protocol as `url`")
         return self
@@ -309,6 +315,10 @@ class StackSettings(BaseModel):
         generalist_port: 0 means a free port.
         generalist_args: Further arguments for vLLM, for example `--dtype=float32`.
         generalist_timeout: Seconds until the generalist must be ready.
+        judge: Whether to start the Judge service over Triton and the generalist.
+        judge_port: For gRPC; 0 means a free port, as for the other.
+        judge_http_port: For JSON over HTTP.
+        judge_args: Further arguments for `editjudge serve`, for example `--max-cost=5`.
         front: Whether to start the front door before them, for callers elsewhere.
         front_address: Where callers come to, as `host:port`; port 0 means a free one.
         front_names: By which callers reach it, beside the address and this machine's own name: its
@@ -329,6 +339,10 @@ class StackSettings(BaseModel):
     generalist_port: int = Field(default=0, ge=0, le=65535)
     generalist_args: tuple[str, ...] = ()
     generalist_timeout: float = Field(default=600.0, gt=0)
+    judge: bool = False
+    judge_port: int = Field(default=0, ge=0, le=65535)
+    judge_http_port: int = Field(default=0, ge=0, le=65535)
+    judge_args: tuple[str, ...] = ()
     front: bool = False
     front_address: str = "127.0.0.1:0"
     front_names: tuple[str, ...] = ()

@@ -31,6 +31,23 @@ class LocalGeneralist(BaseModel):
     log: Path
 
 
+class LocalJudge(BaseModel):
+    """The Judge service of a local stack.
+
+    Attributes:
+        pid: Of its process.
+        url: `grpc://127.0.0.1:port`.
+        http: The same as JSON over HTTP, `http://127.0.0.1:port`.
+        log: Its log file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    pid: int
+    url: str
+    http: str
+    log: Path
+
+
 class LocalFront(BaseModel):
     """The front door of a local stack.
 
@@ -60,8 +77,10 @@ class StackState(BaseModel):
         log: Triton's log file, or the supervisor's own.
         started: Seconds since the epoch.
         generalist: Of `editjudge up --generalist`; None without it.
+        judge: Of `editjudge up --judge`; None without it.
         front: Of `editjudge up --front`; None without it.
         unloaded: Models that could not be loaded, or were lost again and again, and why.
+        stop_seconds: That ending it may take, with what is in flight.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -72,8 +91,10 @@ class StackState(BaseModel):
     log: Path
     started: float
     generalist: LocalGeneralist | None = None
+    judge: LocalJudge | None = None
     front: LocalFront | None = None
     unloaded: dict[str, str] = {}
+    stop_seconds: float = 40.0
 
     @property
     def urls(self) -> tuple[str, ...]:

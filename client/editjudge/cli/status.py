@@ -38,6 +38,8 @@ def command(as_json: bool) -> int:
     if state.generalist:
         say(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
         say(f"  vLLM log {state.generalist.log}")
+    if state.judge:
+        say(f"  judge    {state.judge.url}, {state.judge.http} (log {state.judge.log})")
     if state.front:
         say(f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})")
     say(f"  log      {state.log}")

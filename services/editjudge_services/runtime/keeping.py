@@ -22,6 +22,10 @@ class Server(Protocol):
 
     log: Path
 
+    @property
+    def stop_seconds(self) -> float:
+        """That ending it may take."""
+
     def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until it is ready, or until `stopping` is set."""
 
@@ -39,11 +43,13 @@ def keep_alive(
     servers: Sequence[Server],
     stopping: threading.Event,
     tell: Callable[[], None] = lambda: None,
+    tend: Callable[[], None] = lambda: None,
 ) -> None:
     """Look after servers that were started, until `stopping` is set.
 
     Args:
         tell: Called when one was started again, or goes on without one of its models.
+        tend: Called at every look, for what else wants looking after.
 
     Raises:
         StackError: one ended more than `MAX_RESTARTS` times in a row, or does not start again.
@@ -52,6 +58,7 @@ def keep_alive(
     lame: set[int] = set()
     since = [time.monotonic()] * len(servers)
     while not stopping.wait(_PAUSE):
+        tend()
         for i, server in enumerate(servers):
             if server.alive() or (i in lame and server.running()):
                 continue

@@ -70,7 +70,10 @@ class TritonServer:
 
     Attributes:
         unloaded: Models that it could not load, and why.
+        stop_seconds: That ending it may take.
     """
+
+    stop_seconds = _STOP_SECONDS
 
     def __init__(
         self,

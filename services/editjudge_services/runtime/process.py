@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import signal
 import socket
 import urllib.error
@@ -16,25 +18,32 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-def ports(chosen: Sequence[int]) -> list[int]:
-    """The ports asked for on loopback, free ones where 0 is; all different.
+def ports(chosen: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
+    """The ports asked for, free ones where 0 is; all different.
+
+    Args:
+        hosts: Where each is listened at, as numbers; all on loopback by default.
 
     Raises:
-        StackError: one that was asked for is taken.
+        StackError: one that was asked for is taken, or nobody can listen there.
     """
-    # Held open together, so that the free ones are different.
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in chosen]
-    free = [listening.getsockname()[1] for listening in sockets]
-    for listening in sockets:
-        listening.close()
-    for port in filter(None, chosen):
-        try:
-            socket.create_server((LOOPBACK, port)).close()
-        except OSError as error:
-            raise StackError(
-                f"port {port} is taken", "choose another, or 0 for a free one"
-            ) from error
-    return [port or other for port, other in zip(chosen, free, strict=True)]
+    with contextlib.ExitStack() as held:
+        # Held open together, so that the free ones are different.
+        pairs = zip(hosts or [LOOPBACK] * len(chosen), chosen, strict=True)
+        sockets = [held.enter_context(_listening(host, port)) for host, port in pairs]
+        return [listening.getsockname()[1] for listening in sockets]
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            told, mend = f"port {port} is taken", "choose another, or 0 for a free one"
+        else:
+            told, mend = f"{host}:{port}: {error.strerror}", "choose an address of this machine"
+        raise StackError(told, mend) from error
 
 
 def die_with_parent() -> None:

@@ -30,18 +30,25 @@ from editjudge.base.local import (
     state_file,
 )
 
-from ..front.local import check_front, local_front
+from ..front.local import Renewal, check_front, local_front
 from ..front.server import EnvoyServer
+from .judge_server import JudgeServer, check_judge
 from .keeping import Server, keep_alive
 from .launcher import TritonServer, serve_extra_installed
 from .vllm_server import VllmOptions, VllmServer, check_model, check_packages, installed
 
+_WHOLE_STOP_SECONDS = 10.0
+"""For what ends beside the servers."""
 
-def up(settings: StackSettings, vllm_python: Path | None = None) -> StackState:
+
+def up(
+    settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None
+) -> StackState:
     """Start the local stack in the background and wait until it is ready.
 
     Args:
         vllm_python: Of the environment that has vLLM; needed for a generalist.
+        config: Settings file for the Judge service; by default that of the current folder.
 
     Raises:
         ConfigError: there is nothing to start, no vLLM, or no model in the folder.
@@ -55,7 +62,10 @@ def up(settings: StackSettings, vllm_python: Path | None = None) -> StackState:
     output = private_state_dir() / "supervisor.log"
     with open(output, "wb", opener=private) as stream:
         process = subprocess.Popen(  # noqa: S603 - our own command line
-            [sys.executable, "-m", __name__, settings.model_dump_json(), str(vllm_python or "")],
+            [
+                *(sys.executable, "-m", __name__, settings.model_dump_json()),
+                *(str(vllm_python or ""), str(config.absolute() if config else "")),
+            ],
             stdout=stream,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -73,6 +83,7 @@ def _ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettin
     patience = settings.startup_timeout if settings.triton else 0.0
     if settings.generalist:
         patience = max(patience, settings.generalist_timeout)
+    patience += JudgeServer.start_seconds if settings.judge else 0.0
     end = time.monotonic() + patience + 10
     while time.monotonic() < end:
         if (state := running_stack()) is not None and state.pid == process.pid:
@@ -90,6 +101,10 @@ def _check(settings: StackSettings, vllm_python: Path | None) -> None:
         raise ConfigError("there is nothing to start", "give --generalist, or leave Triton on")
     if settings.triton and not serve_extra_installed():
         raise MissingExtra("the local stack", "serve")
+    if settings.judge and not settings.triton:
+        raise ConfigError("the Judge service judges with Triton's models", "leave Triton on")
+    if settings.judge:
+        check_judge()
     if settings.front:
         check_front(settings)
     if settings.generalist is not None:
@@ -121,16 +136,18 @@ def down() -> StackState | None:
         return None
     os.kill(state.pid, signal.SIGTERM)
     try:
-        with stack_lock().acquire(timeout=40):
+        with stack_lock().acquire(timeout=state.stop_seconds):
             pass
     except Timeout:
-        # Both servers lead a group of their own, and end with it.
+        # All servers lead groups of their own, and end with it.
         os.killpg(state.pid, signal.SIGKILL)
     state_file().unlink(missing_ok=True)
     return state
 
 
-def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
+def supervise(
+    settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None
+) -> None:
     """Run the stack until SIGTERM; its files are nobody else's to read.
 
     Raises:
@@ -144,7 +161,7 @@ def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
     except Timeout:
         raise StackError("another local stack is starting or running") from None
     with lock:
-        stack = _Stack(settings, vllm_python)
+        stack = _Stack(settings, vllm_python, config)
         try:
             stack.start(stopping)
             started = time.time()
@@ -153,7 +170,8 @@ def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
                 _write(stack.state(started))
 
             tell()
-            keep_alive(stack.servers, stopping, tell)
+            renewal = Renewal(settings)
+            keep_alive(stack.servers, stopping, tell, renewal.look)
         finally:
             stack.stop()
             state_file().unlink(missing_ok=True)
@@ -162,17 +180,22 @@ def supervise(settings: StackSettings, vllm_python: Path | None = None) -> None:
 class _Stack:
     """The servers of a local stack, of which each may be left out."""
 
-    def __init__(self, settings: StackSettings, vllm_python: Path | None) -> None:
+    def __init__(
+        self, settings: StackSettings, vllm_python: Path | None, config: Path | None
+    ) -> None:
         self._settings = settings
         self._folder = state_dir()
-        for name in ("triton.log", "vllm.log", "front.log", state_file().name):
+        for name in ("triton.log", "vllm.log", "judge.log", "front.log", state_file().name):
             (self._folder / name).unlink(missing_ok=True)
         self.triton = TritonServer(self._folder / "triton.log", settings)
         self.vllm: VllmServer | None = None
+        self.judge: JudgeServer | None = None
         self.front: EnvoyServer | None = None
         self.servers: list[Server] = []
         if settings.generalist is not None:
             self.vllm = VllmServer(self._folder / "vllm.log", _options(settings, vllm_python))
+        if settings.judge:
+            self.judge = JudgeServer(self._folder / "judge.log", settings, config)
 
     def start(self, stopping: threading.Event) -> None:
         """Start all of them and wait until they are ready."""
@@ -185,9 +208,15 @@ class _Stack:
             self.triton.start(stopping)
         if self.vllm is not None:
             self.vllm.wait_until_ready(stopping)
+        triton = self.triton.url if self._settings.triton else ""
+        vllm = self.vllm.url if self.vllm else ""
+        if self.judge is not None:
+            self.judge.over(triton, vllm)
+            self.servers.append(self.judge)
+            self.judge.start(stopping)
         if self._settings.front:
-            triton = self.triton.url if self._settings.triton else ""
-            self.front = local_front(self._settings, triton, self.vllm.url if self.vllm else "")
+            judge = self.judge.state if self.judge else None
+            self.front = local_front(self._settings, triton, vllm, judge)
             self.servers.append(self.front)
             self.front.start(stopping)
 
@@ -213,8 +242,10 @@ class _Stack:
             log=triton.log if served else self._folder / "supervisor.log",
             started=started,
             generalist=generalist,
+            judge=None if self.judge is None else self.judge.state,
             front=None if self.front is None else self.front.state,
             unloaded=dict(triton.unloaded) if served else {},
+            stop_seconds=_WHOLE_STOP_SECONDS + sum(each.stop_seconds for each in self.servers),
         )
 
 
@@ -226,11 +257,11 @@ def _write(state: StackState) -> None:
 
 
 def main() -> None:
-    """Entry of the background process: its arguments are the settings and vLLM's Python."""
+    """Entry of the background process: settings, vLLM's Python and the settings file."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        python = Path(sys.argv[2]) if sys.argv[2] else None
-        supervise(StackSettings.model_validate_json(sys.argv[1]), python)
+        python, config = (Path(text) if text else None for text in sys.argv[2:])
+        supervise(StackSettings.model_validate_json(sys.argv[1]), python, config)
     except EditjudgeError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(error.exit_code) from error

@@ -87,6 +87,7 @@ class VllmServer:
     """
 
     name = "vLLM"
+    stop_seconds = _STOP_SECONDS
 
     def __init__(self, log: Path, options: VllmOptions) -> None:
         self.log = log

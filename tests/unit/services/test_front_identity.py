@@ -14,6 +14,7 @@ from cryptography import x509
 
 from editjudge.base.errors import ConfigError
 from editjudge_services.front.identity import ALGORITHM, Authority, TeamKeys
+from editjudge_services.front.values import Tokens
 
 CLAIMS = {"issuer": "editjudge", "audience": "judges"}
 
@@ -125,3 +126,25 @@ def test_a_file_that_is_no_key_is_named(tmp_path: Path) -> None:
     authority.certificate.write_text("junk")
     with pytest.raises(ConfigError, match="ca.pem: this is no certificate"):
         authority.serve(("localhost",))
+
+
+def test_a_client_certificate_is_the_authority_s_and_for_clients_alone(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    files = authority.client("vision", 3, tmp_path)
+    certificate = x509.load_pem_x509_certificate(files[0].read_bytes())
+    known = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
+    certificate.verify_directly_issued_by(known)
+    uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert [*uses] == [x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert "vision" in certificate.subject.rfc4514_string()
+    with pytest.raises(ConfigError, match="401 days"):
+        authority.client("vision", 401, tmp_path)
+    with pytest.raises(ConfigError, match="no such folder"):
+        authority.client("vision", 1, tmp_path / "none")
+
+
+def test_a_token_says_the_team_in_the_claim_that_the_door_reads(tmp_path: Path) -> None:
+    claims = Tokens(keys="", audience="studio", team_claim="department").claims
+    token = TeamKeys(tmp_path).token("vision", 1, "batch", **claims)
+    said = jwt.decode(token, options={"verify_signature": False})
+    assert (said["department"], said["aud"], said["class"]) == ("vision", "studio", "batch")

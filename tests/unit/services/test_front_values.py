@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError
 from editjudge_services.front.local import check_front, local_front, parsed_values, read_values
-from editjudge_services.front.render import render
+from editjudge_services.front.render import checked, render
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import CLASSES, NAME, OWN_HEADERS, FrontValues
 
@@ -81,6 +81,14 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
             "clip: served by two groups",
         ),
         ({"triton": {}, "generalists": {}, "judge": None}, "nothing to stand in front of"),
+        ({"judge": None, "token_limits": {"service": "a:1"}}, "`judge` is missing"),
+        ({"limits": {"heap_bytes": 1}}, "limits.heap_bytes"),
+        ({"rate": {"burst": 99999999999}}, "rate.burst"),
+        ({"trace_percent": float("nan")}, "trace_percent"),
+        ({"otlp": "a host:1"}, "otlp: write it as host:port"),
+        ({"tokens": {"keys": "ftp://a/keys"}}, "tokens: write `keys` as https://host/path"),
+        ({"tokens": {"keys": "https://a:99999/keys"}}, "tokens: Port out of range"),
+        ({"tokens": {"keys": "k.json", "team_claim": ""}}, "tokens.team_claim"),
     ],
 )
 def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> None:
@@ -136,11 +144,39 @@ def test_a_model_with_servers_of_its_own_is_looked_for_before_the_rest(tmp_path:
 
 
 def test_only_a_stream_of_requests_is_not_held_until_whole(tmp_path: Path) -> None:
-    unheld = [r["match"] for r in routes(filled(tmp_path)) if "typed_per_filter_config" in r]
+    unheld = [
+        route["match"]
+        for route in routes(filled(tmp_path))
+        if "typed_per_filter_config" in route and "route" in route
+    ]
     assert {match.get("path") or match["prefix"] for match in unheld} == {
         "/editjudge.v1.JudgeService/ScoreStream",
         "/grpc.reflection.v1alpha.ServerReflection/",
     }
+
+
+@pytest.mark.parametrize("limits", [None, {"service": "a:1"}])
+def test_what_is_refused_is_refused_before_all_of_it_has_come(
+    tmp_path: Path, limits: Mapping[str, str] | None
+) -> None:
+    refusals = [r for r in routes(filled(tmp_path, token_limits=limits)) if "route" not in r]
+    assert len(refusals) == (4 if limits else 1)
+    for refusal in refusals:
+        assert refusal["typed_per_filter_config"]["envoy.filters.http.buffer"]["disabled"] is True
+
+
+def test_only_who_is_uncounted_reaches_generalists_where_tokens_are_counted(
+    tmp_path: Path,
+) -> None:
+    limits = {"service": "a:1", "uncounted": ["one.two", "three"]}
+    reached = [
+        {header["name"]: header["string_match"] for header in route["match"]["headers"]}
+        for route in routes(filled(tmp_path, token_limits=limits))
+        if route.get("route", {}).get("cluster", "").startswith("generalist")
+    ]
+    assert len(reached) == 2 * len(CLASSES)
+    for headers in reached:
+        assert headers["x-team"] == {"safe_regex": {"regex": "one[.]two|three"}}
 
 
 def test_what_a_caller_says_about_itself_is_taken_away(tmp_path: Path) -> None:
@@ -214,9 +250,27 @@ def test_a_certificate_that_is_not_there_is_told_before_anything_starts(state: P
     file.write_text("certificate: /nope.pem")
     with pytest.raises(ConfigError, match="/nope.pem"):
         check_front(StackSettings(front_values=file))
-    file.write_text("rate: {burst: 99999999999}")
-    with pytest.raises(ConfigError, match="Envoy refuses it"):
-        check_front(StackSettings(front_values=file))
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, "values.yaml: tokens.keys: /keys/jwks.json: no such file"),
+        ({"client_ca": "/nope.pem"}, "values.yaml: client_ca: /nope.pem: no such file"),
+        ({"tokens": {"keys": "https://a/k", "ca": "/nope"}}, "values.yaml: tokens.ca: /nope"),
+        (
+            {"tokens": {"keys": "http://a/k"}, "listen": "judges:8443"},
+            "values.yaml: Envoy refuses it: malformed IP address: judges",
+        ),
+    ],
+)
+def test_what_envoy_refuses_is_one_line(
+    tmp_path: Path, changed: Mapping[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        checked(whole(**changed), tmp_path, "values.yaml")
+    assert str(caught.value).startswith(told)
+    assert len(str(caught.value)) < 400
 
 
 def test_what_is_said_of_tokens_leaves_the_rest(state: Path) -> None:

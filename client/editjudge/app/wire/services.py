@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...base.local import LocalFront, LocalGeneralist
+from ...base.local import LocalFront, LocalGeneralist, LocalJudge
 from .base import Wire
 
 
@@ -18,6 +18,7 @@ class Finding(Wire):
         team: As whom a front door knows the caller; empty where none says.
         access: What a call without the key and headers of the settings met; empty where there are
             none, or where it could not be tried.
+        stop_seconds: That ending it may take, with what is in flight.
         problem: Empty where all is well.
         mend: What to do about it.
     """
@@ -47,6 +48,7 @@ class Stack(Wire):
         grpc: Empty without Triton, like `http` and `metrics`.
         started: Seconds since the epoch.
         generalist: Null without one.
+        judge: The Judge service over them; null without one.
         front: The front door before it; null without one.
         services: Identities, by role.
         unloaded: Models that could not be loaded, and why.
@@ -61,7 +63,9 @@ class Stack(Wire):
     log: Path
     started: float
     generalist: LocalGeneralist | None
+    judge: LocalJudge | None = None
     front: LocalFront | None = None
+    stop_seconds: float = 0.0
     uptime_seconds: float
     services: dict[str, str]
     unloaded: dict[str, str]

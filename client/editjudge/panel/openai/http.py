@@ -299,10 +299,24 @@ async def _read(response: aiohttp.ClientResponse) -> bytes | None:
 
 
 def _tls(endpoint: GeneralistEndpoint) -> ssl.SSLContext | None:
-    if endpoint.ca_file is None:
+    if endpoint.ca_file is None and endpoint.cert_file is None:
         return None
     try:
-        return ssl.create_default_context(cafile=endpoint.ca_file)
+        context = ssl.create_default_context(cafile=endpoint.ca_file)
     except OSError as error:  # SSLError, where the file holds no certificate, is one
         reason = error.strerror or "no certificate in it"
         raise ConfigError(f"{endpoint.url}: {endpoint.ca_file}: {reason}") from error
+    if endpoint.cert_file is not None:
+        _show(context, endpoint)
+    return context
+
+
+def _show(context: ssl.SSLContext, endpoint: GeneralistEndpoint) -> None:
+    """Have the client's certificate shown to servers that ask for one."""
+    cert, key = endpoint.cert_file or "", endpoint.key_file
+    try:
+        # A key with a password is refused rather than asked for.
+        context.load_cert_chain(cert, key, password="")
+    except OSError as error:
+        reason = error.strerror or "not a certificate and its key"
+        raise ConfigError(f"{endpoint.url}: {cert}, {key}: {reason}") from error

@@ -1,0 +1,147 @@
+"""What the front door tells those who watch it, and how much it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from ..fakes.judge import ScriptedJudge
+from ..fakes.otlp import Spans
+from ..patience import until
+from .test_front import Door
+
+MB = 1024 * 1024
+HEAP = 128 * MB
+SENT_AT_ONCE = 16 * MB
+PICTURE, INSTRUCTION = b"a picture of nobody", "paint the fence green"
+
+
+@contextlib.asynccontextmanager
+async def judged(folder: Path, **more: Any) -> AsyncIterator[Door]:
+    """A door before a Judge service that answers at once."""
+    async with ScriptedJudge().serving() as at:
+        door = Door(folder, triton={}, judge={"addresses": [at]}, **more)
+        for team in ("vision", "audio", "hostile"):
+            door.token(team)
+        await asyncio.to_thread(door.server.start)
+        try:
+            yield door
+        finally:
+            await asyncio.to_thread(door.server.stop)
+
+
+@contextlib.asynccontextmanager
+async def asking(door: Door, team: str) -> AsyncIterator[Any]:
+    """How a team asks for a score, over a connection of its own."""
+    credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
+    metadata = [("authorization", f"Bearer {door.token(team)}")]
+    own = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+    async with grpc.aio.secure_channel(door.target, credentials, own) as channel:
+        stub = judge_pb2_grpc.JudgeServiceStub(channel)
+
+        async def ask(request: pb.ScoreRequest) -> grpc.StatusCode:
+            return await stub.Score(request, metadata=metadata, timeout=60).code()
+
+        yield ask
+
+
+def edit(size: int = 0) -> pb.ScoreRequest:
+    picture = pb.Picture(data=PICTURE + bytes(size))
+    sent = pb.Edit(instruction=INSTRUCTION, sources=[picture], edited=picture)
+    return pb.ScoreRequest(request_id="0", edit=sent)
+
+
+async def test_spans_have_the_team_and_no_token_picture_or_instruction(tmp_path: Path) -> None:
+    received = Spans()
+    async with received.serving() as at, judged(tmp_path, otlp=at, trace_percent=100) as door:
+        async with asking(door, "vision") as ask:
+            assert await ask(edit()) == grpc.StatusCode.OK
+        await until(lambda: len(received.spans) >= 2)
+    calls = [span for span in received.spans if any(_is_team(a, "vision") for a in span.attributes)]
+    assert calls
+    assert {span.parent_span_id for span in received.spans} & {span.span_id for span in calls}
+    told = b"".join(each.SerializeToString() for each in received.requests)
+    assert b"JudgeService/Score" in told
+    secrets = (PICTURE, INSTRUCTION.encode(), door.token("vision").split(".")[0].encode())
+    assert not [secret for secret in secrets if secret in told]
+
+
+def _is_team(attribute: Any, team: str) -> bool:
+    return (attribute.key, attribute.value.string_value) == ("editjudge.team", team)
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("VmRSS:")]
+    return int(line.split()[1]) * 1024
+
+
+class Hoarder:
+    """A team that sends large bodies all the time and never their end."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self.answers: Counter[str] = Counter()
+
+    async def act(self) -> None:
+        """On several connections, several bodies on each."""
+        await asyncio.gather(*(self._connection() for _ in range(4)))
+
+    async def _connection(self) -> None:
+        path = "/editjudge.v1.JudgeService/Score"
+        credentials = grpc.ssl_channel_credentials(self._door.authority.certificate.read_bytes())
+        metadata = [("authorization", f"Bearer {self._door.token('hostile')}")]
+        own = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+        async with grpc.aio.secure_channel(self._door.target, credentials, own) as channel:
+
+            async def body() -> None:
+                call = channel.stream_unary(path)(metadata=metadata, timeout=60)
+                with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                    for _ in range(2):
+                        await call.write(bytes(SENT_AT_ONCE))
+                    await asyncio.sleep(60)
+                self.answers[(await call.code()).name] += 1
+
+            while True:
+                await asyncio.gather(*(body() for _ in range(4)))
+
+
+async def test_a_team_that_fills_the_door_is_cut_and_the_others_go_on(tmp_path: Path) -> None:
+    limits = {"request_bytes": 64 * MB, "heap_bytes": HEAP}
+    async with judged(tmp_path, limits=limits) as door:
+        before = resident(door.server.pid)
+        hoarder = Hoarder(door)
+        attack = asyncio.create_task(hoarder.act())
+        largest = 0
+        async with asking(door, "vision") as ours, asking(door, "audio") as theirs:
+            await until(lambda: hoarder.answers)
+            for _ in range(30):
+                for ask in (ours, theirs):
+                    await _answered(ask)
+                largest = max(largest, resident(door.server.pid))
+        attack.cancel()
+        await asyncio.gather(attack, return_exceptions=True)
+        assert door.server.alive()
+    # The hoarder has sent twice that, and each connection alone as much as the heap.
+    assert largest < before + HEAP + 96 * MB
+    reached = {call["team"] for call in door.called() if call["server"]}
+    assert reached == {"vision", "audio"}
+
+
+async def _answered(ask: Any) -> None:
+    """Asked again as every client does; what is full now is not full for long."""
+    for _ in range(20):
+        if await ask(edit(MB)) == grpc.StatusCode.OK:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("never answered")

@@ -1,0 +1,84 @@
+"""The front door of the local stack: how it is remembered, and what is done while it runs."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.config import StackSettings
+from editjudge.base.errors import ConfigError, StackError
+from editjudge.base.local import LocalJudge
+from editjudge_services.front.identity import front_folder
+from editjudge_services.front.local import (
+    Renewal,
+    check_front,
+    kept_tokens,
+    local_front,
+    parsed_tokens,
+)
+from editjudge_services.runtime.process import ports
+
+JUDGE = LocalJudge(pid=1, url="grpc://127.0.0.1:2", http="http://127.0.0.1:3", log=Path("log"))
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EDITJUDGE_STATE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_how_a_door_knows_callers_is_known_after_it(state: Path) -> None:
+    assert kept_tokens(front_folder()) is None
+    file = state / "values.yaml"
+    file.write_text("tokens: {audience: studio}")
+    local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
+    tokens = kept_tokens(front_folder())
+    assert tokens is not None
+    assert tokens.audience == "studio"
+
+
+def test_tokens_of_values_are_named_when_they_are_wrong() -> None:
+    with pytest.raises(ConfigError, match=r"v\.yaml: tokens: audiens: Extra inputs"):
+        parsed_tokens({"keys": "k", "audiens": "x"}, "v.yaml")
+
+
+def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> None:
+    server = local_front(StackSettings(), "grpc://127.0.0.1:1", "", JUDGE)
+    assert server.values.judge is not None
+    assert str(server.values.judge.addresses[0]) == "127.0.0.1:2"
+    assert str(server.values.judge.json_addresses[0]) == "127.0.0.1:3"
+    file = state / "values.yaml"
+    file.write_text("token_limits: {service: 'limits:8081'}")
+    check_front(StackSettings(judge=True, front_values=file))
+    with pytest.raises(ConfigError, match="`judge` is missing"):
+        check_front(StackSettings(front_values=file))
+
+
+def test_a_certificate_that_is_due_is_renewed_while_the_door_runs(state: Path) -> None:
+    settings = StackSettings(front=True)
+    server = local_front(settings, "grpc://127.0.0.1:1", "")
+    before = server.values.certificate.read_bytes()
+    always = Renewal(settings, seconds=0)
+    always.look()
+    assert server.values.certificate.read_bytes() == before
+    server.values.certificate.unlink()
+    Renewal(settings).look()
+    Renewal(StackSettings(), seconds=0).look()
+    assert not server.values.certificate.exists()
+    always.look()
+    assert server.values.certificate.read_bytes() != before
+    (state / "front" / "ca.pem").write_text("broken")
+    always.look()  # it is told, and the stack goes on
+
+
+def test_a_port_is_tried_where_it_is_listened_at() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StackError, match=f"port {port} is taken"):
+            ports([port], ["127.0.0.2"])
+        assert ports([port], ["127.0.0.1"]) == [port]
+    with pytest.raises(StackError, match="choose an address of this machine"):
+        ports([0], ["192.0.2.1"])
+    assert len({*ports([0, 0, 0])}) == 3
