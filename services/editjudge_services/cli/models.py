@@ -181,6 +181,26 @@ def verify_models(names: tuple[str, ...]) -> int:
     return _each(here, verified)
 
 
+@command.command("repository")
+@click.argument("table", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+def make_repository(table: Path, out: Path) -> None:
+    """Make the folder that a Triton server loads, of the models in TABLE.
+
+    TABLE is JSON: {"MODEL": {"instances": 2, "precision": "fp32", "device": "gpu"}}. Instances
+    are of each GPU that the server sees.
+    """
+    from ..runtime.repository import materialise
+    from ..runtime.serving import read_table
+
+    servings = read_table(table)
+    missing = materialise(out, models=servings)
+    if missing:
+        told = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
+        raise ConfigError(f"{out} is not complete: {told}")
+    say(f"{out} is what Triton is started with: {', '.join(sorted(servings))}")
+
+
 def _chosen(
     names: tuple[str, ...], profile: Profile | None, *, made_here: bool = False
 ) -> list[Entry]:

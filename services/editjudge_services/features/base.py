@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
 
-from ..runtime.onnx import ENGINES, open_network
+from ..runtime.onnx import ENGINES, ON_GPU, open_network
 from ..runtime.preprocess import Rule, blacked_out, patch_weights
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact
@@ -55,6 +55,7 @@ class FeatureSpecialist(Specialist):
 
     packages = ("numpy", "pillow")
     engines = ENGINES
+    on_gpu = ON_GPU
 
     whole: ClassVar[Rule]
     squash: ClassVar[Rule]

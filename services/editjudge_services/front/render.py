@@ -57,7 +57,7 @@ def render(values: FrontValues, folder: Path) -> Path:
         jwks_at=fetched if values.tokens.url else None,
         jwks_tls=keys.scheme == "https",
         jwks_uri=values.tokens.url or "http://keys/jwks.json",
-        jwks_file=Path(values.tokens.keys).resolve(),
+        jwks_file=Path(values.tokens.keys).absolute(),
         jwks_ca=values.tokens.ca,
     )
     file = folder / FILE
@@ -67,10 +67,12 @@ def render(values: FrontValues, folder: Path) -> Path:
 
 def certificate_secret(values: FrontValues) -> str:
     """The certificate in the form in which Envoy watches it; to be replaced by a move."""
+    # No link is followed: in a cluster the files are links to a folder that is replaced whole.
+    certificate, key = values.certificate.absolute(), values.private_key.absolute()
     pair = {
-        "certificate_chain": {"filename": str(values.certificate.resolve())},
-        "private_key": {"filename": str(values.private_key.resolve())},
-        "watched_directory": {"path": str(values.certificate.resolve().parent)},
+        "certificate_chain": {"filename": str(certificate)},
+        "private_key": {"filename": str(key)},
+        "watched_directory": {"path": str(certificate.parent)},
     }
     kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
     return json.dumps(

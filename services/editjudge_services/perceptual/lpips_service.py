@@ -30,7 +30,7 @@ from editjudge.base.contracts import LPIPS
 from editjudge.base.errors import Abstained
 
 from ..features.cache import FeatureCache
-from ..runtime.onnx import ENGINES
+from ..runtime.onnx import ENGINES, ON_GPU
 from ..runtime.preprocess import blacked_out
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from ..runtime.weights import declared_artefact
@@ -74,6 +74,7 @@ class LpipsSpecialist(Specialist):
     contract = LPIPS
     packages = ("numpy", "pillow")
     engines = ENGINES
+    on_gpu = ON_GPU
     # A pair of 768x768 takes seconds on a processor, and requests come three at a time.
     queue_seconds = 300.0
     smallest: ClassVar[int]

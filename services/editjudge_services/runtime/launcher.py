@@ -33,6 +33,7 @@ from editjudge.base.local import private, private_state_dir
 from .keeping import keep_alive
 from .process import LOOPBACK, asked, die_with_parent, ports
 from .repository import materialise
+from .serving import Serving
 
 logger = logging.getLogger(__name__)
 
@@ -200,8 +201,9 @@ class TritonServer:
         repository = self._repository or runtime / "models"
         self._unloaded = {}
         if self._repository is None:
-            settings = self._settings
-            self._unloaded = materialise(repository, settings.precision, settings.models)
+            default = Serving(precision=self._settings.precision)
+            chosen = dict.fromkeys(self._settings.models, default)
+            self._unloaded = materialise(repository, default, chosen)
         command = [
             str(pytriton / "tritonserver" / "bin" / "tritonserver"),
             f"--model-repository={repository}",

@@ -27,6 +27,8 @@ _CUDA = ("CUDAExecutionProvider", {"use_tf32": "0", "cudnn_conv_algo_search": "H
 _CPU = "CPUExecutionProvider"
 ENGINES: Mapping[Precision, str] = {"fp32": "onnxruntime", "bf16": "openvino"}
 """The distribution that computes in each precision."""
+ON_GPU: frozenset[Precision] = frozenset({"fp32"})
+"""Precisions in which exported networks run on a GPU."""
 
 
 class OnnxSettings(BaseSettings):

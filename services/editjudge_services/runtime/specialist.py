@@ -54,6 +54,7 @@ class Specialist(ABC):
         identity: What a signature says of it: implementation, weights, precision.
         packages: Distributions whose version can change its answers; named in its identity.
         engines: Likewise, the distribution that computes in each precision.
+        on_gpu: Precisions in which it can run on a GPU.
         max_batch: Requests handed over at once, at most.
         max_queue: Requests waiting, at most; beyond that they are rejected.
         queue_seconds: How long a request may wait before it is rejected.
@@ -65,6 +66,7 @@ class Specialist(ABC):
     identity: ClassVar[Mapping[str, str]]
     packages: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[Mapping[Precision, str]] = {}
+    on_gpu: ClassVar[frozenset[Precision]] = frozenset()
     max_batch: ClassVar[int] = 8
     max_queue: ClassVar[int] = 128
     queue_seconds: ClassVar[float] = 60.0

@@ -24,6 +24,7 @@ from editjudge.base.contracts import ABSTAINED, Tensor
 from editjudge.base.errors import Abstained, ImageError
 from editjudge.base.images import decode, load_mask
 
+from .serving import stay_on_device
 from .specialist import BadRequest, Outputs, Request, Specialist, Unavailable
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class _Adaptor:
         """Called once by Triton; the model is ready when this returns."""
         import triton_python_backend_utils as pb
 
+        stay_on_device(args)
         _end_with_server()
         self._pb = pb
         self._specialist = self.kind()

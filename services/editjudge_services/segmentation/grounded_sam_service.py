@@ -19,6 +19,7 @@ class GroundedSamSegmenter(Specialist):
     contract = SEGMENTER
     identity: ClassVar = {"implementation": "grounded_sam.1"}
     packages = ("torch", "transformers", "pillow")
+    on_gpu: ClassVar = frozenset({"fp32", "bf16"})
     entry = "grounded-sam"
 
     def load(self, declared: Mapping[str, str]) -> None:

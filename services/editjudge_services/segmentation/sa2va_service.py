@@ -19,6 +19,7 @@ class Sa2VaSegmenter(Specialist):
     contract = SEGMENTER
     identity: ClassVar = {"implementation": "sa2va.1"}
     packages = ("torch", "transformers", "pillow")
+    on_gpu: ClassVar = frozenset({"fp32", "bf16"})
     max_batch = 1
     entry = "sa2va-qwen3-vl-4b"
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from editjudge.base.errors import ConfigError
-from editjudge_services.runtime.repository import materialise
-from editjudge_services.zoo.artefact import RECORD
+from editjudge_services.cli.models import command
+from editjudge_services.features.dinov2_service import DinoV2
+from editjudge_services.quality.piqe_service import Piqe
+from editjudge_services.runtime import alive
+from editjudge_services.runtime.repository import (
+    chart_text,
+    config_text,
+    materialise,
+    specialists,
+)
+from editjudge_services.runtime.serving import Serving, stay_on_device
+from editjudge_services.runtime.specialist import Specialist
+from editjudge_services.zoo.artefact import RECORD, Precision
 
 
 @pytest.fixture
@@ -32,8 +47,117 @@ def test_a_damaged_record_costs_its_own_model(tmp_path: Path, models: Path) -> N
 
 
 def test_what_is_asked_for_and_not_installed_is_named(tmp_path: Path, models: Path) -> None:
-    unusable = materialise(tmp_path / "repo", models=("quality_piqe", "features_dinov2"))
+    wanted = {"quality_piqe": Serving(), "features_dinov2": Serving()}
+    unusable = materialise(tmp_path / "repo", models=wanted)
     assert served(tmp_path / "repo") == ["quality_piqe"]
     assert "no weights for fp32" in unusable["features_dinov2"]
     with pytest.raises(ConfigError, match="no model is named quality_pique"):
-        materialise(tmp_path / "repo", models=("quality_pique",))
+        materialise(tmp_path / "repo", models={"quality_pique": Serving()})
+
+
+def test_instances_precision_and_device_are_in_the_configuration() -> None:
+    assert "KIND" not in config_text(DinoV2)  # Triton's own default: a GPU where there is one
+    on_gpus = config_text(DinoV2, serving=Serving(instances=2, device="gpu"))
+    assert "count: 2\n  kind: KIND_GPU" in on_gpus
+    assert "KIND_CPU" in config_text(DinoV2, serving=Serving(device="cpu"))
+    assert "KIND_CPU" in config_text(Piqe)
+    # That precision is computed by the processor alone.
+    assert "KIND_CPU" in config_text(DinoV2, serving=Serving(precision="bf16"))
+
+
+@pytest.mark.parametrize(("kind", "precision"), [(Piqe, "fp32"), (DinoV2, "bf16")])
+def test_what_cannot_run_on_a_gpu_is_not_put_there(
+    kind: type[Specialist], precision: Precision
+) -> None:
+    with pytest.raises(ConfigError, match=f"{kind.name} cannot run on a GPU in {precision}"):
+        config_text(kind, serving=Serving(precision=precision, device="gpu"))
+
+
+@pytest.mark.parametrize(
+    ("placed", "before", "device", "onnx"),
+    [
+        ({"model_instance_kind": "GPU", "model_instance_device_id": "1"}, "", "1", None),
+        ({"model_instance_kind": "GPU", "model_instance_device_id": "1"}, "4,6", "6", None),
+        ({"model_instance_kind": "CPU", "model_instance_device_id": "0"}, "4,6", "", "cpu"),
+    ],
+)
+def test_an_instance_keeps_to_the_device_that_triton_gave_it(
+    monkeypatch: pytest.MonkeyPatch,
+    placed: dict[str, str],
+    before: str,
+    device: str,
+    onnx: str | None,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
+    monkeypatch.setenv("EDITJUDGE_ONNX_DEVICE", "auto")
+    monkeypatch.delenv("EDITJUDGE_ONNX_DEVICE")
+    stay_on_device(placed)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == device
+    assert os.environ.get("EDITJUDGE_ONNX_DEVICE") == onnx
+
+
+def invoked(tmp_path: Path, table: str) -> Result:
+    file = tmp_path / "models.json"
+    file.write_text(table)
+    return CliRunner().invoke(
+        command, ["repository", str(file), "--out", str(tmp_path / "repo")], standalone_mode=False
+    )
+
+
+def test_a_table_becomes_the_folder_that_triton_loads_and_again(
+    tmp_path: Path, models: Path
+) -> None:
+    for count in (1, 3):
+        ran = invoked(tmp_path, f'{{"quality_piqe": {{"instances": {count}}}}}')
+        assert ran.exception is None
+        config = (tmp_path / "repo" / "quality_piqe" / "config.pbtxt").read_text()
+        assert f"count: {count}" in config
+    assert (tmp_path / "repo" / "quality_piqe" / "1" / "model.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("{}", "there is no model in it"),
+        ("no JSON", "Invalid JSON"),
+        ('{"quality_piqe": {"instance": 2}}', "quality_piqe.instance"),
+        ('{"quality_piqe": {"device": "tpu"}}', "quality_piqe.device"),
+        ('{"quality_pique": {}}', "no model is named quality_pique"),
+        ('{"features_dinov2": {}}', "is not complete: features_dinov2: no weights for fp32"),
+    ],
+)
+def test_a_table_that_cannot_be_served_is_refused(
+    tmp_path: Path, models: Path, table: str, told: str
+) -> None:
+    ran = invoked(tmp_path, table)
+    assert isinstance(ran.exception, ConfigError)
+    assert told in str(ran.exception)
+
+
+def test_the_chart_knows_every_model_and_where_its_weights_lie() -> None:
+    known = json.loads(chart_text())
+    assert known["models"].keys() == {kind.name for kind in specialists()}
+    assert known["models"]["lpips_vgg"]["pictures"] == 3
+    assert known["models"]["quality_qinsight"]["vllm"] == "q-insight"
+    assert known["weights"]["q-insight"]["folder"] == "q-insight/checkpoint/score_degradation"
+    assert known["weights"]["q-insight"]["variable"] == "QINSIGHT"
+
+
+def process(folder: Path, pid: int, model: str, name: str = "triton_python_backend_stub") -> None:
+    (folder / str(pid)).mkdir(parents=True)
+    (folder / str(pid) / "cmdline").write_text(f"/b/{name}\0/run/models/{model}/1/model.py\0x\0")
+
+
+def test_a_model_that_has_lost_a_process_is_told(tmp_path: Path) -> None:
+    repository, processes = tmp_path / "models", tmp_path / "proc"
+    for model in ("ocr_ppocr", "quality_piqe"):
+        (repository / model).mkdir(parents=True)
+        (repository / model / "config.pbtxt").touch()
+    process(processes, 1, "quality_piqe")
+    process(processes, 2, "quality_piqe")
+    process(processes, 4, "ocr_ppocr", name="another")
+    assert alive.main(repository, processes) == "no process any more: ocr_ppocr"
+    process(processes, 3, "ocr_ppocr")
+    assert not alive.main(repository, processes)
+    shutil.rmtree(processes / "2")
+    assert alive.main(repository, processes) == "no process any more: quality_piqe"

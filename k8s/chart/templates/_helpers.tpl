@@ -1,0 +1,214 @@
+{{/* Names, labels and what every pod has in common. Arguments are lists, the root first. */}}
+
+{{- define "editjudge.name" -}}
+{{- $root := index . 0 -}}
+{{- printf "%s-%s" ($root.Release.Name | trunc 30 | trimSuffix "-") (index . 1) -}}
+{{- end -}}
+
+{{/* (root, component) */}}
+{{- define "editjudge.selector" -}}
+app.kubernetes.io/name: editjudge
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{/* (root, component, tier) */}}
+{{- define "editjudge.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "editjudge.selector" . }}
+app.kubernetes.io/part-of: editjudge
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
+editjudge/tier: {{ index . 2 }}
+{{- end -}}
+
+{{/* (root, component, tier) */}}
+{{- define "editjudge.metadata" -}}
+name: {{ include "editjudge.name" . }}
+namespace: {{ (index . 0).Release.Namespace }}
+labels:
+  {{- include "editjudge.labels" . | nindent 2 }}
+{{- end -}}
+
+{{/* (root, image) */}}
+{{- define "editjudge.image" -}}
+{{- $image := index (index . 0).Values.images (index . 1) -}}
+{{- if not (and $image.repository $image.digest) -}}
+{{- fail (printf "images.%s: give repository and digest (sha256:…); docs/deploying.md says what it holds" (index . 1)) -}}
+{{- end -}}
+image: {{ printf "%s@%s" $image.repository $image.digest }}
+imagePullPolicy: IfNotPresent
+{{- end -}}
+
+{{- define "editjudge.confined" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  runAsNonRoot: true
+  capabilities: {drop: [ALL]}
+  seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* {cpu, memory}, or (resources, GPUs, their name) */}}
+{{- define "editjudge.resources" -}}
+{{- $args := . -}}
+{{- if kindIs "map" . -}}{{- $args = list . 0 "" -}}{{- end -}}
+resources:
+  {{- range list "requests" "limits" }}
+  {{ . }}:
+    cpu: {{ (index $args 0).cpu | quote }}
+    memory: {{ (index $args 0).memory }}
+    {{- if index $args 1 }}
+    {{ index $args 2 }}: {{ index $args 1 }}
+    {{- end }}
+  {{- end }}
+{{- end -}}
+
+{{/* What all pods say of themselves: (root, component, tier, priority, placed, seconds until killed) */}}
+{{- define "editjudge.pod" -}}
+{{- $root := index . 0 -}}
+{{- $placed := index . 4 -}}
+serviceAccountName: {{ include "editjudge.name" (list $root (index . 2)) }}
+automountServiceAccountToken: false
+# Variables named after Services would be taken for settings of ours and of vLLM.
+enableServiceLinks: false
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+- name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- if $root.Values.priorityClasses.create }}
+priorityClassName: {{ include "editjudge.priority" (list $root (index . 3)) }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+terminationGracePeriodSeconds: {{ index . 5 }}
+{{- with $placed.runtimeClass }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with $placed.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- $tolerations := $placed.tolerations | default list }}
+{{- if $placed.gpus }}
+{{- $tolerations = append $tolerations (dict "key" ($placed.gpuResource | default "nvidia.com/gpu") "operator" "Exists" "effect" "NoSchedule") }}
+{{- end }}
+{{- with $tolerations }}
+tolerations:
+  {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end -}}
+
+{{/* Pods of a component apart from each other, where there is room: (root, component) */}}
+{{- define "editjudge.spread" -}}
+{{- $args := . -}}
+topologySpreadConstraints:
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+- topologyKey: {{ . }}
+  maxSkew: 1
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      {{- include "editjudge.selector" $args | nindent 6 }}
+{{- end }}
+{{- end -}}
+
+{{/* A new pod before the old one ends needs a spare GPU: without one the rollout never ends. */}}
+{{- define "editjudge.strategy" -}}
+strategy:
+  type: RollingUpdate
+  {{- if . }}
+  rollingUpdate: {maxSurge: 0, maxUnavailable: 1}
+  {{- else }}
+  rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+  {{- end }}
+{{- end -}}
+
+{{/* Ready, then wait until nobody sends any more calls, then end. */}}
+{{- define "editjudge.pause" -}}
+lifecycle:
+  preStop: {sleep: {seconds: 10}}
+{{- end -}}
+
+{{- define "editjudge.probe" -}}
+periodSeconds: 10
+timeoutSeconds: 5
+{{- end -}}
+
+{{- define "editjudge.budget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "editjudge.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "editjudge.selector" . | nindent 6 }}
+{{- end -}}
+
+{{- define "editjudge.account" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "editjudge.metadata" . | nindent 2 }}
+automountServiceAccountToken: false
+{{- end -}}
+
+{{/* The claim that holds the weights. */}}
+{{- define "editjudge.claim" -}}
+{{- .Values.weights.claim.existing | default (include "editjudge.name" (list . "weights")) -}}
+{{- end -}}
+
+{{/* What the chart knows of models: files/models.json is generated from the services. */}}
+{{- define "editjudge.known" -}}
+{{ .Files.Get "files/models.json" }}
+{{- end -}}
+
+{{/* Where the weights of a vLLM server lie, beneath the claim: (root, name, server) */}}
+{{- define "editjudge.weights" -}}
+{{- $server := index . 2 -}}
+{{- if $server.entry -}}
+{{- $known := include "editjudge.known" (index . 0) | fromJson -}}
+{{- (index $known.weights $server.entry).folder -}}
+{{- else -}}
+{{- printf "generalists/%s/%s" (index . 1) $server.source.revision -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Address of a server inside the cluster: (root, component, port) */}}
+{{- define "editjudge.address" -}}
+{{- printf "%s.%s.svc:%v" (include "editjudge.name" .) (index . 0).Release.Namespace (index . 2) -}}
+{{- end -}}
+
+{{/* (root, tier) */}}
+{{- define "editjudge.priority" -}}
+{{- $root := index . 0 -}}
+{{- printf "%s-%s" ($root.Release.Namespace | trunc 30 | trimSuffix "-") (include "editjudge.name" .) -}}
+{{- end -}}
+
+{{/* "yes" where anything that is served has weights. */}}
+{{- define "editjudge.weighty" -}}
+{{- $known := include "editjudge.known" . | fromJson -}}
+{{- $weighty := not (empty .Values.vllm.servers) -}}
+{{- range .Values.triton.servers -}}
+{{- range $model, $_ := .models -}}
+{{- $weighty = or $weighty (not (empty (index $known.models $model | default dict).entry)) -}}
+{{- end -}}
+{{- end -}}
+{{- ternary "yes" "" $weighty -}}
+{{- end -}}
+
+{{/* An amount of memory in MiB. */}}
+{{- define "editjudge.mib" -}}
+{{- mul (trimSuffix "Gi" (trimSuffix "Mi" .) | int) (ternary 1024 1 (hasSuffix "Gi" .)) -}}
+{{- end -}}

@@ -1,0 +1,60 @@
+"""Whether a Triton server beside this process has lost a model's process.
+
+`python -m editjudge_services.runtime.alive REPOSITORY` exits 1 where it has. Triton itself
+says that it is ready, refuses every call of that model, and does not start it again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+_STUB = "triton_python_backend_stub"
+_SEEN = "processes.json"
+"""In the repository, how many processes each model had when all were first seen."""
+
+
+def main(repository: Path, processes: Path = Path("/proc")) -> str:
+    """What is lost, in one line; "" where nothing is.
+
+    To be asked once the server is ready: as many processes as there are then are what is wanted.
+
+    Args:
+        repository: The folder that the server loads.
+        processes: Where the kernel shows them.
+    """
+    models = [each.parent.name for each in repository.glob("*/config.pbtxt")]
+    now = _running(processes)
+    gone = [model for model in models if not now[model]]
+    record = repository / _SEEN
+    if not gone and not record.is_file():
+        partial = record.with_suffix(".partial")
+        partial.write_text(json.dumps(now))
+        partial.replace(record)
+    before = json.loads(record.read_text()) if record.is_file() else {}
+    fewer = [model for model in models if now[model] < before.get(model, 1)]
+    return f"no process any more: {', '.join(sorted({*gone, *fewer}))}" if gone or fewer else ""
+
+
+def _running(processes: Path) -> Counter[str]:
+    """How many processes each model has, by the file on their command lines."""
+    counts: Counter[str] = Counter()
+    for process in processes.glob("[0-9]*"):
+        try:
+            # Of one that ended and was not waited for, nothing is left.
+            command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if command[0].endswith(_STUB):
+            code = next((Path(one) for one in command if one.endswith("/1/model.py")), None)
+            counts[code.parts[-3] if code else ""] += 1
+    return counts
+
+
+if __name__ == "__main__":
+    told = main(Path(sys.argv[1]))
+    if told:
+        sys.stderr.write(f"{told}\n")
+        raise SystemExit(1)

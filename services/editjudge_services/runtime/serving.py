@@ -1,0 +1,69 @@
+"""How a model is served: by how many instances, in which precision, on which device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from editjudge.base.errors import ConfigError
+
+from ..zoo.artefact import Precision
+
+
+class Serving(BaseModel):
+    """How one model is served.
+
+    Attributes:
+        instances: Copies of it, on each GPU where it runs on GPUs.
+        precision: Which export is loaded.
+        device: `auto` takes every GPU that Triton sees, where the model can run on one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    instances: Annotated[int, Field(ge=1, le=64)] = 1
+    precision: Precision = "fp32"
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+
+
+_Table = TypeAdapter(dict[str, Serving])
+
+
+def read_table(file: Path) -> dict[str, Serving]:
+    """What a server is to serve: a JSON object from model to `Serving`.
+
+    Raises:
+        ConfigError: it cannot be read, has no model, or a value that cannot be used.
+    """
+    try:
+        table = _Table.validate_json(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}", "give another file") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the table"
+        mend = 'write {"MODEL": {"instances": 1, "precision": "fp32", "device": "auto"}}'
+        raise ConfigError(f"{file}: {where}: {first['msg']}", mend) from error
+    if not table:
+        raise ConfigError(f"{file}: there is no model in it", "name one at least")
+    return table
+
+
+def stay_on_device(placed: Mapping[str, str]) -> None:
+    """Keep this process to the device that Triton gave to its instance.
+
+    To be called before anything uses CUDA. An instance on a CPU sees no GPU.
+
+    Args:
+        placed: What Triton hands over at the start of an instance.
+    """
+    if placed.get("model_instance_kind") == "GPU":
+        device = int(placed["model_instance_device_id"])
+        seen = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+        os.environ["CUDA_VISIBLE_DEVICES"] = seen[device] if seen else str(device)
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        os.environ.setdefault("EDITJUDGE_ONNX_DEVICE", "cpu")

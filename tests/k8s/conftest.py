@@ -1,0 +1,24 @@
+"""The tools that these tests need, which `make k8s` brings; what was not checked is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from .chart import CRDS, TOOLS
+from .plane import lacking
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = [item for item in items if item.nodeid.startswith("tests/k8s/")]
+    if here and not (TOOLS / "bin" / "helm").is_file():
+        absent = pytest.mark.skip(reason=f"{TOOLS} has no helm: make k8s brings it")
+        for item in here:
+            item.add_marker(absent)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    told = [lacking()]
+    if CRDS is None:
+        told.append("EDITJUDGE_CRDS is not set: the objects of a gateway have no schema")
+    for line in filter(None, told):
+        terminalreporter.write_line(f"NOT CHECKED: {line}", red=True, bold=True)

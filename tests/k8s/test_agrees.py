@@ -1,0 +1,221 @@
+"""What the chart says, against the programs that read it: one rule in one place."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from editjudge.base.config import load_settings
+from editjudge.cli import root
+from editjudge.cli.serve import command as serve
+from editjudge_services.front.local import parsed_values
+from editjudge_services.front.render import check, render
+from editjudge_services.front.values import OWN_HEADERS, FrontValues
+from editjudge_services.runtime import launcher, vllm_server
+from editjudge_services.runtime.repository import config_text, specialists
+from editjudge_services.runtime.serving import read_table
+from editjudge_services.zoo.artefact import checkpoint_dir
+from editjudge_services.zoo.checkpoint import PULLED
+
+from .chart import CHART, Object, rendered
+from .rules import containers, names, of, workloads
+from .test_chart import BASE, FRONT, GATEWAY, REVISION, SERVER
+
+WHOLE = {"vllm.servers.judge.source.revision": REVISION}
+
+
+@pytest.fixture(scope="module")
+def production() -> list[Object]:
+    return rendered("production", values=WHOLE)
+
+
+def front_values(things: list[Object]) -> dict[str, Any]:
+    settings = names(things, "ConfigMap")["judges-front"]["data"]["values.yaml"]
+    return dict(yaml.safe_load(settings))
+
+
+def test_the_front_door_takes_its_values_and_envoy_its_file(
+    production: list[Object], tmp_path: Path
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "front")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + datetime.timedelta(1))
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    (tmp_path / "tls.crt").write_bytes(certificate)
+    (tmp_path / "tls.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    (tmp_path / "jwks.json").write_text('{"keys": []}')
+    told = front_values(production)
+    here = {"certificate": tmp_path / "tls.crt", "private_key": tmp_path / "tls.key"}
+    told = {**told, **here, "tokens": {**told["tokens"], "keys": tmp_path / "jwks.json"}}
+    check(render(parsed_values(told, "chart"), tmp_path / "front"))
+
+
+def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(
+    production: list[Object],
+) -> None:
+    values = FrontValues.model_validate(front_values(production))
+    served = {
+        name: set(json.loads(one["data"]["models.json"]))
+        for name, one in names(production, "ConfigMap").items()
+        if "models.json" in one["data"]
+    }
+    for name, group in values.triton.items():
+        assert not group.models or set(group.models) == served[f"judges-triton-{name}"]
+    assert sum(not group.models for group in values.triton.values()) == 1
+    assert set(values.generalists) == {"judge"}
+    assert values.judge is not None
+
+
+def test_every_table_of_models_is_one_that_triton_can_be_started_with(
+    production: list[Object], tmp_path: Path
+) -> None:
+    kinds = {kind.name: kind for kind in specialists()}
+    for name, one in names(production, "ConfigMap").items():
+        if table := one["data"].get("models.json"):
+            file = tmp_path / f"{name}.json"
+            file.write_text(table)
+            for model, serving in read_table(file).items():
+                assert f"count: {serving.instances}" in config_text(kinds[model], serving=serving)
+
+
+def test_the_judge_service_takes_its_settings_and_its_arguments(
+    production: list[Object], tmp_path: Path
+) -> None:
+    file = tmp_path / "editjudge.toml"
+    file.write_text(names(production, "ConfigMap")["judges-judge"]["data"]["editjudge.toml"])
+    settings = load_settings(file)
+    assert set(settings.endpoints) == {"language", "ocr", "segmentation", "small"}
+    assert settings.generalists["judge"].model == "judge"
+    known = {name for parameter in serve.params for name in parameter.opts}
+    (judge,) = names(production, "Deployment")["judges-judge"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert {argument.partition("=")[0] for argument in judge["args"]} <= known
+
+
+def test_every_command_of_ours_exists(production: list[Object]) -> None:
+    for _, template in workloads(production):
+        for each in containers(template):
+            if each["command"][0] == "editjudge":
+                words = [word for word in each["command"][1:3] if re.fullmatch("[a-z]+", word)]
+                said = CliRunner().invoke(root, [*words, "--help"])
+                assert said.exit_code == 0, said.output
+                flags = [w for w in each["command"] if w.startswith("--")]
+                assert all(flag in said.output for flag in flags)
+
+
+def test_triton_is_as_closed_as_on_a_laptop(production: list[Object]) -> None:
+    for one in of(production, "Deployment"):
+        for each in one["spec"]["template"]["spec"]["containers"]:
+            if each["name"] == "triton":
+                closed = launcher._CLOSED_GRPC, launcher._CLOSED_HTTP
+                for argument, apis in zip(
+                    ("grpc-restricted-protocol", "http-restricted-api"), closed, strict=True
+                ):
+                    assert f"--{argument}={','.join(apis)}:{launcher._LOCK}" in each["args"]
+
+
+def test_vllm_is_started_as_on_a_laptop(production: list[Object]) -> None:
+    launched, *own = vllm_server._LAUNCHERS["http"]
+    for one in of(production, "Deployment"):
+        for each in one["spec"]["template"]["spec"]["containers"]:
+            if each["name"] == "vllm":
+                assert launched in each["command"]
+                assert {*own, "--enable-prefix-caching"} <= set(each["args"])
+                assert {"name": "HF_HUB_OFFLINE", "value": "1"} in each["env"]
+
+
+def test_vllm_waits_for_what_the_job_brings(
+    production: list[Object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", "/weights")
+    (job,) = of(production, "Job")
+    brought = [each["command"] for each in containers(job["spec"]["template"])]
+    entries = {word for command in brought if "pull" in command for word in command}
+    for name in ("q-insight", "artimuse"):
+        spec = names(production, "Deployment")[f"judges-vllm-{name.replace('-', '')}"]["spec"]
+        waits = spec["template"]["spec"]["initContainers"][0]["command"]
+        assert waits == ["test", "-f", str(checkpoint_dir(name) / PULLED)]
+        assert name in entries
+    (kept,) = [command for command in brought if command[0] == "touch"]
+    spec = names(production, "Deployment")["judges-vllm-judge"]["spec"]["template"]["spec"]
+    assert spec["initContainers"][0]["command"] == ["test", "-f", kept[1]]
+    assert f"--model={Path(kept[1]).parent}" in spec["containers"][0]["args"]
+
+
+def test_the_job_brings_what_is_served_in_the_precision_that_is(production: list[Object]) -> None:
+    (job,) = of(production, "Job")
+    commands = {each["name"]: each["command"][3:] for each in containers(job["spec"]["template"])}
+    assert commands["export-bf16"][1:] == ["bf16", "got-ocr2", "sa2va-qwen3-vl-4b"]
+    assert {"dinov2-small", "lpips-vgg", "grounded-sam-huge"} <= set(commands["export-fp32"])
+    assert "q-insight" not in commands["export-fp32"]
+    assert {"q-insight", "artimuse", "got-ocr2"} <= set(commands["verify"])
+    told = [
+        {one["name"] for one in each["env"]} >= {"HF_TOKEN"}
+        for each in containers(job["spec"]["template"])
+        if each["command"][:2] == ["editjudge", "models"]
+    ]
+    assert told.count(True) == 2  # what asks the hub, and nobody else
+
+
+def test_a_gateway_lets_through_what_the_front_door_does() -> None:
+    values = {**BASE, "vllm.servers.judge": SERVER, "judge.generalist": "judge"}
+    front = FrontValues.model_validate(front_values(rendered(values=values)))
+    ours = " ".join(route.path_match for route in front.routes())
+    things = rendered(values={**values, **GATEWAY})
+    rules = [r for one in of(things, "GRPCRoute") for r in one["spec"]["rules"]]
+    methods = [m["method"] for r in rules for m in r["matches"]]
+    (allowed,) = set(re.findall(r"GRPCInferenceService/\(([^)]*)\)", ours))
+    triton = [m["method"] for m in methods if m["service"] == "inference.GRPCInferenceService"]
+    assert sorted(triton) == sorted(allowed.split("|"))
+    services = {m["service"] for m in methods if "method" not in m}
+    assert all(f"/{service}/" in ours for service in services)
+    paths = [
+        m["path"]["value"]
+        for one in of(things, "HTTPRoute")
+        for r in one["spec"]["rules"]
+        for m in r["matches"]
+    ]
+    patterns = re.findall(r'regex: "([^"]*generalists[^"]*)"', ours)
+    for path in (one for one in paths if one.startswith("/generalists/")):
+        assert any(re.fullmatch(pattern, path) for pattern in patterns)
+    assert len(paths) == 6
+    (taken,) = of(things, "ClientTrafficPolicy")
+    assert tuple(taken["spec"]["headers"]["earlyRequestHeaders"]["remove"]) == OWN_HEADERS
+
+
+def test_every_default_of_the_front_door_is_its_own() -> None:
+    """What the chart's values begin with is what a laptop's do."""
+    told = front_values(rendered(values={**BASE, **FRONT}))
+    fields = FrontValues.model_fields
+    assert told["rate"] == fields["rate"].default.model_dump()
+    assert told["limits"].pop("heap_bytes") == 1.5 * 2**30  # of the 2 GiB of its pod
+    shared = {key: told["limits"][key] for key in told["limits"]}
+    assert shared == fields["limits"].default.model_dump(include=set(shared))
+
+
+def test_the_chart_has_the_projects_version() -> None:
+    project = (CHART.parents[1] / "pyproject.toml").read_text()
+    (version,) = re.findall(r'^version = "(.*)"$', project, re.MULTILINE)
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == version

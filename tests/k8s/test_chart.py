@@ -1,0 +1,291 @@
+"""The chart: every set of values, each option alone and all together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .chart import CHART, HERE, TOOLS, Object, Refused, checked, helm, rendered, text
+from .rules import broken, of
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+SOURCE = {"repository": "an/example", "revision": REVISION}
+FRONT = {"front.tlsSecret": "front-tls", "front.keys.configMap": "front-keys"}
+ROOM = {"cpu": "1", "memory": "4Gi"}
+SMALL = {"models": {"quality_piqe": {}}, "resources": ROOM}
+SERVER = {"source": SOURCE, "resources": ROOM}
+# What no schema is at hand for; it is told, and never green.
+UNCHECKED = frozenset(
+    f"gateway.{group} {kind}"
+    for group, kinds in {
+        "networking.k8s.io/v1": ("Gateway", "GRPCRoute", "HTTPRoute"),
+        "envoyproxy.io/v1alpha1": ("BackendTrafficPolicy", "ClientTrafficPolicy", "SecurityPolicy"),
+    }.items()
+    for kind in kinds
+)
+BASE: Mapping[str, Any] = {**FRONT, "triton.servers.small": SMALL}
+GATEWAY = {
+    "front.kind": "gateway",
+    "front.gateway.className": "eg",
+    "front.gateway.hostname": "judges.example.org",
+    "front.gateway.namespace": "envoy-gateway-system",
+}
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "pull secrets": {"imagePullSecrets": ["registry"]},
+    "own claim": {"weights.claim.existing": "filled"},
+    "class of storage": {"weights.claim.storageClass": "fast"},
+    "no job": {"weights.job.enabled": False, "triton.servers.small.models.features_dinov2": {}},
+    "token": {
+        "weights.job.tokenSecret": "hub-token",
+        "triton.servers.small.models.features_dinov2": {},
+    },
+    "mirror": {
+        "weights.job.mirror": "http://hub.example.org:8080",
+        "triton.servers.small.models.features_dinov2": {},
+    },
+    "untrained": {
+        "weights.job.untrained": True,
+        "triton.servers.small.models.lpips_vgg": {"precision": "bf16", "device": "cpu"},
+    },
+    "GPU": {
+        "triton.servers.small.gpus": 2,
+        "triton.servers.small.runtimeClass": "nvidia",
+        "triton.servers.small.resources.memory": "16Gi",
+        "triton.servers.small.gpuResource": "nvidia.com/mig-1g.10gb",
+        "triton.servers.small.models.features_dinov2": {"device": "gpu", "instances": 2},
+    },
+    "placed": {
+        "triton.servers.small.nodeSelector": {"pool": "judges"},
+        "triton.servers.small.tolerations": [{"key": "judges", "operator": "Exists"}],
+    },
+    "generalist": {"vllm.servers.judge": SERVER, "judge.generalist": "judge"},
+    "generalist on a CPU": {
+        "vllm.servers.judge": {**SERVER, "gpus": 0, "arguments": ["--dtype=float32"]}
+    },
+    "language model": {
+        "vllm.servers.q": {"entry": "q-insight", "prompts": "prompts", "resources": ROOM},
+        "triton.servers.small.models.quality_qinsight": {},
+    },
+    "no Judge service": {"judge.enabled": False},
+    "autoscaling": {"judge.autoscaling.enabled": True},
+    "keys of others": {"front.keys": {"configMap": "", "url": "https://id.example.org/jwks.json"}},
+    "rates and spans": {
+        "front.rates": {"vision": {"callsPerSecond": 5, "burst": 10}},
+        "front.otlp": "collector.monitoring:4317",
+    },
+    "load balancer": {
+        "front.envoy.service": {"type": "LoadBalancer", "port": 8443, "annotations": {"a": "b"}}
+    },
+    "gateway": GATEWAY,
+    "gateway of others": {**GATEWAY, "front.gateway.policies": "elsewhere"},
+    "no front door": {"front.kind": "none", "network.callers": [{"podSelector": {}}]},
+    "no policies": {"network.policies": False},
+    "metrics": {"network.metricsNamespace": "monitoring"},
+    "no priorities": {"priorityClasses.create": False},
+}
+
+
+def right(things: list[Object]) -> None:
+    """Whether rules and schemas find nothing."""
+    said = checked(things)
+    assert not said.wrong
+    assert said.unchecked <= UNCHECKED
+    assert not broken(things)
+
+
+@pytest.mark.parametrize("file", sorted(path.stem for path in (CHART / "values").glob("*.yaml")))
+def test_every_file_of_values_is_right(file: str) -> None:
+    further = {"vllm.servers.judge.source.revision": REVISION} if file == "production" else {}
+    things = rendered(file, values=further)
+    right(things)
+    assert not checked(things).unchecked
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_each_option_alone_is_right(option: str) -> None:
+    right(rendered(values={**BASE, **OPTIONS[option]}))
+
+
+def test_all_options_together_are_right() -> None:
+    apart = {
+        "gateway",
+        "gateway of others",
+        "no front door",
+        "no policies",
+        "no Judge service",
+        "no job",
+    }
+    values = {**BASE}
+    for option in (name for name in OPTIONS if name not in apart):
+        values |= OPTIONS[option]
+    right(rendered(values=values))
+    right(rendered(values={**values, **GATEWAY}))
+
+
+def test_the_same_values_give_the_same_bytes() -> None:
+    assert text("single-gpu") == text("single-gpu")
+
+
+def test_a_kind_without_a_schema_is_told() -> None:
+    things = rendered(values={**BASE, **GATEWAY, "vllm.servers.judge": SERVER})
+    assert checked(things, definitions=None).unchecked == UNCHECKED
+
+
+def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
+    parents = {
+        "type": "array",
+        "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+    }
+    spec = {"type": "object", "properties": {"parentRefs": parents}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    definition = {
+        "kind": "CustomResourceDefinition",
+        "spec": {
+            "group": "gateway.networking.k8s.io",
+            "names": {"kind": "GRPCRoute"},
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition))
+    said = checked(rendered(values={**BASE, **GATEWAY}), definitions=tmp_path)
+    assert "gateway.networking.k8s.io/v1 GRPCRoute" not in said.unchecked
+    # That schema knows the name of a gateway and nothing else.
+    assert any("GRPCRoute" in told and "unexpected" in told for told in said.wrong)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"tritn": {}}, "additional properties 'tritn' not allowed"),
+        ({"judge.replica": 2}, "additional properties 'replica' not allowed"),
+        ({"judge.replicas": "2"}, "got string, want integer"),
+        ({"images.triton.digest": "latest"}, "does not match pattern"),
+        ({"images.triton.digest": ""}, "images.triton: give repository and digest"),
+        ({"triton.servers.small.models.quality_pique": {}}, "there is no model quality_pique"),
+        ({"triton.servers.other": SMALL}, "quality_piqe: in triton.servers.other and in"),
+        ({"triton.servers.small.models.features_dinov2": {"device": "gpu"}}, "give gpus"),
+        (
+            {
+                "triton.servers.small.gpus": 1,
+                "triton.servers.small.models.ocr_ppocr": {"device": "gpu"},
+            },
+            "ocr_ppocr cannot run on a GPU in fp32",
+        ),
+        (
+            {"triton.servers.small.resources.memory": "128Mi"},
+            "and /dev/shm may take 144Mi of it",
+        ),
+        ({"judge.megapixels": 256}, "and 256 megapixels may take 29797Mi"),
+        ({"triton.servers.small.models.features_dinov3": {}}, "has a restricted licence"),
+        ({"triton.servers.small.models.quality_qinsight": {}}, "needs a server in vllm.servers"),
+        ({"vllm.servers.judge": {**SERVER, "entry": "q-insight"}}, "oneOf"),
+        (
+            {"vllm.servers.judge": {"source": {**SOURCE, "revision": "main"}, "resources": ROOM}},
+            "pattern",
+        ),
+        (
+            {"vllm.servers.q": {"entry": "got-ocr2", "prompts": "p", "resources": ROOM}},
+            "no model that vLLM",
+        ),
+        ({"judge.generalist": "nobody"}, "there is no vllm.servers.nobody"),
+        ({"judge.autoscaling": {"enabled": True, "maxReplicas": 1}}, "it is below judge.replicas"),
+        ({"front.tlsSecret": ""}, "front.tlsSecret: name a Secret"),
+        ({"front.keys.configMap": ""}, "one of the two"),
+        ({**GATEWAY, "front.gateway.className": ""}, "name a class of gateways"),
+        ({"triton.servers": {}}, "it has nobody to ask"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_its_name(values: Mapping[str, Any], told: str) -> None:
+    with pytest.raises(Refused) as refused:
+        rendered(values={**BASE, **values})
+    assert told in str(refused.value)
+
+
+def test_every_value_is_described() -> None:
+    """Each default of values.yaml has its place in the schema, and the other way round."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    shown = helm("show", "values", CHART)
+
+    def places(one: Any) -> Any:
+        if "$ref" in one:
+            one = schema["definitions"][one["$ref"].rpartition("/")[2]]
+        return {key: places(value) for key, value in one.get("properties", {}).items()}
+
+    def same(values: Any, wanted: Any, at: str) -> None:
+        if wanted and isinstance(values, dict):
+            assert values.keys() == wanted.keys(), at
+            for key, value in values.items():
+                same(value, wanted[key], f"{at}.{key}")
+
+    same(
+        yaml.safe_load(shown), {k: v for k, v in places(schema).items() if k != "global"}, "values"
+    )
+    # What a server may say is in words there: its servers are none by default.
+    for kind in ("triton", "vllm", "serving"):
+        for name in schema["definitions"][kind]["properties"]:
+            assert name in shown, f"{kind}: {name}"
+
+
+def test_helm_finds_no_fault(tmp_path: Path) -> None:
+    values = tmp_path / "values.json"
+    values.write_text(
+        json.dumps(
+            {
+                "front": {"tlsSecret": "t", "keys": {"configMap": "k"}},
+                "triton": {"servers": {"small": SMALL}},
+            }
+        )
+    )
+    said = helm("lint", "--strict", CHART, f"--values={values}", f"--values={HERE / 'images.yaml'}")
+    assert "0 chart(s) failed" in said
+
+
+def test_a_server_has_time_to_load_and_memory_for_a_batch() -> None:
+    (one,) = [
+        each
+        for each in of(rendered("single-gpu"), "Deployment")
+        if each["metadata"]["name"] == "judges-triton-small"
+    ]
+    spec = one["spec"]["template"]["spec"]
+    probe = spec["containers"][0]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 600
+    known = json.loads((CHART / "files" / "models.json").read_text())["models"]
+    served = json.loads(
+        next(
+            t
+            for t in of(rendered("single-gpu"), "ConfigMap")
+            if "triton-small" in t["metadata"]["name"]
+        )["data"]["models.json"]
+    )
+    least = sum(
+        how.get("instances", 1) * known[name]["batch"] * known[name]["pictures"] * 16
+        for name, how in served.items()
+    )
+    (shm,) = [v["emptyDir"] for v in spec["volumes"] if v["name"] == "shm"]
+    assert shm["medium"] == "Memory"
+    assert int(shm["sizeLimit"].removesuffix("Mi")) >= least
+
+
+def test_the_example_of_patching_gives_objects_that_are_right(tmp_path: Path) -> None:
+    example = CHART.parent / "kustomize" / "kustomization.yaml"
+    (tmp_path / example.name).write_text(example.read_text())
+    (tmp_path / "rendered.yaml").write_text(text("single-gpu"))
+    patched = subprocess.run(
+        [TOOLS / "bin" / "kubectl", "kustomize", tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    things = [one for one in yaml.safe_load_all(patched.stdout) if one]
+    right(things)
+    pods = {one["metadata"]["name"]: one["spec"]["template"] for one in of(things, "Deployment")}
+    assert pods["judges-front"]["spec"]["nodeSelector"] == {"pool": "edge"}
+    (judge,) = pods["judges-judge"]["spec"]["containers"]
+    assert judge["resources"]["limits"] == {"cpu": "2", "memory": "32Gi"}
+    assert all(one["metadata"]["labels"]["cost-centre"] == "research" for one in things)

@@ -1,0 +1,75 @@
+"""The chart before a real API server. See plane.py for what it needs."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .chart import CHART, CRDS, NAMESPACE, RELEASE, chosen, helm, rendered
+from .plane import ASSETS, Plane, control_plane, lacking, restricted, shown
+from .test_chart import BASE, GATEWAY, REVISION
+from .test_mistakes import REFUSED
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    assert ASSETS is not None
+    with control_plane(ASSETS, tmp_path_factory.mktemp("plane")) as started:
+        restricted(started, NAMESPACE)
+        yield started
+
+
+@pytest.mark.parametrize("file", sorted(path.stem for path in (CHART / "values").glob("*.yaml")))
+def test_the_server_takes_every_file_of_values(plane: Plane, file: str) -> None:
+    further = {"vllm.servers.judge.source.revision": REVISION} if file == "production" else {}
+    assert not shown(plane, rendered(file, values=further))
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_the_server_refuses_each_mistake(plane: Plane, mistake: str) -> None:
+    # Pod Security refuses pods; of what makes them it warns.
+    things = copy.deepcopy(rendered("single-gpu", values={"judge.autoscaling.enabled": True}))
+    REFUSED[mistake][0](things)
+    assert shown(plane, things)
+
+
+@pytest.mark.skipif(CRDS is None, reason="EDITJUDGE_CRDS is not set: no gateway was checked")
+def test_the_server_takes_the_objects_of_a_gateway(plane: Plane) -> None:
+    done = plane.kubectl("apply", "--server-side", "--recursive", "-f", str(CRDS))
+    assert done.returncode == 0, done.stderr
+    waited = plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    assert waited.returncode == 0, waited.stderr
+    known = plane.kubectl("api-versions").stdout.split()
+    things = rendered(values={**BASE, **GATEWAY})
+    assert not shown(plane, [each for each in things if each["apiVersion"] in known])
+
+
+def test_a_release_is_installed_changed_taken_back_and_removed(
+    plane: Plane, tmp_path: Path
+) -> None:
+    place = [f"--namespace={NAMESPACE}"]
+
+    def replicas() -> int:
+        found = plane.kubectl("get", "deployment", f"{RELEASE}-judge", *place, "-o", "json")
+        return int(json.loads(found.stdout)["spec"]["replicas"])
+
+    values = chosen("single-gpu", values={"judge.replicas": 2})
+    helm("install", RELEASE, CHART, *place, *values, env=plane.env)
+    assert replicas() == 2
+    values = chosen("single-gpu", values={"judge.replicas": 5})
+    helm("upgrade", RELEASE, CHART, *place, *values, env=plane.env)
+    assert replicas() == 5
+    helm("rollback", RELEASE, "1", *place, env=plane.env)
+    assert replicas() == 2
+    helm("uninstall", RELEASE, *place, env=plane.env)
+    left = plane.kubectl("get", "deployments,services,jobs", *place, "-o", "name").stdout
+    assert not left.strip()
+    # Weights outlive their release.
+    claims = plane.kubectl("get", "persistentvolumeclaims", *place, "-o", "name").stdout
+    assert claims.strip() == f"persistentvolumeclaim/{RELEASE}-weights"
