@@ -18,6 +18,7 @@ from editjudge import RunSpec, RunView
 from editjudge.app.estimate import call_lines
 from editjudge.app.run import foreseen
 from editjudge.base.config import Settings
+from editjudge.report.table import usage_text
 
 from ..fakes.openai import ScriptedOpenAi, reply
 
@@ -130,6 +131,10 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         second = await editjudge.run_async(asked, out=tmp_path / "2", settings=free)
         assert (judge.seen, second.ended) == (0, "done")
         assert second.cells == first.cells
+        known = second.finished.usage["known"]
+        assert (second.finished.usage["calls"], known > len(ASKED)) == (0, True)
+        told = usage_text(second.finished.usage)
+        assert told.startswith(f"0 calls (not again {known} whose replies are kept), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.said) == 1 + len(ASKED) for stored in view.verdicts())
 

@@ -14,6 +14,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
+from editjudge.app.diff import diff
 from editjudge.app.estimate import call_lines
 from editjudge.app.export import rows_of
 from editjudge.app.merge import merge
@@ -23,6 +24,7 @@ from editjudge.app.wire.run import Noted, RunEvent
 from editjudge.base.config import Settings
 from editjudge.cli import canary as verb
 from editjudge.cli import root
+from editjudge.cli.diff import lines
 from editjudge.engine.canary import watching
 
 from ..fakes.canary import RIGHT, CanaryJudge
@@ -109,6 +111,12 @@ async def test_a_judge_that_drifts_marks_what_rests_on_it(spec: RunSpec, tmp_pat
         assert [one.state for one in summary.watched] == ["shifted"]
         told = {(row.dimension, bool(row.drift)) for row in rows_of(view)}
         assert told == {(LEVELS, True), (PIXELS, False)}
+    itself = diff(out, out)
+    assert list(itself.drift) == [LEVELS]
+    assert itself.is_none, "both are marked"
+    assert [
+        line for line in lines(itself) if "of the second run is marked: generalist.judge" in line
+    ]
     shown = await asyncio.to_thread(CliRunner().invoke, root, ["summary", str(out)])
     assert "! generalist.judge" in shown.output
     assert f"on it rest {LEVELS}" in shown.output

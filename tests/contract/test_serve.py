@@ -236,7 +236,7 @@ async def test_each_caller_pays_for_itself() -> None:
     assert ours[-1].status == pb.STATUS_FAILED
     assert "max_cost" in ours[-1].reason
     assert theirs.status != pb.STATUS_FAILED
-    assert 0.9 < judging.usage()["a"].spent <= 1.0
+    assert 0.9 < judging.budget("a").spent <= 1.0
 
 
 async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
@@ -413,7 +413,7 @@ async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) 
     async def slow(*_: Any, **__: Any) -> None:
         await asyncio.sleep(60)
 
-    judging = Judging(Settings())
-    monkeypatch.setattr(judging, "score", slow)
-    with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
-        await JudgeServicer(judging).Score(asking(), Context())
+    async with Judging(Settings()) as judging:
+        monkeypatch.setattr(judging, "score", slow)
+        with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
+            await JudgeServicer(judging).Score(asking(), Context())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from ..base.differences import Difference, by_digest, of_identities, of_versions, roots
 from ..base.digest import content_digest
 from ..engine.header import RunHeader
+from ..storage.named import NamedEdit, NamedItem, Said
 from .view import RunView
 
 Place: TypeAlias = tuple[str, str]
@@ -74,6 +75,8 @@ class RunDifference:
         valued: By dimension, verdicts that differ although nothing they depend on does.
         versions: In what versions of packages the verdicts were made that both have.
         same: Verdicts that are the same in both.
+        drift: By dimension, what canaries told of a judge under it that shifted, or that cannot
+            order them, in both; empty where they told nothing of the kind.
     """
 
     asked: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -85,12 +88,14 @@ class RunDifference:
     valued: dict[str, Valued] = field(default_factory=dict)
     versions: tuple[Difference, ...] = ()
     same: int = 0
+    drift: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def is_none(self) -> bool:
         """Whether they say the same, made in the same way."""
         told = (self.asked, self.services, self.only, self.outputs, self.signed, self.valued)
-        return not any(told) and not self.items[0] and not self.versions
+        marked = any(not mine or not others for mine, others in self.drift.values())
+        return not any(told) and not self.items[0] and not self.versions and not marked
 
 
 def diff(first: Path, second: Path) -> RunDifference:
@@ -106,125 +111,134 @@ def diff(first: Path, second: Path) -> RunDifference:
 
 def _compared(before: RunView, after: RunView) -> RunDifference:
     headers = before.header, after.header
-    edits = _edits(before), _edits(after)
-    dimensions = [set(header.dimensions) for header in headers]
-    comparison = _Comparison(
-        {place: edits[0][place] for place in edits[0].keys() & edits[1].keys()},
-        dimensions[0] ^ dimensions[1],
-    )
-    comparison.items(before.other_items(after))
-    comparison.outputs(edits[1])
-    comparison.verdicts(_verdicts(before), _verdicts(after))
+    dimensions = tuple(frozenset(header.dimensions) for header in headers)
+    comparison = _Comparison(before.signatures, after.signatures, dimensions[0] ^ dimensions[1])
+    for pair in _side_by_side(before.by_name(), after.by_name()):
+        comparison.item(*pair)
     told = comparison.told
     told.asked = dict(_asked(*headers))
     told.services = tuple(_services(*headers))
-    sets = {
-        "models": [{model for model, _ in each} for each in edits],
-        "items": [{item for _, item in each} for each in edits],
-        "dimensions": dimensions,
+    told.drift = _drift(before.drift(), after.drift())
+    only = {
+        "models": _only(*(of.keys() for of in comparison.models)),
+        "items": comparison.items,
+        "dimensions": _only(*dimensions),
         "verdicts": comparison.alone,
     }
-    for kind, (mine, others) in sets.items():
-        if mine != others:
-            told.only[kind] = Only(_counted(mine - others), _counted(others - mine))
+    for kind, (mine, others) in only.items():
+        if mine.count or others.count:
+            told.only[kind] = Only((mine.count, mine.first), (others.count, others.first))
     return told
 
 
-def _edits(run: RunView) -> dict[Place, str | None]:
-    """Digest of the output by model and item; none where it is missing."""
-    return {(edit.model, edit.item): edit.digest for edit in run.edits()}
+def _side_by_side(
+    before: Iterator[NamedItem], after: Iterator[NamedItem]
+) -> Iterator[tuple[NamedItem | None, NamedItem | None]]:
+    """The items of two runs, both in the order of their ids; None for one that a run lacks."""
+    mine, others = next(before, None), next(after, None)
+    while mine is not None or others is not None:
+        if others is None or (mine is not None and mine.id < others.id):
+            yield mine, None
+            mine = next(before, None)
+        elif mine is None or others.id < mine.id:
+            yield None, others
+            others = next(after, None)
+        else:
+            yield mine, others
+            mine, others = next(before, None), next(after, None)
 
 
-class _Said(NamedTuple):
-    """A verdict, as far as it is compared."""
+@dataclass
+class _Few:
+    """How many there are of something, and the first by name."""
 
-    status: str
-    value: float | None
-    signature: str
-    versions: str
+    count: int = 0
+    first: str = ""
 
-
-_Verdicts: TypeAlias = dict[tuple[Place, str], _Said]
-
-
-def _verdicts(run: RunView) -> _Verdicts:
-    """By edit and dimension."""
-    return {
-        ((stored.model, stored.item), stored.dimension): _Said(
-            stored.verdict.status,
-            getattr(stored.verdict, "value", None),
-            stored.signature,
-            stored.versions,
-        )
-        for stored in run.verdicts(evidence=False)
-    }
+    def add(self, name: str) -> None:
+        self.first = name if not self.count else min(self.first, name)
+        self.count += 1
 
 
 class _Comparison:
-    """Edits and verdicts of two runs, side by side.
+    """Two runs side by side, item by item: of each item both are seen, and nothing is held.
 
     Args:
-        edits: Those of the first that both have, with their outputs.
+        before: The signatures of the first.
+        after: Those of the second.
         unshared: The dimensions that only one of them was asked for.
 
     Attributes:
         told: What they differ in.
-        alone: Verdicts that only the first has, and those that only the second has.
+        models: Those of the first, and those of the second.
+        items: Items that only the first has, and those that only the second has.
+        alone: The same of verdicts.
     """
 
     def __init__(
-        self, edits: Mapping[Place, str | None], unshared: Collection[str] = frozenset()
+        self, before: Collection[str], after: Collection[str], unshared: Collection[str]
     ) -> None:
         self.told = RunDifference()
-        self.alone: tuple[set[str], set[str]] = set(), set()
-        self._edits = edits
+        self.models: tuple[dict[str, None], dict[str, None]] = {}, {}
+        self.items = _Few(), _Few()
+        self.alone = _Few(), _Few()
+        self._digests = by_digest(before), by_digest(after)
         self._unshared = unshared
-        self._other: set[Place] = set()
+        self._pairs: dict[tuple[str, str], tuple[Difference, ...]] = {}
+        self._signed: dict[tuple[Difference, ...], Signed] = {}
 
-    def items(self, others: Collection[str]) -> None:
-        """Note the items that are others in both."""
-        places = {place for place in self._edits if place[1] in others}
-        self._other |= places
-        self.told.items = _counted({item for _, item in places})
-
-    def outputs(self, after: Mapping[Place, str | None]) -> None:
-        """Compare the outputs of the edits that both have."""
-        for place in sorted(self._edits):
-            if self._edits[place] != after[place]:
-                self._other.add(place)
-                model, item = place
-                count, first = self.told.outputs.get(model, (0, item))
+    def item(self, mine: NamedItem | None, others: NamedItem | None) -> None:
+        """Compare the next item."""
+        for models, of in zip(self.models, (mine, others), strict=True):
+            models.update(dict.fromkeys(of.edits if of else ()))
+        if mine is None or others is None:
+            found = mine or others
+            self.items[mine is None].add(found.id if found else "")
+            return
+        shared = mine.edits.keys() & others.edits.keys()
+        known = mine.state is not None and others.state is not None
+        changed = known and not mine.state.is_of(others.state)  # type: ignore[union-attr, arg-type]
+        if changed and shared:
+            count, first = self.told.items
+            self.told.items = count + 1, first or mine.id
+        for model in sorted(shared):
+            edits = mine.edits[model], others.edits[model]
+            other = edits[0].digest != edits[1].digest
+            if other:
+                count, first = self.told.outputs.get(model, (0, mine.id))
                 self.told.outputs[model] = count + 1, first
+            self._verdicts((model, mine.id), *edits, same=not (changed or other))
 
-    def verdicts(self, before: _Verdicts, after: _Verdicts) -> None:
-        """Compare the verdicts on these edits."""
-        old = by_digest({said.signature for said in before.values()})
-        new = by_digest({said.signature for said in after.values()})
-        signed: dict[tuple[Difference, ...], Signed] = {}
-        versions: dict[Difference, None] = {}
-        pairs: dict[tuple[str, str], tuple[Difference, ...]] = {}
-        for key in sorted(before.keys() | after.keys()):
-            (place, dimension), mine, others = key, before.get(key), after.get(key)
-            if place not in self._edits:
-                continue
-            if mine is None or others is None:
+    def _verdicts(self, place: Place, mine: NamedEdit, others: NamedEdit, *, same: bool) -> None:
+        """Compare the verdicts of an edit that both have.
+
+        Args:
+            same: They rest on the same item and output.
+        """
+        for dimension in sorted(mine.verdicts.keys() | others.verdicts.keys()):
+            one, other = mine.verdicts.get(dimension), others.verdicts.get(dimension)
+            if one is None or other is None:
                 if dimension not in self._unshared:
-                    self.alone[mine is None].add(f"{dimension} of {place[0]} for {place[1]}")
-                continue
-            pair = mine.signature, others.signature
-            if pair[0] != pair[1]:
-                if pair not in pairs:
-                    pairs[pair] = roots(*pair, old, new)
-                causes = pairs[pair]
-                signed.setdefault(causes, Signed(causes)).verdicts[dimension] += 1
-                continue
-            versions.update(dict.fromkeys(of_versions(mine.versions, others.versions)))
-            if place not in self._other:
-                self._compare_values(dimension, place, mine, others)
-        self.told.signed = list(signed.values())
-        self.told.versions = tuple(versions)
+                    self.alone[one is None].add(f"{dimension} of {place[0]} for {place[1]}")
+            elif one.signature != other.signature:
+                self._other_signatures(one.signature, other.signature, dimension)
+            else:
+                versions = of_versions(one.versions, other.versions)
+                self.told.versions = tuple(dict.fromkeys((*self.told.versions, *versions)))
+                if same:
+                    self._compare_values(dimension, place, one, other)
 
-    def _compare_values(self, dimension: str, place: Place, mine: _Said, others: _Said) -> None:
+    def _other_signatures(self, mine: str, others: str, dimension: str) -> None:
+        pair = mine, others
+        if pair not in self._pairs:
+            self._pairs[pair] = roots(*pair, *self._digests)
+        causes = self._pairs[pair]
+        if causes not in self._signed:
+            self._signed[causes] = Signed(causes)
+            self.told.signed.append(self._signed[causes])
+        self._signed[causes].verdicts[dimension] += 1
+
+    def _compare_values(self, dimension: str, place: Place, mine: Said, others: Said) -> None:
         """Compare what rests on the same item and output, and has the same signature."""
         if (mine.status, mine.value) == (others.status, others.value):
             self.told.same += 1
@@ -235,6 +249,20 @@ class _Comparison:
             apart = abs(mine.value - others.value)
             if apart > valued.largest:
                 valued.largest, valued.where = apart, place
+
+
+def _only(mine: Iterable[str], others: Iterable[str]) -> tuple[_Few, _Few]:
+    """What only one of two has."""
+    sets = frozenset(mine), frozenset(others)
+    few = _Few(), _Few()
+    for of, names in zip(few, (sets[0] - sets[1], sets[1] - sets[0]), strict=True):
+        for name in names:
+            of.add(name)
+    return few
+
+
+def _drift(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    return {name: (before.get(name, ""), after.get(name, "")) for name in {**before, **after}}
 
 
 def _asked(before: RunHeader, after: RunHeader) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -256,7 +284,3 @@ def _services(before: RunHeader, after: RunHeader) -> Iterator[Difference]:
     for role in sorted({*before.identities, *after.identities}):
         texts = (str(one.identities.get(role, "")) for one in (before, after))
         yield from of_identities(role, *texts)
-
-
-def _counted(names: set[str]) -> tuple[int, str]:
-    return len(names), min(names, default="")

@@ -240,6 +240,7 @@ def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
             for_people.append(
                 f"{model}: {counted(count, 'output is', 'outputs are')} missing (first: {reason})"
             )
+    for_people += plan.told_of_others
     return for_people
 
 

@@ -18,7 +18,6 @@ from typing import Literal, Self, TypeAlias, TypeVar
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
-from ..base.images import show_path
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
@@ -342,11 +341,8 @@ class Running:
                 kept = f"; {gone:,} were judged before and stay judged" if gone else ""
                 outputs = counted(count, "output is", "outputs are")
                 self.say(f"{model}: {outputs} missing (first: {reason}){kept}")
-        for model, (count, name) in self.left.others.items():
-            if count:
-                folder = show_path(self._observed.order.outputs[model])
-                files = counted(count, f"file in {folder} belongs", f"files in {folder} belong")
-                self.say(f"{model}: {files} to no item (first: {name})")
+        for line in self.left.told_of_others:
+            self.say(line)
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
         """By model, why outputs that are there count as missing, of the items asked for."""

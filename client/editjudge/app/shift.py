@@ -93,6 +93,8 @@ def places(dataset: Dataset, count: int) -> list[Block]:
 def shift(blocks: Sequence[Block], outputs: Outputs) -> Shift | None:
     """How a model's outputs are shifted; None where they are not, or sizes do not tell."""
     for block in blocks:
+        if len({place.size for place in block}) < 2:
+            continue  # of sources of one size nothing can be told, and no output is opened
         paths = (outputs.path(place.id) for place in block)
         sizes = [None if path is None else size_by_header(path) for path in paths]
         for each in _shifts(block, sizes):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from ..base.digest import DIGEST
-from ..base.errors import ConfigError, EditjudgeError
+from ..base.errors import ConfigError, EditjudgeError, StoreError
 from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
@@ -20,6 +20,7 @@ from ..engine.header import RunHeader
 from ..engine.items import ItemChanges, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
+from ..storage.named import NamedItem
 from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
 from . import results as tables
 from .spec import Resolved, RunSpec
@@ -115,10 +116,15 @@ class RunView:
 
         Returns:
             It, by the item's id and the model; for None as model of the item alone.
+
+        Raises:
+            StoreError: the run is damaged.
         """
         try:
             return self.changes().became
-        except EditjudgeError:
+        except StoreError:
+            raise
+        except EditjudgeError:  # the data is not there any more, or is another one
             return lambda _, __: "unknown"
 
     def by(self, rules: Rules | None) -> Resolved:
@@ -153,7 +159,7 @@ class RunView:
         Args:
             items: Ids.
         """
-        kept, dataset = self._store.items(), self.resolved.dataset
+        kept, dataset = dict(self._store.items()), self.resolved.dataset
         sources: dict[str, str] = {}
         for ref in dataset.items():
             if ref.id in items:
@@ -171,6 +177,15 @@ class RunView:
         mine = dict(self._store.items())
         others = other._store.items()
         return frozenset(i for i, state in others if i in mine and not mine[i].is_of(state))
+
+    def by_name(self) -> Iterator[NamedItem]:
+        """Every item that has edits, in the order of their ids, one held at a time."""
+        return self._store.by_name()
+
+    @property
+    def signatures(self) -> frozenset[str]:
+        """Those of all its verdicts."""
+        return self._store.signatures
 
     def verdicts(
         self,

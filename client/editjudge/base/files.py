@@ -71,6 +71,10 @@ class Reading:
         at_rest = changed + SETTLED <= self._began
         return self.before if at_rest and stat_of(self._path) == self.before else ABSENT
 
+    def has_changed(self) -> bool:
+        """Whether it is another file now, as far as its stat tells."""
+        return stat_of(self._path) != self.before
+
 
 class Files:
     """Files of one session, each read once while it stays what it is."""

@@ -79,11 +79,13 @@ class _Picture:
         name: How errors and reports call it.
         encoded: What travels to services: the file's own bytes, or PNG made from an array.
         notes: What was converted on the way.
+        file: The path that it was read from, as it was given; "" where it came otherwise.
     """
 
     name: str
     encoded: bytes
     notes: Notes
+    file: str
 
     @property
     def digest(self) -> str:
@@ -124,6 +126,7 @@ class Image(_Picture):
         elif size is None:
             raise ValueError(f"{name}: neither decoded nor of a known size")
         self.notes = notes
+        self.file = ""
         self.media_type = media_type
         self.size = size
         self._pixels = pixels
@@ -168,6 +171,7 @@ class Mask(_Picture):
     encoded: bytes
     pixels: NDArray[Any]
     notes: Notes = ()
+    file: str = ""
 
     @property
     def held(self) -> int:
@@ -280,7 +284,7 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     if np.any(selected * np.uint8(255) != grey):
         said = f"{MASK_THRESHOLD} and above" if lossy else "all that is not black"
         notes = (*notes, Note("mask", f"grey mask: {said} taken as white"))
-    return Mask(image.name, image.encoded, selected, notes)
+    return Mask(image.name, image.encoded, selected, notes, image.file)
 
 
 @implementation(2)
@@ -403,7 +407,9 @@ def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) 
     if len(str(path)) > MAX_PATH:
         raise ImageError(shown, f"a path of {len(str(path)):,} characters", "check the path")
     suffix = path.suffix.lower()
-    return _from_bytes(_read(path, shown), shown, reading, left_encoded, suffix)
+    loaded = _from_bytes(_read(path, shown), shown, reading, left_encoded, suffix)
+    loaded.file = os.fspath(image)
+    return loaded
 
 
 def _from_bytes(

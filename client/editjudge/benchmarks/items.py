@@ -200,6 +200,16 @@ class Line(BaseModel):
         """
         return ""
 
+    @classmethod
+    def by_its_mask(cls, fields: Mapping[str, Any], phrase: str) -> Mapping[str, str]:
+        """What a line takes of the words for what is white in its mask; most take nothing.
+
+        Args:
+            fields: As they stand, `mask_shows` among them; perhaps not those of this benchmark.
+            phrase: What the mask was found by.
+        """
+        return {}
+
     @property
     def flaws(self) -> dict[str, Unscored]:
         """What is given and cannot be used, by field."""

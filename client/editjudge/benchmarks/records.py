@@ -136,6 +136,8 @@ class RecordsFile(ABC):
     def _usable(self) -> Usable:
         """Everything that was read, once; items are `Placed`."""
 
+    _looked_at: tuple[ItemRef | None, Mapping[str, tuple[Path, ...]], Flaws] = None, {}, {}
+
     @abstractmethod
     def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """The picture files of an item, by its field: `source`, `target`, `mask`."""
@@ -182,31 +184,39 @@ class RecordsFile(ABC):
             lines = [f"{where}: {what}" for where, what in problems]
             raise unusable(self.path, lines, self.entries, mend=self.mend(without))
 
+    def _looked(self, ref: ItemRef) -> tuple[Mapping[str, tuple[Path, ...]], Flaws]:
+        """Files and flaws; whoever looks at an item asks for them several times in a row."""
+        looked_at = self._looked_at
+        if looked_at[0] is not ref:
+            record: Placed = ref.data
+            files = self._files_of(ref)
+            sound = {name: paths for name, paths in files.items() if name not in record.flaws}
+            flaws = {**record.flaws, **lost(sound, self._exists, self._consent)}
+            self._looked_at = looked_at = ref, files, flaws
+        return looked_at[1:]
+
     def flaws(self, ref: ItemRef) -> Flaws:
         """Those of the record, and the files that are not there."""
-        record: Placed = ref.data
-        files = {n: paths for n, paths in self._files_of(ref).items() if n not in record.flaws}
-        return {**record.flaws, **lost(files, self._exists, self._consent)}
+        return self._looked(ref)[1]
 
     def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
         """The files that `load` reads."""
-        flaws = self.flaws(ref)
-        files = self._files_of(ref).items()
-        return tuple(path for name, paths in files if name not in flaws for path in paths)
+        files, flaws = self._looked(ref)
+        return tuple(path for name, paths in files.items() if name not in flaws for path in paths)
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """All files that the record names, by field."""
-        return tuple(str(path) for paths in self._files_of(ref).values() for path in paths)
+        return tuple(str(path) for paths in self._looked(ref)[0].values() for path in paths)
 
     def stats(self, ref: ItemRef) -> bytes:
         """Of those files, when they were first looked for."""
-        paths = (path for paths in self._files_of(ref).values() for path in paths)
+        paths = (path for paths in self._looked(ref)[0].values() for path in paths)
         return b"".join(map(self._stat, paths))
 
     def record(self, ref: ItemRef) -> bytes:
         """Of its texts as they are read, and of what cannot be used."""
         record: Placed = ref.data
-        return record_digest(record.texts, record.flaws, self._files_of(ref), *self._besides(ref))
+        return record_digest(record.texts, record.flaws, self._looked(ref)[0], *self._besides(ref))
 
     def _besides(self, ref: ItemRef) -> tuple[object, ...]:
         """What else there is to a record, beside texts and files."""

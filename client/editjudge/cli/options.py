@@ -384,7 +384,8 @@ def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
     for text in outputs:
         model, equals, folder = text.partition("=")
         if not model or not equals or not folder or not model.isprintable():
-            raise InputError("--outputs", f"{text!r} is not MODEL=DIR")
+            mend = "write the model's name before its folder, as ours=out/ours"
+            raise InputError("--outputs", f"{text!r} is not MODEL=DIR", mend)
         if "=" in folder and not Path(folder).exists():
             raise InputError(
                 "--outputs",

@@ -107,7 +107,9 @@ def show(judgement: Judgement, *, as_json: bool) -> None:
     if as_json:
         say_json(text_of(Score.of(judgement)))
         return
-    console().print(verdict_table(judgement))
+    table = verdict_table(judgement)
+    if table.row_count:
+        console().print(table)
     for line in judged_by(judgement):
         say(line)
     for reason, names in skipped(judgement).items():

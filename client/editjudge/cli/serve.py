@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import csv
+import io
+import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.table import Table
 
+from ..app.accounts import Day, Used, used_in
+from ..app.callers import purge
+from ..app.wire.base import text_of
+from ..app.wire.usage import UsedOnDay
 from ..base.config import Settings
+from ..base.console import console
 from ..base.errors import ConfigError, MissingExtra
-from ..base.screen import say, tell
-from .options import ServiceOptions, cost_option, ledger_option, options, services_at_hand
+from ..base.screen import say, say_json, tell
+from .options import ServiceOptions, json_option, options, services_at_hand
+
+if TYPE_CHECKING:
+    from ..serve.judging import Kept
+
+_PATH = click.Path(path_type=Path)
+_DAY_SECONDS = 86_400
 
 
-@click.command("serve")
+@click.group("serve", invoke_without_command=True)
 @click.option(
     "--address",
     default="127.0.0.1:8002",
@@ -59,10 +75,29 @@ from .options import ServiceOptions, cost_option, ledger_option, options, servic
     show_default=True,
     help="Seconds for what is in flight then.",
 )
+@click.option(
+    "--cache",
+    type=_PATH,
+    metavar="FOLDER",
+    help="Keep calls, which are not made again, and what each team has used; without, both are gone"
+    " with the service.",
+)
+@click.option("--cache-shared", is_flag=True, help="What one team paid for answers the others too.")
+@click.option(
+    "--audit",
+    type=_PATH,
+    metavar="FILE",
+    help="Add a line of JSON for each edit, without its content; - is standard error.",
+)
+@click.option(
+    "--max-cost-per-day",
+    type=click.FloatRange(0, min_open=True),
+    help="Of each team, in the currency of the configured prices; days begin at 00:00 UTC.",
+)
 @options(ServiceOptions, "services")
-@cost_option
-@ledger_option
+@click.pass_context
 def command(
+    context: click.Context,
     address: str,
     http_address: str,
     edits: int,
@@ -70,24 +105,121 @@ def command(
     megapixels: int,
     notice: float,
     drain: float,
+    cache: Path | None,
+    audit: Path | None,
     services: ServiceOptions,
-    max_cost: float | None,
-    ledger: Path | None,
+    *,
+    cache_shared: bool,
+    max_cost_per_day: float | None,
 ) -> int:
     """Serve the Judge service over gRPC until SIGTERM; then it finishes what is in flight.
 
-    docs/serving.md says what it answers. --max-cost is of each caller.
+    docs/serving.md says what it answers.
     """
-    settings = services.settings(ledger=ledger)
-    room: dict[str, Any] = {"edits": edits, "edits_of_one": edits_of_one, "max_cost": max_cost}
-    room["pixels"] = megapixels * 1024 * 1024
+    if context.invoked_subcommand is not None:
+        return 0
+    if cache_shared and cache is None:
+        raise ConfigError("--cache-shared needs a cache", "give --cache FOLDER too")
+    try:
+        from ..serve.judging import Kept
+    except ImportError as error:
+        raise MissingExtra("the Judge service", "judge") from error
+    settings = services.settings()
+    for name, instead in (("ledger", "--cache"), ("max_cost", "--max-cost-per-day")):
+        if getattr(settings, name) is not None:
+            tell(f"{name} of the settings is for runs; a service has {instead}")
+    room: dict[str, Any] = {
+        "edits": edits,
+        "edits_of_one": edits_of_one,
+        "max_cost": max_cost_per_day,
+        "pixels": megapixels * 1024 * 1024,
+    }
+    kept = Kept(cache, cache_shared, audit)
     with services_at_hand(settings, start=True, say=tell) as at_hand:
-        asyncio.run(_serve(at_hand, (address, http_address), (notice, drain), **room))
+        asyncio.run(_serve(at_hand, (address, http_address), (notice, drain), kept, **room))
     return 0
 
 
+@command.command("purge")
+@click.argument("folder", metavar="CACHE", type=_PATH)
+@click.option(
+    "--team",
+    "teams",
+    multiple=True,
+    metavar="NAME",
+    help="Of this team; may be given several times.",
+)
+@click.option("--older-than", type=click.FloatRange(0), metavar="DAYS", help="Kept so long ago.")
+def purge_(folder: Path, teams: tuple[str, ...], older_than: float | None) -> int:
+    """Delete calls that a service has kept in CACHE, also while it runs.
+
+    Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where
+    a ledger is damaged: end the service and purge its team whole.
+    """
+    if not teams and older_than is None:
+        raise ConfigError("nothing says what to delete", "give --team NAME or --older-than DAYS")
+    before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
+    purged = asyncio.run(purge(folder, teams, before))
+    for team, count in purged.items():
+        told = f"{count:,} calls deleted" if isinstance(count, int) else str(count)
+        say(f"{_named(team)}: {told}")
+    return 0 if all(isinstance(count, int) for count in purged.values()) else 1
+
+
+@command.command("usage")
+@click.argument("folder", metavar="CACHE", type=_PATH)
+@click.option("--team", "teams", multiple=True, metavar="NAME", help="Only of this team.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@json_option
+def usage(folder: Path, teams: tuple[str, ...], *, as_csv: bool, as_json: bool) -> int:
+    """Show what each team has used on each day (UTC), also while the service runs.
+
+    Calls that were made, those that the cache answered and those that failed; tokens of generalists
+    and what they cost.
+    """
+    used = {day: each for day, each in used_in(folder).items() if not teams or day[1] in teams}
+    rows = [_on_day(day, each) for day, each in used.items()]
+    if as_json:
+        say_json(text_of(rows))
+        return 0
+    shown = [each.model_dump() for each in rows]
+    if as_csv:
+        written = io.StringIO()
+        writer = csv.DictWriter(written, list(UsedOnDay.model_fields))
+        writer.writeheader()
+        writer.writerows(shown)
+        say(written.getvalue(), nl=False)
+        return 0
+    table = Table(*UsedOnDay.model_fields)
+    for row in shown:
+        table.add_row(*(_told(name, one) for name, one in row.items()))
+    console().print(table)
+    return 0
+
+
+def _told(name: str, value: object) -> str:
+    if name == "team":
+        return _named(str(value))
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _on_day(day: Day, used: Used) -> UsedOnDay:
+    counts = {name: count for name, count in asdict(used).items() if name != "dearest"}
+    return UsedOnDay(day=day[0], team=day[1], **counts)
+
+
+def _named(team: str) -> str:
+    return team or "(no team)"
+
+
 async def _serve(
-    settings: Settings, addresses: tuple[str, str], ending: tuple[float, float], **room: Any
+    settings: Settings,
+    addresses: tuple[str, str],
+    ending: tuple[float, float],
+    kept: Kept,
+    **room: Any,
 ) -> None:
     try:
         from ..serve.http import serving_json
@@ -97,7 +229,10 @@ async def _serve(
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     end = End(*ending)
-    async with Judging(settings, Room(**room)) as judging, contextlib.AsyncExitStack() as served:
+    async with (
+        Judging(settings, Room(**room), kept=kept) as judging,
+        contextlib.AsyncExitStack() as served,
+    ):
         try:
             web = await served.enter_async_context(
                 serving_json(judging, *_parted(addresses[1]), end.drain)

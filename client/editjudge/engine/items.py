@@ -21,6 +21,10 @@ from .header import RunHeader
 
 Became: TypeAlias = Literal["same", "changed", "gone"]
 """What became of what was judged."""
+_OTHERS = (
+    "output is another than was judged, and counts",
+    "outputs are others than was judged, and count",
+)
 Known: TypeAlias = Became | Literal["unknown"]
 """The same; `unknown` where the data is not there any more."""
 _NO_FILE = bytes(DIGEST)
@@ -192,8 +196,8 @@ class ItemChanges:
                 f" them is kept (first: {self.gone[0]})"
             )
         others = (
-            f"{model}: {counted(len(items), 'output is another', 'outputs are others')} than was"
-            f" judged, and count as pending until judged again (first: {next(iter(items))})"
+            f"{model}: {counted(len(items), *_OTHERS)} as pending until judged again"
+            f" (first: {next(iter(items))})"
             for model, items in self.outputs.items()
             if items
         )
@@ -239,9 +243,16 @@ def completed(changes: ItemChanges, dataset: Dataset, files: Files) -> ItemChang
     return replace(changes, states={**changes.states, **states}, unknown=())
 
 
-def state_of(dataset: Dataset, ref: ItemRef, files: Files) -> ItemState:
-    """What an item is now; of its files those are read that changed since they were read last."""
-    each = [files.seen(path) for path in dataset.files(ref)]
+def state_of(
+    dataset: Dataset, ref: ItemRef, files: Files, read: Mapping[str, Seen] | None = None
+) -> ItemState:
+    """What an item is now; of its files those are read that changed since they were read last.
+
+    Args:
+        read: Those that were read just now, by path.
+    """
+    known = read or {}
+    each = [known.get(path) or files.seen(path) for path in dataset.files(ref)]
     return ItemState(
         dataset.record(ref),
         b"".join(_NO_FILE if one is None else digest_bytes(one.digest) for one in each),

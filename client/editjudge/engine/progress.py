@@ -143,7 +143,7 @@ class Progress:
 
 
 def took(panel: Panel | None, progress: Progress) -> dict[str, float]:
-    """What generalists took in this session: calls, tokens, cost."""
+    """What generalists took in this session: calls, tokens, cost, and replies that were known."""
     if panel is None or not panel.generalists:
         return {}
     budget = progress.budget
@@ -153,5 +153,7 @@ def took(panel: Panel | None, progress: Progress) -> dict[str, float]:
         "cached_tokens": budget.usage.cached_tokens,
         "completion_tokens": budget.usage.completion_tokens,
     }
+    if budget.known:
+        total["known"] = budget.known
     priced = any(generalist.endpoint.price for generalist in panel.generalists.values())
     return total | ({"cost": budget.spent - budget.spent_before} if priced else {})

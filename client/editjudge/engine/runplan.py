@@ -179,6 +179,17 @@ class RunPlan:
     item_changes: ItemChanges = field(default_factory=ItemChanges)
 
     @property
+    def told_of_others(self) -> list[str]:
+        """The files that are outputs of no item, for people, a line for each model."""
+        lines = []
+        for model, (count, name) in self.others.items():
+            if count:
+                folder = show_path(self.order.outputs[model])
+                files = counted(count, f"file in {folder} belongs", f"files in {folder} belong")
+                lines.append(f"{model}: {files} to no item (first: {name})")
+        return lines
+
+    @property
     def edits(self) -> int:
         """Edits with something to judge."""
         return sum(1 for todo in self.todo.values() for names in todo if names)

@@ -97,17 +97,28 @@ class _Source:
 
     def _load(self, files: Files, left_encoded: int) -> _Loaded | EditjudgeError:
         try:
-            state = state_of(self._dataset, self.ref, files)
+            readings = {path: Reading(path) for path in self._dataset.files(self.ref)}
             item = self._dataset.load(self.ref, left_encoded)
-            if not state.is_of(state_of(self._dataset, self.ref, files)):
+            read = _read(item, readings)
+            state = state_of(self._dataset, self.ref, files, read)
+            unread = (readings[path] for path in readings.keys() - read.keys())
+            if any(reading.has_changed() for reading in unread):
                 return InputError(self.ref.id, "its files change while they are read")
-            for picture in item.sources:
-                _ = picture.digest
         except EditjudgeError as error:
             return error
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this item's edits
             return InputError(self.ref.id, f"{type(error).__name__}: {error}")
         return _Loaded(item, state)
+
+
+def _read(item: Item, readings: Mapping[str, Reading]) -> dict[str, Seen]:
+    """The files of an item that it was loaded from, as they were read."""
+    loaded = filter(None, (*item.sources, item.target, item.mask))
+    return {
+        one.file: Seen(readings[one.file].stat(), one.digest)
+        for one in loaded
+        if one.file in readings
+    }
 
 
 class Job(NamedTuple):

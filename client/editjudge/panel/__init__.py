@@ -15,6 +15,7 @@ from .bind import Bound
 from .cached import CachedSpecialists
 from .calls import CallStore
 from .generalist import Generalist
+from .kept import kept_here
 from .remembered import RememberedReplies
 from .replay import replaying
 from .replica import DEFAULT_POLICY, Gauge, PoolPolicy
@@ -32,8 +33,9 @@ class Panel:
     service that several endpoints have is balanced between them, where it is the same model.
     Before that nothing is known of any service, and asking for one raises RuntimeError.
 
-    With a ledger all calls are kept there; without one, calls to generalists are kept in memory. A
-    generalist's call that has a price is paid by its caller: see `Budget.pays`.
+    With a ledger all calls are kept there; without one, calls to generalists are kept in memory.
+    Callers who keep theirs apart make them inside `keeping`. A generalist's call that has a price
+    is paid by its caller: see `Budget.pays`.
 
     Args:
         ledger: Of whoever opened it: it is not closed with the panel.
@@ -57,8 +59,8 @@ class Panel:
         self._stack = AsyncExitStack()
         replies = RememberedReplies() if ledger is None else ledger
         self._bound = Bound(settings, policy, self._stack, replies)
-        # In memory a digest of every image would cost more than it saves.
-        self._cached = None if ledger is None else CachedSpecialists(ledger)
+        self._calls = ledger
+        self._cached = CachedSpecialists()
         self._replaying = False
         self._asked = False
         self.services = self._bound.services
@@ -139,9 +141,11 @@ class Panel:
         bound = self.services.get(name)
         if bound is None:
             raise NotServed(self.why_not(name), service=name)
-        if self._cached is None:
+        calls = kept_here() or self._calls
+        if calls is None:
+            # In memory a digest of every image would cost more than it saves.
             return await bound(inputs, parameters)
-        return await self._cached(bound, inputs, parameters)
+        return await self._cached(calls, bound, inputs, parameters)
 
     def generalist(self, service: str) -> Generalist:
         """A multimodal LLM.
@@ -192,7 +196,7 @@ class Panel:
 
     async def said(self, calls: Iterable[str]) -> Mapping[str, Said]:
         """What came back from calls, by key, as far as they are kept."""
-        return await self._bound.replies.said(calls)
+        return await (kept_here() or self._bound.replies).said(calls)
 
     async def keep_limits(self) -> None:
         """Keep how many calls each endpoint was found to take, for the next session."""

@@ -29,6 +29,7 @@ class Budget:
         spent: So far, by earlier sessions too.
         spent_before: By earlier sessions.
         calls: Calls made.
+        known: Replies that were kept from calls before, which cost nothing now.
         usage: What they took together.
     """
 
@@ -37,6 +38,7 @@ class Budget:
         self.spent = 0.0
         self.spent_before = 0.0
         self.calls = 0
+        self.known = 0
         self.usage = Usage(attempts=0)
         self._dearest = 0.0
         self._in_flight = 0

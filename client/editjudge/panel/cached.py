@@ -20,14 +20,20 @@ class CachedSpecialists:
     one that was not give the same numbers. Abstentions are kept too, failures never.
     """
 
-    def __init__(self, ledger: CallStore) -> None:
-        self._ledger = ledger
+    def __init__(self) -> None:
         self._running: Coalesced[Tensors] = Coalesced()
 
     async def __call__(
-        self, service: Service, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None
+        self,
+        ledger: CallStore,
+        service: Service,
+        inputs: Mapping[str, bytes],
+        parameters: Mapping[str, str] | None,
     ) -> Tensors:
         """The outputs of a call, made now or before.
+
+        Args:
+            ledger: Where it is kept.
 
         Raises:
             Abstained: the service has no value for this input.
@@ -38,22 +44,24 @@ class CachedSpecialists:
         noted().specialists.add(call.key)
         return dict(
             await self._running(
-                call.key, lambda: self._known_or_made(call, service, inputs, parameters)
+                (id(ledger), call.key),
+                lambda: self._known_or_made(ledger, call, service, inputs, parameters),
             )
         )
 
     async def _known_or_made(
         self,
+        ledger: CallStore,
         call: SpecialistCall,
         service: Service,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None,
     ) -> Tensors:
-        if (known := await self._ledger.outputs(call)) is not None:
+        if (known := await ledger.outputs(call)) is not None:
             return known
         try:
             outputs, seconds = await service.timed(inputs, parameters)
         except Abstained as abstained:
-            kept = await self._ledger.keep_abstention(call, abstained.kind, abstained.reason)
+            kept = await ledger.keep_abstention(call, abstained.kind, abstained.reason)
             raise kept from None
-        return dict(await self._ledger.keep_outputs(call, outputs, seconds))
+        return dict(await ledger.keep_outputs(call, outputs, seconds))

@@ -24,9 +24,9 @@ class Coalesced(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._running: dict[str, tuple[asyncio.Task[T], Joint]] = {}
+        self._running: dict[Hashable, tuple[asyncio.Task[T], Joint]] = {}
 
-    async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
+    async def __call__(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
         """The result of `make()`, shared with all who ask for the same key meanwhile."""
         if key not in self._running:
             joint = Joint()
@@ -44,7 +44,7 @@ class Coalesced(Generic[T]):
                     task.cancel()
                 raise
 
-    def _forget(self, key: str, task: asyncio.Task[T]) -> None:
+    def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
         if key in self._running and self._running[key][0] is task:
             del self._running[key]
 

@@ -25,6 +25,7 @@ from .budget import paying
 from .calls import Call, Reply, ReplyStore
 from .choices import LABELS, ChoiceDistribution, check_choices
 from .coalesce import Coalesced, Leaders
+from .kept import kept_here
 from .pictures import Picture, Pictures
 from .pool import EndpointPool
 from .prompt import Prompt, Text
@@ -360,18 +361,20 @@ class Generalist:
         """The reply to a call, and the call's key."""
         call = Call(self.as_judge, prompt, form, repeat)
         noted().generalists.add(call.key)
+        ledger = kept_here() or self._ledger
         fresh = False
 
         async def known_or_made() -> Reply:
             nonlocal fresh
-            if (known := await self._ledger.get(call)) is not None:
+            if (known := await ledger.get(call)) is not None:
+                paying().known += 1
                 return known
             fresh = True
-            return await self._make(call)
+            return await self._make(call, ledger)
 
         while True:
             try:
-                reply = await self._coalesced(call.key, known_or_made)
+                reply = await self._coalesced((id(ledger), call.key), known_or_made)
             except CostLimit:
                 # That of another caller, who asked the same before: this one may still pay.
                 if not fresh:
@@ -380,13 +383,13 @@ class Generalist:
             count(reply, made_now=fresh)
             return reply, call.key
 
-    async def _make(self, call: Call) -> Reply:
+    async def _make(self, call: Call, ledger: ReplyStore) -> Reply:
         # Whoever waits for a leader holds no place among the calls in flight.
-        async with self._leaders.turn(call.prompt.prefix):
+        async with self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
             reply = await self._pool.run(lambda server: self._make_at(server, call), prefix)
         self._check_model(reply.model)
-        await self._ledger.put(call, reply)
+        await ledger.put(call, reply)
         return reply
 
     async def _make_at(self, transport: Transport, call: Call) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from .calls import Call, Reply
@@ -9,11 +10,16 @@ from .said import Said
 
 
 class RememberedReplies:
-    """A `ReplyStore` that is gone with its panel."""
+    """A `ReplyStore` that is gone with its panel.
 
-    def __init__(self) -> None:
+    Args:
+        most: How many are remembered, the latest; None for all.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
         # Of a call no more is kept than is shown of it: a prompt holds its pictures.
-        self._made: dict[str, tuple[Reply, Said]] = {}
+        self._made: OrderedDict[str, tuple[Reply, Said]] = OrderedDict()
         self._facts: dict[str, str] = {}
 
     async def get(self, call: Call) -> Reply | None:
@@ -24,6 +30,8 @@ class RememberedReplies:
     async def put(self, call: Call, reply: Reply) -> None:
         """Keep a reply; the first one for a call stays."""
         self._made.setdefault(call.key, (reply, _said(call, reply)))
+        if self._most is not None and len(self._made) > self._most:
+            self._made.popitem(last=False)
 
     async def said(self, keys: Iterable[str]) -> dict[str, Said]:
         """What came back from calls, by key; those that are not known are left out."""

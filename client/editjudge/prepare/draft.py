@@ -41,6 +41,15 @@ def why_no_mask(line: Line) -> str:
     return next(filter(None, reasons), "")
 
 
+def by_its_mask(line: Line, shows: str, phrase: str) -> dict[str, str]:
+    """What some benchmark's line takes of the words for what is white in its mask."""
+    fields = {**dict(line), "mask_shows": shows}
+    taken: dict[str, str] = {}
+    for kind in _kinds():
+        taken.update(kind.by_its_mask(fields, phrase))
+    return taken
+
+
 @cache
 def _kinds() -> tuple[type[Line], ...]:
     """The lines of every benchmark."""

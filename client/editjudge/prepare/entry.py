@@ -50,6 +50,7 @@ class Entry:
         questions: That were written.
         mask: A PNG at the source's size, white on what the generalist named.
         mask_shows: Whether that is what is `edited`, or what is `kept`.
+        named: What is white in the mask, as the generalist named it; several things may be.
         notes: What reviewers should know, as (label, text).
         pictures: For reviewers, as (caption, data URI).
     """
@@ -60,6 +61,7 @@ class Entry:
     questions: tuple[ChoiceQuestion | QuestionAnswer, ...] = ()
     mask: bytes | None = None
     mask_shows: Literal["edited", "kept"] = "edited"
+    named: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     pictures: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 

@@ -17,6 +17,7 @@ from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import show_path
 from ..benchmarks.items import ItemsFile, Line, said
+from .draft import by_its_mask
 from .entry import FIELDS, Entry, Status, What
 
 DATA = "items.jsonl"
@@ -40,6 +41,7 @@ class Record(BaseModel):
         data_digest: Of that file.
         made_by: Identities of the services, by role.
         statuses: Of the items, by id.
+        named: By id the fields beside the mask that hold words for what is white in it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +51,7 @@ class Record(BaseModel):
     data_digest: str
     made_by: dict[str, str] = {}
     statuses: dict[str, Status] = {}
+    named: dict[str, tuple[str, ...]] = {}
 
 
 class Folder:
@@ -156,6 +159,7 @@ class Folder:
             if entry.mask is not None:
                 made["mask"] = f"{_MASKS}/{ref.id}.png"
                 made["mask_shows"] = entry.mask_shows
+                made |= named_by_mask(ref.data, entry)
             lines.append(move(ref.data).model_copy(update=made))
         write_lines(self.items, lines)
 
@@ -176,6 +180,11 @@ class Folder:
 def _written(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
     """A question as a line has it: without what was not decided."""
     return {name: value for name, value in question._asdict().items() if value is not None}
+
+
+def named_by_mask(line: Line, entry: Entry) -> dict[str, str]:
+    """What the line takes of the words that its mask was found by; of several things nothing."""
+    return by_its_mask(line, entry.mask_shows, entry.named[0]) if len(entry.named) == 1 else {}
 
 
 class _Move:
@@ -227,9 +236,13 @@ class _Move:
             return str(whole)
 
 
-def without(line: Line, what: What) -> Line:
-    """Remove what was made for a line; where nothing was made, all of it is its own."""
-    made = set(FIELDS[what]) if getattr(line, FIELDS[what][0]) else set()
+def without(line: Line, what: What, named: Iterable[str] = ()) -> Line:
+    """Remove what was made for a line; where nothing was made, all of it is its own.
+
+    Args:
+        named: The fields that hold words for what is white in a mask that was made.
+    """
+    made = {*FIELDS[what], *named} if getattr(line, FIELDS[what][0]) else set()
     kept = line.model_dump(exclude_unset=True, exclude=made)
     # A line has an instruction, if only a blank one.
     return type(line).model_validate({"instruction": "", **kept})

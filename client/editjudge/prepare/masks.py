@@ -56,6 +56,12 @@ class _Drawn:
         return ", ".join(phrase for phrase, mask in pairs if mask is None)
 
     @property
+    def found(self) -> tuple[str, ...]:
+        """The phrases that are somewhere."""
+        pairs = zip(self.phrases, self.masks, strict=True)
+        return tuple(phrase for phrase, mask in pairs if mask is not None)
+
+    @property
     def joined(self) -> _Mask | None:
         """All that was found; None where that is nothing."""
         there = [mask for mask in self.masks if mask is not None]
@@ -188,6 +194,7 @@ def _entry(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> Entry:
         # subject, it is the object and not what is around it.
         mask=_png(~selected if around else selected),
         mask_shows="kept" if around else "edited",
+        named=drawn[0].found,
         notes=tuple(notes),
         pictures=(*shown, *overlays),
     )

@@ -36,7 +36,7 @@ from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from .draft import DraftData
 from .entry import FIELDS, JUDGE, STATUSES, Entry, Maker
-from .folder import CALLS, REVIEW, Folder, Record
+from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
 from .live import Live
 from .sheet import write_sheet
 
@@ -244,6 +244,11 @@ class Preparation:
             await asyncio.to_thread(self.folder.keep_mask, ref.id, entry.mask)
         return entry
 
+    def _named(self) -> dict[str, tuple[str, ...]]:
+        """By item the fields that hold words for what is white in its new mask."""
+        named = {ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()}
+        return {name: tuple(fields) for name, fields in named.items() if fields}
+
     def _fact(self) -> str:
         """The name under which the ledger knows the services of these settings."""
         asked = {"settings": asking(self.settings), "roles": self.maker.roles}
@@ -257,9 +262,8 @@ class Preparation:
             StoreError: they cannot be written.
         """
         statuses = {name: entry.status for name, entry in self.entries.items()}
-        record = record.model_copy(
-            update={"made_by": printed(self.identities), "statuses": statuses}
-        )
+        update = {"made_by": printed(self.identities), "statuses": statuses, "named": self._named()}
+        record = record.model_copy(update=update)
         # In this order: items are only there with the record of what became of them.
         self.folder.keep(record)
         self.folder.keep_items(self.data, self.entries)

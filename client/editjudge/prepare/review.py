@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -83,7 +84,7 @@ def _applied(folder: Folder, file: Path, record: Record) -> Reviewed:
             accepted.append(line)
     accepted_data, rejected_data = folder.path / ACCEPTED, folder.path / REJECTED
     write_lines(accepted_data, accepted)
-    write_lines(rejected_data, (without(line, record.what) for line in parts["reject"]))
+    write_lines(rejected_data, _undone(parts["reject"], record))
     return Reviewed(
         accepted=len(parts["accept"]),
         rejected={line.id: decided[line.id].note for line in parts["reject"]},
@@ -92,6 +93,11 @@ def _applied(folder: Folder, file: Path, record: Record) -> Reviewed:
         accepted_data=accepted_data,
         rejected_data=rejected_data,
     )
+
+
+def _undone(lines: Iterable[Line], record: Record) -> Iterator[Line]:
+    for line in lines:
+        yield without(line, record.what, record.named.get(line.id, ()))
 
 
 def _part(status: Status, decision: Decision | None) -> _Part:

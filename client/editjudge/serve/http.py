@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -17,13 +17,15 @@ from ..answers.lenient import whole
 from ..app.wire.base import Wire, text_of
 from ..app.wire.lists import Dimension
 from ..app.wire.verdict import Score
-from ..base.contracts import TEAM_HEADER
+from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
 from ..base.errors import EditjudgeError
 from ..base.identity import untrained
 from ..base.signature import package_version
 from .asked import Asked, Unusable, chosen
+from .asking import REQUEST_HEADER, Asking, Caller
 from .described import described
 from .judging import Judging
+from .metrics import CONTENT_TYPE
 from .page import Page, page_of
 from .servicer import status_of, told
 from .terms import terms_in
@@ -47,6 +49,8 @@ _HTTP = {
 }
 _OF_BATCH = 16
 """Edits of a batch that are judged at a time; they wait for places, if need be."""
+_TOKENS = web.RequestKey("tokens", int)
+"""What generalists took for a request."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
 _SHOWN = 80
@@ -73,40 +77,58 @@ class JsonService:
             ("GET", "/v1/openapi.json", self._openapi),
             ("GET", "/v1/docs", self._docs),
             ("GET", "/health", self._health),
+            ("GET", "/metrics", self._metrics),
         ):
             add = app.router.add_get if method == "GET" else app.router.add_post
             add(path, handler)
+        app.on_response_prepare.append(_tell_tokens)
         return app
 
     async def _score(self, request: web.Request) -> web.Response:
         async def read() -> Asked:
             return await asyncio.to_thread((await _body(request, ScoreAsked)).asked)
 
-        caller = _caller(request)
-        async with self._judging.requests.taking(caller, _announced(request), waits=False):
-            return _reply(Score.of(await self._judging.score(read, caller)))
+        with self._asking(request) as asking:
+            team = asking.caller.team
+            async with self._judging.requests.taking(team, _announced(request), waits=False):
+                return _reply(Score.of(await self._judging.score(read, asking)))
 
     async def _batch(self, request: web.Request) -> web.Response:
-        caller = _caller(request)
-        async with self._judging.requests.taking(caller, _announced(request), waits=False):
+        team = _caller(request).team
+        async with self._judging.requests.taking(team, _announced(request), waits=False):
             batch = await _body(request, BatchAsked)
             some = asyncio.Semaphore(_OF_BATCH)
             results = await asyncio.gather(
-                *(self._result(each, caller, some) for each in batch.requests)
+                *(self._result(request, each, some) for each in batch.requests)
             )
         return _reply(Batch(results=tuple(results)))
 
-    async def _result(self, sent: ScoreAsked, caller: str, some: asyncio.Semaphore) -> Result:
+    async def _result(
+        self, request: web.Request, sent: ScoreAsked, some: asyncio.Semaphore
+    ) -> Result:
         async def read() -> Asked:
             return await asyncio.to_thread(sent.asked)
 
         try:
-            async with some:
-                score = Score.of(await self._judging.score(read, caller, waits=True))
+            with self._asking(request) as asking:
+                async with some:
+                    score = Score.of(await self._judging.score(read, asking, waits=True))
             text_of(score)  # what cannot be written costs itself
             return Result(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return Result(error=_refused(told(error))[0])
+
+    @contextlib.contextmanager
+    def _asking(self, request: web.Request) -> Iterator[Asking]:
+        """Account for an edit; the tokens of all edits of the request are its reply's."""
+        with self._judging.asking(_caller(request)) as asking:
+            try:
+                yield asking
+            except web.HTTPException:  # too large, or no JSON
+                asking.code = code_pb2.Code.Name(code_pb2.INVALID_ARGUMENT)
+                raise
+            finally:
+                request[_TOKENS] = request.get(_TOKENS, 0) + asking.taken.used.tokens
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
@@ -148,6 +170,10 @@ class JsonService:
             return web.Response(status=503, text="ending")
         return web.Response(text="serving")
 
+    async def _metrics(self, _: web.Request) -> web.Response:
+        text = await asyncio.to_thread(self._judging.metrics.text)
+        return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
+
 
 _PATHS: tuple[tuple[str, str, str, type[Wire] | None, type[Wire]], ...] = (
     ("/v1/score", "post", "Judge one edit.", ScoreAsked, Score),
@@ -183,6 +209,8 @@ def openapi() -> dict[str, Any]:
         }
         if asked is not None:
             operation["requestBody"] = {"required": True, **content(asked)}
+            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
+            operation["responses"]["200"]["headers"] = {TOKENS_HEADER: tokens}
         if many:
             operation["parameters"] = [
                 {
@@ -299,8 +327,14 @@ def _reply(
     )
 
 
-def _caller(request: web.Request) -> str:
-    return request.headers.get(TEAM_HEADER, "")
+def _caller(request: web.Request) -> Caller:
+    said = request.headers
+    return Caller.of(said.get(TEAM_HEADER, ""), request.path, said.get(REQUEST_HEADER, ""))
+
+
+async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> None:
+    if _TOKENS in request:
+        response.headers[TOKENS_HEADER] = str(request[_TOKENS])
 
 
 @contextlib.asynccontextmanager

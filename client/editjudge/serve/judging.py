@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
+from ..app.accounts import Accounts
+from ..app.callers import CallCache
 from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
 from ..base.threads import Threads, through
 from ..engine.judge import Judgement
 from ..panel.budget import Budget
-from .asked import Asked
+from ..panel.kept import keeping
+from .asked import Asked, Unusable
+from .asking import Asking, Audit, Caller
+from .metrics import Metrics
 from .room import Room, Shared
+
+_TEAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What outlives the service.
+
+    Attributes:
+        folder: Of calls, which are not made again, and of accounts; None keeps both in memory.
+        shared: Whether what one team paid for answers another.
+        audit: The file that has a line for each request; `-` is standard error, None nowhere.
+    """
+
+    folder: Path | None = None
+    shared: bool = False
+    audit: Path | None = None
 
 
 class Judging:
@@ -23,31 +48,57 @@ class Judging:
         settings: Where the services are.
         room: What callers share.
         rebind_seconds: After which services that came or went are looked for again.
+        kept: What outlives the service, and where.
 
     Attributes:
         client: The client that judges.
         edits: Judged now, by caller.
         requests: Bytes of the requests that are held, by caller.
+        accounts: Of all teams.
+        metrics: For Prometheus.
         ending: It is about to end: it answers, and says so to who asks for its health.
     """
 
     def __init__(
-        self, settings: Settings, room: Room | None = None, rebind_seconds: float = 15.0
+        self,
+        settings: Settings,
+        room: Room | None = None,
+        rebind_seconds: float = 15.0,
+        kept: Kept | None = None,
     ) -> None:
-        self.client = Client(settings)
-        self.room = room or Room()
-        room = self.room
+        self.room = room = room or Room()
+        kept = kept or Kept()
+        # A limit without a price would bind nobody; the panel refuses it.
+        alone = {"ledger": None, "max_cost": room.max_cost}
+        self.client = Client(settings.model_copy(update=alone))
         self.edits = Shared(room.edits, room.edits_of_one, "edits")
         self.requests = Shared(room.held_bytes, room.held_bytes // 2, "bytes", "body")
         self._pixels = Shared(room.pixels, room.pixels // 2, "pixels")
-        self._budgets: dict[str, Budget] = {}
+        self.accounts = Accounts(kept.folder, room.max_cost, tell)
+        self._cache = CallCache(kept.folder, shared=kept.shared, say=tell)
+        self._audit = Audit(kept.audit)
+        self.metrics = Metrics(
+            lambda: dict(self.accounts.total),
+            {
+                "edits_in_hand": (
+                    "Edits that are judged now.",
+                    lambda: sum(self.edits.taken.values()),
+                ),
+                "cache_bytes": ("Size of the calls and accounts that are kept.", self._cache.bytes),
+                "ledgers_open": ("Ledgers that are open.", lambda: self._cache.open),
+            },
+        )
         self._rebind_seconds = rebind_seconds
         self.ending = False
         self._resources = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Judging:
         asyncio.get_running_loop().set_default_executor(Threads(thread_name_prefix="judging"))
-        await self._resources.enter_async_context(self.client)
+        async with contextlib.AsyncExitStack() as resources:
+            await resources.enter_async_context(self._cache)
+            await resources.enter_async_context(self.accounts)
+            await resources.enter_async_context(self.client)
+            self._resources = resources.pop_all()
         rebinding = asyncio.create_task(self._rebind())
 
         async def stop() -> None:
@@ -64,9 +115,28 @@ class Judging:
         """Say that it is about to end; whoever spreads calls looks elsewhere."""
         self.ending = True
 
-    def usage(self) -> Mapping[str, Budget]:
-        """What each caller has taken."""
-        return dict(self._budgets)
+    def budget(self, team: str) -> Budget:
+        """What a team may spend today, and has."""
+        return self.accounts.budget(team)
+
+    @contextlib.contextmanager
+    def asking(self, caller: Caller) -> Iterator[Asking]:
+        """Account for a request, whatever becomes of it.
+
+        Raises:
+            Unusable: the team has no name that one can have.
+        """
+        from .servicer import status_of  # it stands on this module
+
+        if not _TEAM.fullmatch(caller.team):
+            raise Unusable("x-team", "this is no name of a team", "letters, digits, . _ - alone")
+        taken = self.accounts.taken(caller.team)
+        with Asking(caller, taken, lambda error: status_of(error).code, self._ended) as asking:
+            yield asking
+
+    def _ended(self, asking: Asking) -> None:
+        self.metrics.count(asking)
+        self._audit.write(asking.line)
 
     @property
     def in_flight(self) -> Mapping[str, int]:
@@ -74,27 +144,35 @@ class Judging:
         return self.edits.taken
 
     async def score(
-        self, read: Callable[[], Awaitable[Asked]], caller: str, *, waits: bool = False
+        self, read: Callable[[], Awaitable[Asked]], asking: Asking, *, waits: bool = False
     ) -> Judgement:
         """Judge an edit.
 
         Args:
             read: Gives what is asked; it is not called before there is a place for it.
-            caller: Who asks, for limits and accounts; "" where nobody says.
+            asking: The request, entered.
             waits: For room, as one of many that came together, instead of being refused.
 
         Raises:
             Unusable: naming the field of the request that cannot be used.
             Busy: there is no room now.
         """
-        async with self.edits.taking(caller, 1, waits=waits), through():
+        caller = asking.caller.team
+        async with (
+            self.edits.taking(caller, 1, waits=waits),
+            self._cache.of(caller) as apart,
+            through(),
+        ):
             asked = await read()
             dimensions = await asyncio.to_thread(asked.chosen)
+            asking.dimensions = len(dimensions)
             pixels = await asyncio.to_thread(asked.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await asked.edit()
-                budget = self._budgets.setdefault(caller, Budget(self.room.max_cost))
-                return await self.client.score(edit, dimensions, budget=budget)
+                with keeping(apart):
+                    judgement = await self.client.score(edit, dimensions, budget=asking.taken)
+        await self.accounts.written()
+        return judgement
 
     async def _rebind(self) -> None:
         while True:

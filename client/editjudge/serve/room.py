@@ -25,7 +25,7 @@ class Room:
         pixels: Of the pictures that are decoded at a time; judging takes up to some 120 bytes for
             each. One caller has half of them at most.
         held_bytes: Of the requests that are held at a time; one caller has half of them at most.
-        max_cost: Of one caller, while the service lives, in the currency of the prices.
+        max_cost: Of one caller on one day (UTC), in the currency of the prices.
     """
 
     edits: int = 64

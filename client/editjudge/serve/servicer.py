@@ -13,12 +13,13 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from ..answers.lenient import whole
-from ..base.contracts import TEAM_HEADER
+from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
 from ..base.errors import ConfigError, EditjudgeError, StoreError
 from ..base.screen import tell
 from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
 from .asked import Asked, Unusable, chosen
+from .asking import REQUEST_HEADER, Asking, Caller
 from .judging import Judging
 from .messages import asked_of, dimension_of, panel_of, response_of
 from .room import Busy
@@ -68,9 +69,10 @@ def status_of(error: EditjudgeError) -> status_pb2.Status:
     return status
 
 
-def _caller(context: Any) -> str:
+def _caller(context: Any, method: str) -> Caller:
     """Who asks, as the front door says; a caller's own word is not taken where there is one."""
-    return str(dict(context.invocation_metadata() or ()).get(TEAM_HEADER, ""))
+    said = dict(context.invocation_metadata() or ())
+    return Caller.of(said.get(TEAM_HEADER, ""), method, str(said.get(REQUEST_HEADER, "")))
 
 
 class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
@@ -86,16 +88,29 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     async def Score(  # noqa: N802 - the proto's name
         self, request: pb.ScoreRequest, context: Any
     ) -> pb.ScoreResponse:
-        """Judge one edit; the caller's deadline ends its calls."""
+        """Judge one edit; the caller's deadline ends its calls.
+
+        How many tokens were taken is among the headers, for whoever stands between: also of an
+        error, where any were.
+        """
+        tokens = 0
         try:
-            return await self._score(request, _caller(context), context.time_remaining())
+            with self._judging.asking(_caller(context, "Score")) as asking:
+                try:
+                    response = await self._score(request, asking, context.time_remaining())
+                finally:
+                    tokens = asking.taken.used.tokens
+            await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
         except Exception as error:  # noqa: BLE001 - of this request alone
+            if tokens:
+                await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
             await abort(context, told(error))
+        return response
 
     async def _score(
         self,
         request: pb.ScoreRequest,
-        caller: str,
+        asking: Asking,
         seconds: float | None = None,
         *,
         waits: bool = False,
@@ -103,10 +118,11 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         async def read() -> Asked:
             return asked_of(request)
 
-        held = self._judging.requests.taking(caller, request.ByteSize(), waits=waits)
+        team = asking.caller.team
+        held = self._judging.requests.taking(team, request.ByteSize(), waits=waits)
         try:
             async with asyncio.timeout(seconds) as limit, held:
-                judgement = await self._judging.score(read, caller, waits=waits)
+                judgement = await self._judging.score(read, asking, waits=waits)
         except TimeoutError as error:
             if limit.expired():
                 raise Late("the deadline is over", "give it more time") from error
@@ -117,7 +133,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
     ) -> AsyncIterator[pb.ScoreStreamResponse]:
         """Judge edits as they come, a few at a time."""
-        caller = _caller(context)
+        caller = _caller(context, "ScoreStream")
         upcoming = aiter(requests)
         reading: asyncio.Task[Any] | None = asyncio.create_task(_next(upcoming))
         judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
@@ -138,9 +154,10 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
 
-    async def _result(self, request: pb.ScoreRequest, caller: str) -> pb.ScoreStreamResponse:
+    async def _result(self, request: pb.ScoreRequest, caller: Caller) -> pb.ScoreStreamResponse:
         try:
-            response = await self._score(request, caller, waits=True)
+            with self._judging.asking(caller) as asking:
+                response = await self._score(request, asking, waits=True)
         except Exception as error:  # noqa: BLE001 - of this request alone
             known = told(error)
             return pb.ScoreStreamResponse(

@@ -1,4 +1,4 @@
-"""What a damaged row is, in the words of those who look at runs."""
+"""What is damaged, in the words of those who look at runs: a row, or the head of the file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,49 @@ from typing import Any
 from .checksums import Damage
 from .codec import from_text
 
+HEAD = 100
+"""Bytes of the head of a file of SQLite's."""
+_MAGIC = b"SQLite format 3\0"
+_ENOUGH = 8
+"""How many bytes of these tell that a file was one."""
+_PAYLOAD = bytes((64, 32, 32))
 _UNKNOWN = "?"
 _SHORT = 60
+
+
+def head_damage(head: bytes) -> str:
+    """What is wrong with the head of a file that is, or was, one of SQLite's; else "".
+
+    Only what is the same in every file is looked at. Whether the rest is true SQLite finds out.
+
+    Args:
+        head: The first `HEAD` bytes, fewer of a shorter file.
+    """
+    if len(head) < HEAD:
+        return ""
+    if not any(head):
+        return "its beginning is all zeros"
+    alike = sum(is_ == was for is_, was in zip(head, _MAGIC, strict=False))
+    if alike < _ENOUGH:
+        return ""
+    page = page_size(head)
+    sound = (
+        alike == len(_MAGIC)
+        and 512 <= page <= 65536
+        and page & (page - 1) == 0
+        and {head[18], head[19]} <= {1, 2}
+        and head[21:24] == _PAYLOAD
+        and int.from_bytes(head[44:48], "big") <= 4
+    )
+    return "" if sound else "its first bytes are not as they were written"
+
+
+def page_size(head: bytes) -> int:
+    """Bytes of a page by the head of a file; 1 where that tells none."""
+    if not head.startswith(_MAGIC):
+        return 1
+    page = int.from_bytes(head[16:18], "big")
+    return {0: 1, 1: 65536}.get(page, page)
 
 
 def told(db: sqlite3.Connection, damage: Damage) -> str:
@@ -32,6 +73,10 @@ def _edit(db: sqlite3.Connection, number: Any) -> str:
     return f"the edit {_edit_name(db, number)}"
 
 
+def _item(db: sqlite3.Connection, number: Any) -> str:
+    return f"what is known of item {_name(db, number)}"
+
+
 def _text(db: sqlite3.Connection, number: Any) -> str:
     return f"text {number}, {_name(db, number)[:_SHORT]!r}"
 
@@ -45,6 +90,7 @@ _WORDS: Mapping[str, Callable[..., str]] = {
     "verdict_calls": _verdict,
     "earlier": _earlier,
     "edits": _edit,
+    "items": _item,
     "texts": _text,
 }
 

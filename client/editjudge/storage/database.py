@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from ..base.errors import ConfigError, EditjudgeError, StoreError
 from .checksums import Checks, Damage, Value, as_stored, checked, damaged, expressions, sound
 from .codec import from_text, to_text
-from .damage import told
+from .damage import HEAD, head_damage, page_size, told
 from .migration import OLDEST, made, migrate
 from .tables import FACTS, TABLES, TEXTS, VERSION, Table
 
@@ -205,6 +205,22 @@ class Database:
         """Delete rows; how many there were."""
         return self.run(f"DELETE FROM main.{table.name} WHERE {where}", *values).rowcount  # noqa: S608
 
+    def shrink(self) -> None:
+        """Give the room of what was deleted back; others wait meanwhile.
+
+        Raises:
+            StoreError: the disk is full, or another process is busy for long; nothing is lost.
+        """
+        if self.path is None:
+            return
+        with self._turn:
+            try:
+                # On a connection of its own: our views stand where VACUUM looks for tables.
+                with contextlib.closing(_connected(str(self.path))) as db:
+                    db.execute("VACUUM")
+            except _RAISED as error:
+                raise self._translated(error) from error
+
     def one(self, sql: str, *values: object) -> Row | None:
         """The first row, or None."""
         with contextlib.closing(self.each(sql, *values)) as rows:
@@ -325,19 +341,21 @@ class Database:
         return db
 
     def _check_whole(self) -> None:
-        """Refuse a file that was cut within a page: SQLite reads the rest of it as zeros.
+        """Refuse a file with a damaged head, and one that was cut within a page.
 
-        One that was cut between two pages it finds by itself. While there is a log, pages may be
-        on their way from it to the file.
+        SQLite takes the one for another kind of file, and reads the rest of the other as zeros. One
+        that was cut between two pages it finds by itself. While there is a log, pages may be on
+        their way from it to the file.
         """
-        if self.path is None or not self.path.is_file() or self._log_bytes():
+        if self.path is None or not self.path.is_file():
             return
         with self.path.open("rb") as file:
-            head = file.read(18)
-        page = int.from_bytes(head[16:18], "big")
-        page = 65536 if page == 1 else page
-        if head[:16] == b"SQLite format 3\0" and page and self.path.stat().st_size % page:
-            raise StoreError(f"{self.path}: the file is damaged (its end is missing)", RESTORE)
+            head = file.read(HEAD)
+        why = head_damage(head)
+        if not why and self.path.stat().st_size % page_size(head) and not self._log_bytes():
+            why = "its end is missing"
+        if why:
+            raise StoreError(f"{self.path}: the file is damaged ({why})", RESTORE)
 
     def _check_empty(self, db: sqlite3.Connection) -> None:
         """Put no tables of ours beside somebody else's."""

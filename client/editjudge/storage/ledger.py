@@ -29,13 +29,15 @@ from .codec import (
     unpack,
 )
 from .database import RESTORE, Database
-from .tables import CALLS, PROMPTS
+from .tables import CALLS, PROMPTS, Table
 
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
 _USUAL = {
     **dict.fromkeys(("dropped", "repeat", "abstained", *_COUNTS[:-1]), 0),
     "attempts": 1,
 }
+_AT_A_TIME = 5000
+"""Rows that are deleted in one transaction."""
 _FEW = 16
 """Numbers of a specialist that are shown one by one."""
 
@@ -194,6 +196,41 @@ class Ledger:
                 )
                 for key in keys
             )
+
+    async def purge(self, before: float | None = None, *, shrink: bool = False) -> int:
+        """Delete calls for good, with their prompts: what stood there is overwritten.
+
+        Other processes may go on reading and writing the file. What verdicts rest on is not to be
+        purged: it is for ledgers, not for runs.
+
+        Args:
+            before: Only those made before this time, in seconds since 1970.
+            shrink: Give the room on the disk back, for which others wait; it is used again if not.
+
+        Returns:
+            How many there were.
+        """
+        return await self._database.aside(self._purge, before, shrink)
+
+    def _purge(self, before: float | None, shrink: bool) -> int:
+        database = self._database
+        database.run("PRAGMA secure_delete = ON")
+        made = "1" if before is None else "made < ?"
+        purged = self._delete_some(CALLS, made, *(() if before is None else (before,)))
+        asked = "SELECT prompt FROM main.calls WHERE prompt IS NOT NULL"
+        self._delete_some(PROMPTS, f"id NOT IN ({asked})")
+        if shrink:
+            database.shrink()
+        database.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        return purged
+
+    def _delete_some(self, table: Table, where: str, *values: object) -> int:
+        """Delete rows, some at a time, so that others can write in between; returns how many."""
+        some = f"id IN (SELECT id FROM main.{table.name} WHERE {where} LIMIT {_AT_A_TIME})"  # noqa: S608
+        deleted = 0
+        while count := self._database.delete(table, some, *values):
+            deleted += count
+        return deleted
 
     async def dropped(self) -> frozenset[str]:
         """Keys of calls whose replies were dropped, at some time."""

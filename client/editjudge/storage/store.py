@@ -32,6 +32,7 @@ from .database import Database
 from .dropping import drop_verdicts
 from .earlier import EarlierVerdict, Why, copy_earlier, earlier_verdicts, keep_earlier
 from .ledger import Ledger, call_id, said
+from .named import NamedItem, by_name
 from .packing import MISSING, STATUSES, Packed, packed, unpacked
 from .rows import Names, StoredEdit, StoredVerdict, digest_of, missing_of, seen_of, where
 from .standing import stale, standing
@@ -42,6 +43,8 @@ __all__ = ["FILE", "LOCK", "EarlierVerdict", "RunHeader", "RunStore", "StoredEdi
 FILE = "run.sqlite"
 LOCK = "run.lock"
 _ITEM_NAMES = "items of the data"
+
+_NAMED = 3  # runs in a line
 
 
 class RunStore:
@@ -82,7 +85,7 @@ class RunStore:
         """
         file = folder / FILE
         if header is None and not file.is_file():
-            raise ConfigError(f"{folder} holds no run", "give the folder of a run")
+            raise _no_run(folder)
         with ExitStack() as resources:
             if not read_only:
                 _lock(folder, resources)
@@ -91,7 +94,7 @@ class RunStore:
             store = cls(folder, database, resources)
             known = store._read_header()
             if known is None and header is None:
-                raise ConfigError(f"{folder} holds no run", "give the folder of a run")
+                raise _no_run(folder)
             if not only_header:
                 database.check_structure()
             if header is not None:
@@ -114,7 +117,7 @@ class RunStore:
         """What it is about."""
         header = self._read_header()
         if header is None:
-            raise ConfigError(f"{self.folder} holds no run", "give the folder of a run")
+            raise _no_run(self.folder)
         return header
 
     def amend(self, header: RunHeader) -> RunHeader:
@@ -387,6 +390,19 @@ class RunStore:
         """The verdicts on these dimensions, other than failed ones, by other signatures."""
         return stale(self.database, signatures)
 
+    def by_name(self) -> Iterator[NamedItem]:
+        """Every item that has edits, in the order of ids by their code points.
+
+        One is held at a time; SQLite sorts in a file of its own where they are many.
+        """
+        return by_name(self.database)
+
+    @property
+    def signatures(self) -> frozenset[str]:
+        """Those of all verdicts."""
+        rows = self.database.each("SELECT DISTINCT signature FROM verdicts")
+        return frozenset(self.database.text(number) for number in [of for (of,) in rows])
+
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""
         return next(iter([*self.edits(model, item=item)]), None)
@@ -549,6 +565,14 @@ def _file(seen: Seen | None, digest: object) -> bytes | None:
     if seen is None:
         return None
     return seen.stat if digest is not None else seen.stat + digest_bytes(seen.digest)
+
+
+def _no_run(folder: Path) -> ConfigError:
+    """What is said where none is, and which runs the folder has in it."""
+    below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
+    more = f" and {len(below) - _NAMED:,} more" if len(below) > _NAMED else ""
+    runs = f", such as {', '.join(below[:_NAMED])}{more}" if below else ""
+    return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
 
 
 def _lock(folder: Path, resources: ExitStack) -> None:

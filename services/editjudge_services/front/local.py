@@ -208,9 +208,12 @@ def read_values(file: Path) -> dict[str, Any]:
 
     Raises:
         ConfigError: it cannot be read, or is no YAML with names at the top.
+        MissingExtra: nothing that reads YAML is installed.
     """
-    import yaml
-
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtra("the front door", "front") from error
     try:
         values = yaml.safe_load(file.read_text())
     except OSError as error:

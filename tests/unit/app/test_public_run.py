@@ -21,6 +21,7 @@ import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
 from editjudge.app import loops
 from editjudge.app import run as module
+from editjudge.app.estimate import lines
 from editjudge.app.merge import merge
 from editjudge.app.run import foreseen
 from editjudge.app.wire.run import Finished, Noted, RunEvent, Started
@@ -268,6 +269,18 @@ def test_a_dimension_that_asks_nothing_is_told(spec: RunSpec, tmp_path: Path) ->
     editjudge.run(both, out=tmp_path / "run", progress=events.append)
     assert line in [one.text for one in events if isinstance(one, Noted)]
     assert line in foreseen(both, tmp_path / "run", Settings())[0].notes
+
+
+def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    (spec.outputs["alpha"] / "x4.png").touch()
+    events: list[RunEvent] = []
+    estimate, plan, _ = foreseen(spec, tmp_path / "run", Settings())
+    editjudge.run(spec, out=tmp_path / "run", progress=events.append)
+    (line,) = [one for one in lines(estimate, plan) if "to no item" in one]
+    assert line in [one.text for one in events if isinstance(one, Noted)]
+    assert line.endswith("belongs to no item (first: x4.png)")
 
 
 def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:

@@ -209,6 +209,23 @@ def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
     assert (shifted.what, shifted.step, shifted.own) == ("size", 1, 0)
 
 
+def test_beside_sources_of_one_size_no_output_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Anywhere:
+        def path(self, item: str) -> str:
+            return item
+
+    opened: list[object] = []
+    monkeypatch.setattr(module, "size_by_header", lambda path: opened.append(path) or (8, 8))
+    block = [module._Place(str(i), (8, 8)) for i in range(5)]
+    assert shift([block], Anywhere()) is None  # type: ignore[arg-type]
+    assert not opened
+    block[2] = module._Place("2", (8, 9))
+    assert shift([block], Anywhere()) is None  # type: ignore[arg-type]
+    assert opened == [place.id for place in block]
+
+
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "TIFF"])
 @pytest.mark.parametrize("turned", [1, 6])
 def test_headers_tell_the_size_of_the_upright_picture(

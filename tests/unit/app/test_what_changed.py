@@ -27,7 +27,9 @@ from .changing import (
     DIMENSIONS,
     Folder,
     again,
+    noise,
     rewritten,
+    save,
     values,
 )
 
@@ -134,6 +136,32 @@ def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
         hashed.clear()
         again(folder)
         assert not hashed
+
+
+def test_what_a_first_session_loads_is_not_read_again_to_compare_it(
+    folder: Path, hashed: list[str]
+) -> None:
+    again(folder)
+    assert not hashed
+
+
+def test_a_file_that_changes_after_it_was_read_is_judged_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = images._read
+
+    def changing(path: Path, shown: str) -> bytes:
+        data = read(path, shown)
+        if path.parts[-2:] == ("targets", "1.bmp"):
+            save(path, noise(99, 8, 12, 3))
+        return data
+
+    with monkeypatch.context() as patched:
+        patched.setattr(images, "_read", changing)
+        assert again(folder)[0].finished.exit_code == 0
+    assert again(folder)[0].finished.edits == 1
+    again(folder, out="fresh")
+    assert values(folder / "run") == values(folder / "fresh")
 
 
 def test_what_is_gone_stays_judged(folder: Path) -> None:

@@ -7,7 +7,9 @@ and by one that is a day ahead, where every file seems to have been settled when
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,8 @@ from editjudge.app.run import foreseen
 from editjudge.app.wire.checks import Estimate
 from editjudge.app.wire.results import Summary
 from editjudge.base.config import GeneralistEndpoint, Settings
-from editjudge.base.errors import ConfigError
-from editjudge.storage.store import RunStore
+from editjudge.base.errors import ConfigError, StoreError
+from editjudge.storage.store import FILE, RunStore
 from editjudge.storage.tables import EDITS, FACTS, HEADER, ITEMS
 
 from ...fakes.openai import ScriptedOpenAi
@@ -353,3 +355,11 @@ def test_an_export_marks_items_that_changed_or_are_gone(folder: Path) -> None:
     with RunView(folder / "run") as view:
         became = {row.item: row.became for row in rows_of(view)}
     assert became == {"0": "changed", "1": "gone", "2": "same", "3": "same"}
+
+
+def test_of_a_damaged_run_nobody_says_that_an_item_is_unknown(folder: Path) -> None:
+    again(folder)
+    with contextlib.closing(sqlite3.connect(folder / "run" / FILE)) as db, db:
+        db.execute("UPDATE items SET record = zeroblob(32)")
+    with RunView(folder / "run") as view, pytest.raises(StoreError, match="known of item 0"):
+        view.became()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +119,8 @@ def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(
     assert [ref.id for ref in read.checked()] == ["1", "2"]
 
 
-NO_LINE = {
-    "twice": (lambda name: line_of(name), "the id '1' is that of line 1 already"),
+NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
+    "twice": (line_of, "the id '1' is that of line 1 already"),
     "comma within": (
         lambda name: line_of(name, "2")[:-1] + ",}",
         r"this is no JSON, at character \d+: trailing comma",
@@ -129,17 +131,8 @@ NO_LINE = {
     ),
     "cut": (lambda name: line_of(name, "2")[:-9], "this is no JSON, at .*: it ends while parsing"),
     "list": (lambda name: f"[{line_of(name, '2')}]", "is no object"),
-    "nothing": (lambda name: "null", "is no object"),
-    "no instruction": (lambda name: '{"id": "2", "source": "s.png"}', ".*instruction: is missing"),
-    **{
-        number: (
-            lambda name, number=number: line_of(name, "2", extra={"x": [0]}).replace(
-                "0]", f"{number}]"
-            ),
-            f"{number} is no number that can be kept",
-        )
-        for number in ("NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0")
-    },
+    "nothing": (lambda _: "null", "is no object"),
+    "no instruction": (lambda _: '{"id": "2", "source": "s.png"}', ".*instruction: is missing"),
     "id": (lambda name: line_of(name).replace('"1"', "NaN"), "NaN is no number that can be kept"),
 }
 
@@ -149,10 +142,22 @@ NO_LINE = {
 def test_a_line_that_is_no_item_is_told_by_its_number(tmp_path: Path, name: str, case: str) -> None:
     made, told = NO_LINE[case]
     read = lines(tmp_path, name, line_of(name), "\n\n", made(name), "\n")
-    with pytest.raises(
-        InputError, match=rf"items\.jsonl: 1 line cannot be used:\n  line 3: {told}"
-    ):
+    told = rf"items\.jsonl: 1 line cannot be used:\n  line 3: {told}"
+    with pytest.raises(InputError, match=told):
         list(read.checked())
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0"]
+)
+@pytest.mark.parametrize("name", OWN)
+def test_what_stands_for_a_number_and_is_none_is_told(
+    tmp_path: Path, name: str, number: str
+) -> None:
+    line = line_of(name, "2", extra={"x": [0]}).replace("0]", f"{number}]")
+    told = rf"line 2: {re.escape(number)} is no number that can be kept"
+    with pytest.raises(InputError, match=told):
+        list(lines(tmp_path, name, line_of(name), "\n", line).checked())
 
 
 @pytest.mark.parametrize("name", OWN)

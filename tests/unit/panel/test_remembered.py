@@ -15,6 +15,15 @@ def call_about(picture: Picture) -> Call:
     return Call("judge", Prompt("", (picture, Text("Is it red?"))), {"choices": ["Yes", "No"]})
 
 
+async def test_only_the_latest_are_remembered_where_there_is_a_bound() -> None:
+    store = RememberedReplies(2)
+    calls = [call_about(Picture(bytes([i]), "image/png", (8, 8))) for i in range(3)]
+    for call in calls:
+        await store.put(call, Reply({"text": "Yes"}, "m", 3, 1, 1, 1, None, 0.5))
+    assert await store.get(calls[0]) is None
+    assert len(await store.said([call.key for call in calls])) == 2
+
+
 async def test_replies_are_remembered_and_pictures_are_not() -> None:
     """A client that judges for days would hold every picture otherwise."""
     store = RememberedReplies()

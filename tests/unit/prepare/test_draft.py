@@ -15,7 +15,7 @@ from editjudge.base.errors import InputError
 from editjudge.benchmarks.registry import benchmarks
 from editjudge.prepare.draft import DraftData
 from editjudge.prepare.entry import Entry
-from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
+from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder, named_by_mask
 from editjudge.prepare.review import apply
 
 USUAL = {"instruction": "change it", "source": "s.png", "extra": {"mine": [1, 2.5, None]}}
@@ -51,7 +51,10 @@ def data(folder: Path, lines: list[dict[str, Any]]) -> DraftData:
 
 
 def masked(
-    folder: Path, drafts: DraftData, shows: Literal["edited", "kept"] = "kept"
+    folder: Path,
+    drafts: DraftData,
+    shows: Literal["edited", "kept"] = "kept",
+    phrases: tuple[str, ...] = (),
 ) -> tuple[Folder, list[str]]:
     """A preparation that made masks of the left quarter, and the ids."""
     out = Folder(folder)
@@ -60,8 +63,11 @@ def masked(
         record = out.begin(drafts, "masks")
         for name in ids:
             out.keep_mask(name, png(2))
-        out.keep(record.model_copy(update={"statuses": dict.fromkeys(ids, "made")}))
-        out.keep_items(drafts, {one: Entry("made", mask=png(2), mask_shows=shows) for one in ids})
+        entry = Entry("made", mask=png(2), mask_shows=shows, named=phrases)
+        taken = {ref.id: tuple(named_by_mask(ref.data, entry)) for ref in drafts.items()}
+        statuses = dict.fromkeys(ids, "made")
+        out.keep(record.model_copy(update={"statuses": statuses, "named": taken}))
+        out.keep_items(drafts, dict.fromkeys(ids, entry))
     return out, ids
 
 
@@ -119,6 +125,37 @@ def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> 
         reads = benchmarks()["co_edit"].data(out.items)
         items = [reads.load(ref) for ref in reads.checked()]
         assert [one.extra.get("subject_region") for one in items] == due
+
+
+@pytest.mark.parametrize(
+    ("shows", "phrases", "due"),
+    [
+        ("kept", ("the dog",), [None, "the dog", "the dog", None]),
+        ("edited", ("the dog",), [None, None, "the dog", None]),
+        ("kept", ("the dog", "the cat"), [None] * 4),
+        ("kept", (), [None] * 4),
+    ],
+)
+def test_what_one_mask_was_found_by_is_the_name_of_its_subject(
+    tmp_path: Path, shows: Any, phrases: tuple[str, ...], due: list[str | None]
+) -> None:
+    drafts = data(tmp_path / "data", LINES["co_edit"])
+    out, ids = masked(tmp_path / "out", drafts, shows, phrases)
+    assert [one.get("subject_name") for one in lines(out.items)] == due
+    apply(out, decided(out, "accept", ids))
+    reads = benchmarks()["co_edit"].data(out.path / ACCEPTED)
+    assert [reads.load(ref).extra.get("subject_name") for ref in reads.checked()] == due
+    apply(out, decided(out, "reject", ids))
+    assert not any("subject_name" in one for one in lines(out.path / REJECTED))
+
+
+def test_a_name_that_was_given_stays(tmp_path: Path) -> None:
+    line = {"type": "subject_customization", "subject_name": "Rex"}
+    drafts = data(tmp_path / "data", [line])
+    out, ids = masked(tmp_path / "out", drafts, phrases=("the dog",))
+    apply(out, decided(out, "reject", ids))
+    for file in (out.items, out.path / REJECTED):
+        assert [one["subject_name"] for one in lines(file)] == ["Rex"]
 
 
 def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) -> None:

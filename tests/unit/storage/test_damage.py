@@ -15,7 +15,8 @@ import pytest
 
 from editjudge.app.diff import diff
 from editjudge.app.rescore import rescored_run
-from editjudge.base.errors import EditjudgeError, StoreError
+from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
+from editjudge.engine.items import ItemState
 from editjudge.panel.calls import Call, Reply
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.checksums import row_checksum
@@ -43,6 +44,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             put(store, f"item {index}", {"core.a": verdict, "core.b": other})
         put(store, "item 1", {"core.a": scored(7)})
         await store.ledger.keep_fact("choices of judge", "logprobs")
+        state = ItemState(bytes(32), bytes(32), bytes(40))
+        store.keep_items({f"item {index}": state for index in range(EDITS)})
 
     with RunStore.open(folder, HEADER) as store:
         asyncio.run(judged(store))
@@ -67,6 +70,7 @@ def everything(run: Path) -> list[str]:
             *store.earlier(),
             *store.standing("alpha", SIGNATURES),
             *store.stale({"core.a": "another"}),
+            *store.items(),
             *(store.header, store.counts(), store.missing(), store.costs, store.ledger.count),
             store.database.fact("choices of judge"),
         ]
@@ -116,6 +120,10 @@ def test_no_damage_is_read_as_something_else(whole: Path, copy: Path) -> None:
         ("UPDATE calls SET cost = 0 WHERE id = 1", r"row 1 \(table calls\)"),
         ("UPDATE verdict_calls SET call = 2 WHERE edit = 3", "the verdict on item 2 of alpha"),
         ("UPDATE header SET value = '\"x\"' WHERE name = 'protocol'", "row protocol"),
+        (
+            "UPDATE items SET stats = x'00' FROM texts WHERE text = 'item 0' AND item = texts.id",
+            "what is known of item item 0",
+        ),
         ("UPDATE facts SET value = 'x'", "row choices of judge"),
         ("UPDATE earlier SET value = 3", "an earlier verdict on item 1 of alpha on core.a"),
     ],
@@ -128,6 +136,27 @@ def test_a_damaged_row_is_named(statement: str, told: str, copy: Path) -> None:
     assert refusal.value.exit_code == 1
     assert str(copy / FILE) in str(refusal.value)
     assert refusal.value.mend
+
+
+@pytest.mark.parametrize("at", [0, 9, 15, 16, 17, 18, 19, 21, 22, 23, 44, 45])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_damaged_head_is_no_other_file(copy: Path, at: int, read_only: bool) -> None:
+    data = bytearray((copy / FILE).read_bytes())
+    data[at] ^= 0x48
+    (copy / FILE).write_bytes(data)
+    with pytest.raises(StoreError, match="the file is damaged") as refusal:
+        RunStore.open(copy, read_only=read_only)
+    assert refusal.value.exit_code == 1
+
+
+def test_a_head_of_zeros_is_damage_and_another_file_is_none(copy: Path) -> None:
+    data = (copy / FILE).read_bytes()
+    (copy / FILE).write_bytes(bytes(512) + data[512:])
+    with pytest.raises(StoreError, match="its beginning is all zeros"):
+        RunStore.open(copy, read_only=True)
+    (copy / FILE).write_bytes(b"item,model,value\n" * 100)
+    with pytest.raises(ConfigError, match="this is no ledger and no run"):
+        RunStore.open(copy, read_only=True)
 
 
 def test_pages_that_changed_places(whole: Path, copy: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import sqlite3
+import time
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,27 @@ async def test_the_first_reply_stays() -> None:
         await ledger.put(call(), REPLY)
         await ledger.put(call(), Reply({"text": "No"}, "judge-2", 1, 1, 1, 1, None, 1))
         assert await ledger.get(call()) == REPLY
+
+
+async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    other = call(prompt=Prompt("judge", (Text("a zeppelin?"),)))
+    with Ledger(path) as ledger, Ledger(path) as service:
+        await service.put(call(), REPLY)
+        await service.put(call(repeat=1), REPLY)
+        between = time.time()
+        await service.put(other, REPLY)
+        specialist = SpecialistCall(ServiceName.parsed("quality.piqe"), "piqe", {"IMAGE": "x"})
+        await service.keep_outputs(specialist, {"SCORE": np.zeros(1, np.float32)}, 0.1)
+        assert await ledger.purge(between) == 2
+        assert await service.get(call()) is None
+        assert await service.get(other) == REPLY
+        assert await service.outputs(specialist) is not None
+        await service.put(call(), REPLY)  # its prompt was gone with the others
+        assert (await service.said([call().key]))[call().key].prompt == PROMPT.digest
+        assert await ledger.purge(shrink=True) == 3
+        assert b"zeppelin" not in path.read_bytes()
+        assert service.count == 0
 
 
 def test_what_is_no_ledger(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import re
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,15 @@ def test_a_run_of_something_else_is_refused(
         RunStore.open(tmp_path, header(**changed))
     with RunStore.open(tmp_path) as store:
         assert store.header == HEADER
+
+
+def test_the_folder_above_runs_names_them(tmp_path: Path) -> None:
+    for name in "abcd":
+        with RunStore.open(tmp_path / name, HEADER):
+            pass
+    named = ", ".join(str(tmp_path / name) for name in "abc")
+    with pytest.raises(ConfigError, match=re.escape(f"such as {named} and 1 more")):
+        RunStore.open(tmp_path, read_only=True)
 
 
 def test_what_holds_no_run(tmp_path: Path) -> None:

@@ -82,6 +82,16 @@ class CoEditLine(Line):
         whole = isinstance(kind, str) and kind in GLOBAL
         return f"{kind} is of the whole image" if whole else ""
 
+    @classmethod
+    def by_its_mask(cls, fields: Mapping[str, Any], phrase: str) -> Mapping[str, str]:
+        """The name of the subject, where the mask shows it and it has none."""
+        kind, subject = fields.get("type"), fields.get("subject")
+        has_one = kind in ABOUT_A_SUBJECT if subject is None else subject is True
+        is_around = kind in AROUND and fields.get("mask_shows") != "kept"
+        if not has_one or is_around or fields.get(SUBJECT_NAME):
+            return {}
+        return {SUBJECT_NAME: phrase}
+
     @property
     def has_subject(self) -> bool:
         """Whether identity is judged."""

@@ -20,6 +20,7 @@ from ...base.errors import (
 )
 from ..choices import ChoiceDistribution, distribution, labels
 from ..coalesce import Shared
+from ..kept import salt_here
 from ..prompt import Prompt
 from ..retry import RetryPolicy
 from ..terms import current
@@ -210,6 +211,8 @@ class OpenAiTransport(Transport):
         control: set[str] = set()
         if _is_vllm(model):
             fixed |= _NEUTRAL
+            if salt := salt_here():
+                fixed["cache_salt"] = salt
             asked = self._vocabulary.control_tokens(prompt, model.name)
             control = await self._within(end, asked)
         parts = chat.joined(prompt, control)

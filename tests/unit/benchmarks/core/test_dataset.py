@@ -87,9 +87,9 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ("{", "EOF"),
+        ("{", "it ends while"),
         (line(mask="mask.png", mask_shows="black"), "mask_shows: Input should be"),
-        ("[1]", "an object"),
+        ("[1]", "is no object"),
         (line(id=""), "at least 1 character"),
         (line(id="../x"), "an id names a file"),
         (line(id="/x"), "an id names a file"),
@@ -98,7 +98,7 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
         (line(sources=["source.png"]), "either `source` or `sources`"),
         ({"id": "1", "instruction": "x"}, "either `source` or `sources`"),
         (line(taget="target.png"), "taget: no such field"),
-        (b'{"id": "\xff", "instruction": "x", "source": "source.png"}', "invalid unicode"),
+        (b'{"id": "\xff", "instruction": "x", "source": "source.png"}', "not in UTF-8"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(folder: Path, bad: Any, said: str) -> None:

@@ -1,0 +1,539 @@
+"""What the Judge service keeps and accounts for, with a scripted judge that is asked for money."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from editjudge.app import callers
+from editjudge.app.accounts import Accounts, Used, used_in
+from editjudge.app.callers import CallCache, ledger_of, purge
+from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError, StoreError
+from editjudge.base.threads import Threads, through
+from editjudge.serve.asking import Audit
+from editjudge.serve.http import serving_json
+from editjudge.serve.judging import Judging, Kept
+from editjudge.serve.room import Room
+from editjudge.serve.server import End, serving
+from editjudge.serve.servicer import JudgeServicer
+from editjudge.storage.ledger import Ledger
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from ..fakes.openai import ScriptedOpenAi, problem
+from ..patience import patience, until
+from .test_serve import _outcome, asking, png
+from .test_serve_json import asking as asking_json
+
+ASKED = "core.instruction_following"
+
+
+def scripted_judge(*script: Any) -> ScriptedOpenAi:
+    return ScriptedOpenAi(*script, probabilities={"good": 0.9, "poor": 0.1})
+
+
+def settings(url: str) -> Settings:
+    price = {"input": 1000, "output": 0}  # 0.1 a call
+    judge = {"url": url, "price": price, "logprobs": "never", "repeats": 1}
+    return Settings.model_validate({"generalists": {"judge": judge}, "attempts": 1})
+
+
+class Service:
+    """A service that runs, asked over gRPC and JSON."""
+
+    def __init__(self, judging: Judging, address: str, web: str) -> None:
+        self.judging = judging
+        self.web = web
+        self._channel = grpc.aio.insecure_channel(address)
+        self.stub = judge_pb2_grpc.JudgeServiceStub(self._channel)
+
+    async def score(self, team: str, edited: int = 1, **fields: Any) -> tuple[Any, int]:
+        """The outcome, and the tokens that the headers tell."""
+        picture = pb.Picture(data=png(edited))
+        call = self.stub.Score(
+            asking(ASKED, edited=picture, **fields), metadata=[("x-team", team)] if team else []
+        )
+        response = await call
+        (outcome,) = response.outcomes
+        return outcome, int(dict(await call.initial_metadata())["x-tokens-used"])
+
+    async def metrics(self) -> str:
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{self.web}/metrics") as reply:
+                assert reply.status == 200
+                return await reply.text()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+@contextlib.asynccontextmanager
+async def running(
+    url: str, folder: Path | None = None, *, max_cost: float | None = None, **kept: Any
+) -> AsyncIterator[Service]:
+    room = Room(max_cost=max_cost)
+    async with Judging(settings(url), room, kept=Kept(folder, **kept)) as judging:
+        async with serving_json(judging, "127.0.0.1", 0, 1) as web:
+            async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+                service = Service(judging, address, web)
+                try:
+                    yield service
+                finally:
+                    await service.close()
+
+
+async def test_a_call_is_paid_once_and_the_header_says_so(tmp_path: Path) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            first, tokens = await service.score("vision")
+            again, further = await service.score("vision")
+        assert (len(scripted.requests), tokens, further) == (1, 101, 0)
+        assert again.value == first.value
+        assert again.signature == first.signature
+        async with running(url, tmp_path) as service:
+            later, tokens = await service.score("vision")
+        assert (len(scripted.requests), tokens) == (1, 0)
+        assert later == again
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_team_gets_no_reply_of_another_unless_they_share(
+    tmp_path: Path, shared: bool
+) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, shared=shared) as service:
+            ours = await service.score("vision")
+            theirs = await service.score("audio")
+            nobodys = await service.score("")
+            case = await service.score("Vision")
+        # What the second is told is what the first was told, word for word.
+        assert (ours == theirs == nobodys == case) is not shared
+        assert len(scripted.requests) == (1 if shared else 4)
+        used = {team: each for (_, team), each in used_in(tmp_path).items()}
+    if not shared:
+        assert used["audio"] == used["vision"] == used[""] == used["Vision"]
+    assert used["audio"].cached == (1 if shared else 0)
+
+
+@pytest.mark.parametrize("teams", [("a", "a"), ("a", "b")])
+async def test_equal_calls_at_once_are_one_within_a_team(
+    tmp_path: Path, teams: tuple[str, str]
+) -> None:
+    scripted = scripted_judge(1.0, None)
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            answers = await asyncio.gather(*(service.score(team) for team in teams))
+        assert len(scripted.requests) == len(set(teams))
+    assert sorted(tokens for _, tokens in answers) == (
+        [0, 101] if teams[0] == teams[1] else [101] * 2
+    )
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
+    tmp_path: Path, shared: bool
+) -> None:
+    scripted = ScriptedOpenAi(owner="vllm", probabilities={"good": 0.9, "poor": 0.1})
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, shared=shared) as service:
+            for team, edited in (("a", 1), ("a", 2), ("b", 3)):
+                await service.score(team, edited)
+    ours, again, theirs = (sent.get("cache_salt") for sent in scripted.requests)
+    assert ours == again
+    assert (ours != theirs) is not shared
+    assert (ours is None) is shared
+
+
+async def test_without_a_folder_teams_are_apart_too() -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url) as service:
+            for team in ("a", "b", "a", "b"):
+                await service.score(team)
+    assert len(scripted.requests) == 2
+
+
+async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
+    scripted = scripted_judge(problem(500, "broken"), None)
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            failed, nothing = await service.score("a")
+            scored, tokens = await service.score("a")
+    assert (failed.status, nothing) == (pb.STATUS_FAILED, 0)
+    assert (scored.status, tokens) == (pb.STATUS_SCORED, 101)
+    (used,) = used_in(tmp_path).values()
+    assert (used.calls, used.failed, used.edits) == (1, 1, 2)
+
+
+async def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    async with Judging(Settings(), kept=Kept(tmp_path)):
+        with pytest.raises(ConfigError, match="another Judge service"):
+            async with Judging(Settings(), kept=Kept(tmp_path)):
+                pass
+    async with Judging(Settings(), kept=Kept(tmp_path)):
+        pass
+
+
+def spoil(path: Path) -> None:
+    """Turn bits of every reply that is kept."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE calls SET reply = x'00'")
+        db.commit()
+
+
+async def test_a_damaged_ledger_costs_its_calls_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            await service.score("a")
+            await service.score("b")
+        spoil(ledger_of(tmp_path, "a"))
+        async with running(url, tmp_path) as service:
+            outcome, tokens = await service.score("a")
+            assert (outcome.status, tokens) == (pb.STATUS_SCORED, 101)
+            _, tokens = await service.score("a")
+            assert tokens == 0  # remembered meanwhile
+            assert json.loads(outcome.evidence_json)
+            _, tokens = await service.score("b")
+            assert tokens == 0
+        assert capsys.readouterr().err.count("calls are not kept") == 1
+        ledger_of(tmp_path, "a").write_bytes(b"rubbish" * 999)
+        async with running(url, tmp_path) as service:
+            _, tokens = await service.score("a")
+            assert tokens == 101
+        purged = await purge(tmp_path, [], 1e12)
+        assert purged["b"] == 1
+        assert isinstance(purged[ledger_of(tmp_path, "a").stem], ConfigError)
+    assert await purge(tmp_path, ["a"], None) == {"a": 0}
+
+
+async def test_a_full_disk_costs_the_cache_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def full(*_: Any) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(Ledger, "put", full)
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            for edited in (1, 2, 1):
+                outcome, _ = await service.score("a", edited)
+                assert outcome.status == pb.STATUS_SCORED
+    assert len(scripted.requests) == 2
+    assert capsys.readouterr().err.count("the disk is full") == 1
+
+
+async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            for team in ("a", "b"):
+                await service.score(team, instruction="paint a zeppelin")
+            with pytest.raises(ConfigError, match="no calls of team 'c'"):
+                await purge(tmp_path, ["c"], None)
+            assert await purge(tmp_path, ["a"], None) == {"a": 1}
+            assert b"zeppelin" not in ledger_of(tmp_path, "a").read_bytes()
+            _, ours = await service.score("a", instruction="paint a zeppelin")
+            _, theirs = await service.score("b", instruction="paint a zeppelin")
+            assert (ours, theirs) == (101, 0)
+            long_ago = await purge(tmp_path, [], 1.0)
+            assert long_ago == {"a": 0, "b": 0}
+            _, ours = await service.score("a", instruction="paint a zeppelin")
+            assert ours == 0
+        assert await purge(tmp_path, ["a"], None) == {"a": 1}
+        assert not list(tmp_path.rglob(f"{ledger_of(tmp_path, 'a').name}*"))
+        assert await purge(tmp_path, [], 1e12) == {"b": 1}
+        async with running(url, tmp_path) as service:
+            assert (await service.score("b", instruction="paint a zeppelin"))[1] == 101
+    (used,) = [each for (_, team), each in used_in(tmp_path).items() if team == "a"]
+    assert (used.calls, used.cached) == (2, 1)  # accounts are not purged
+
+
+async def test_a_limit_of_a_day_holds_after_a_restart_and_for_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, max_cost=0.35) as service:
+            for edited in (1, 2):
+                assert (await service.score("a", edited))[0].status == pb.STATUS_SCORED
+        async with running(url, tmp_path, max_cost=0.35) as service:
+            assert (await service.score("a", 3))[0].status == pb.STATUS_SCORED
+            over, tokens = await service.score("a", 4)
+            assert (over.status, tokens) == (pb.STATUS_FAILED, 0)
+            assert "00:00 UTC" in over.reason
+            assert (await service.score("a", 3))[0].status == pb.STATUS_SCORED  # it is known
+            assert (await service.score("b", 4))[0].status == pb.STATUS_SCORED
+            monkeypatch.setattr(service.judging.accounts, "_day", lambda: "2999-01-01")
+            assert (await service.score("a", 4))[0].status == pb.STATUS_SCORED
+
+
+async def test_a_limit_needs_prices(tmp_path: Path) -> None:
+    priceless = Settings.model_validate(
+        {"generalists": {"judge": {"url": "http://127.0.0.1:9/v1"}}}
+    )
+    with pytest.raises(ConfigError, match="no price"):
+        async with Judging(priceless, Room(max_cost=1.0), kept=Kept(tmp_path)):
+            pass
+    async with Judging(Settings(), kept=Kept(tmp_path)):  # the folder is free again
+        pass
+
+
+async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    number = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path / "kept", audit=log) as service:
+            call = service.stub.Score(
+                asking(ASKED, request_id="alice-7", id="alice.png", instruction="hush"),
+                metadata=[("x-team", "a"), ("x-request-id", number), ("authorization", "secret")],
+            )
+            await call
+            await service.score("a", id="alice.png", instruction="hush")
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await service.score("a", edited=1, sources=[])
+            assert "x-tokens-used" not in dict(caught.value.initial_metadata())
+            bodies = [asking_json(id="alice"), asking_json(edited={"data": "no"})]
+            for body in bodies:
+                body["dimensions"] = [ASKED]
+            async with aiohttp.ClientSession() as session:
+                async with session.post(
+                    f"{service.web}/v1/score:batch", json={"requests": bodies}
+                ) as reply:
+                    assert reply.headers["x-tokens-used"] == "101"
+                async with session.post(f"{service.web}/v1/score", json=bodies[0]) as reply:
+                    assert reply.headers["x-tokens-used"] == "0"
+                async with session.post(f"{service.web}/v1/score", json=bodies[1]) as reply:
+                    assert reply.headers["x-tokens-used"] == "0"
+                async with session.post(f"{service.web}/v1/score", data="words") as reply:
+                    assert reply.status == 415
+    text = log.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["status"] for line in lines[:3]] == ["OK", "OK", "INVALID_ARGUMENT"]
+    assert sorted(line["status"] for line in lines[3:5]) == ["INVALID_ARGUMENT", "OK"]
+    first, second = lines[:2]
+    assert (first["team"], first["request"], first["method"]) == ("a", number, "Score")
+    assert (first["dimensions"], first["calls"], first["prompt_tokens"]) == (1, 1, 100)
+    assert (second["calls"], second["cached"], second["cost"]) == (0, 1, 0)
+    assert [line["status"] for line in lines[5:]] == ["OK", *["INVALID_ARGUMENT"] * 2]
+    assert {line["method"] for line in lines[3:]} == {"/v1/score", "/v1/score:batch"}
+    for word in ("alice", "hush", "secret", "png"):
+        assert word not in text
+
+
+async def test_an_audit_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give another file"):
+        Judging(Settings(), kept=Kept(audit=tmp_path / "no" / "such" / "folder"))
+
+
+def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = tmp_path / "audit"
+    full.symlink_to("/dev/full")
+    audit = Audit(full)
+    for _ in range(3):
+        audit.write("{}")
+    told = f"{full}: lines of the audit are lost: No space left on device\n"
+    assert capsys.readouterr().err == told
+    full.unlink()
+    audit.write('{"one": 1}')  # it was moved away
+    assert full.read_text(encoding="utf-8") == '{"one": 1}\n'
+    Audit(Path("-")).write('{"two": 2}')
+    assert capsys.readouterr().err == '{"two": 2}\n'
+
+
+async def test_prometheus_reads_what_teams_use(tmp_path: Path) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            for edited in (1, 1, 2):
+                await service.score("a", edited)
+            text = await service.metrics()
+    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert samples['editjudge_edits_total{team="a"}'] == "3.0"
+    assert samples['editjudge_calls_total{kind="made",team="a"}'] == "2.0"
+    assert samples['editjudge_calls_total{kind="cached",team="a"}'] == "1.0"
+    assert samples['editjudge_tokens_total{kind="prompt",team="a"}'] == "200.0"
+    assert float(samples['editjudge_cost_total{team="a"}']) == pytest.approx(0.2)
+    assert samples['editjudge_requests_total{method="Score",status="OK",team="a"}'] == "3.0"
+    assert samples["editjudge_ledgers_open"] == "1.0"
+    assert float(samples["editjudge_cache_bytes"]) > 10_000
+
+
+async def test_a_stream_tells_no_tokens_in_its_headers(tmp_path: Path) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path) as service:
+            call = service.stub.ScoreStream(iter([pb.ScoreStreamRequest(request=asking(ASKED))]))
+            assert len([answer async for answer in call]) == 1
+            assert "x-tokens-used" not in dict(await call.initial_metadata())
+
+
+async def test_what_is_no_name_of_a_team_is_refused() -> None:
+    async with running("http://127.0.0.1:9/v1") as service:
+        for team in ("../../etc", "a b", ".hidden", "a" * 129):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await service.score(team)
+            assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert "x-team" in caught.value.details()
+
+
+class Context:
+    """Of a call whose deadline is over before the judge has answered twice."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("x-team", "a"),)
+
+    def time_remaining(self) -> float:
+        return patience(3.0)
+
+    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None:
+        self.headers |= dict(metadata)
+
+    def set_trailing_metadata(self, _: Any) -> None:
+        pass
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        raise AssertionError(code.name, details)
+
+
+async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Path) -> None:
+    scripted = scripted_judge(None, 600.0)
+    async with scripted.serving() as url:
+        async with Judging(settings(url), kept=Kept(tmp_path)) as judging:
+            slow = asking(ASKED, "core.blending_naturalness")
+            context = Context()
+            with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
+                await JudgeServicer(judging).Score(slow, context)
+    assert context.headers == {"x-tokens-used": "101"}
+    (used,) = used_in(tmp_path).values()
+    assert (used.edits, used.refused, used.calls, used.tokens) == (0, 1, 1, 101)
+
+
+async def test_who_hangs_up_is_accounted_for(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    scripted = scripted_judge(600.0)
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, audit=log) as service:
+            call = service.stub.Score(asking(ASKED))
+            waiting = asyncio.ensure_future(call.code())
+            await until(lambda: scripted.requests)
+            call.cancel()
+            assert await waiting is grpc.StatusCode.CANCELLED
+            await until(lambda: log.read_text(encoding="utf-8"))
+    (line,) = log.read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["status"] == "CANCELLED"
+
+
+async def test_few_ledgers_are_open_at_a_time(tmp_path: Path) -> None:
+    async with CallCache(tmp_path, shared=False, say=print, most_open=3) as cache:
+        async with cache.of("first"):
+            for i in range(10):
+                async with cache.of(f"team{i}") as apart:
+                    await apart.calls.said(["sha256:none"])
+            assert cache.open == 3
+        async with cache.of("first"):
+            pass
+    assert len(list(tmp_path.rglob("*.sqlite"))) == 10
+
+
+async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(Threads(1))
+    busy = loop.run_in_executor(None, gate.wait, 60)  # so that what is asked for has not begun
+    told: list[str] = []
+
+    async def asks(cache: CallCache) -> None:
+        async with through(), cache.of("a") as apart:
+            await apart.calls.said(["sha256:none"])
+
+    async with CallCache(tmp_path, shared=False, say=told.append) as cache:
+        first = asyncio.create_task(asks(cache))
+        second = asyncio.create_task(asks(cache))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(busy, second)
+        assert isinstance(await _outcome(first), asyncio.CancelledError)
+    assert not told
+    assert ledger_of(tmp_path, "a").is_file()
+
+    async with Accounts(tmp_path, None, told.append) as accounts:
+        add = accounts._file.add
+        gate.clear()
+
+        def slow(rows: Any) -> None:
+            assert gate.wait(60)
+            add(rows)
+
+        monkeypatch.setattr(accounts._file, "add", slow)
+
+        async def uses() -> None:
+            async with through():
+                accounts.add("a", Used(edits=1))
+                await accounts.written()
+
+        several = [asyncio.create_task(uses()) for _ in range(3)]
+        await asyncio.sleep(0)
+        for each in several:
+            each.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        for each in several:
+            await _outcome(each)
+    assert not told
+    (used,) = used_in(tmp_path).values()
+    assert used.edits == 3
+
+
+async def test_accounts_that_cannot_be_written_now_are_later(tmp_path: Path) -> None:
+    told: list[str] = []
+    async with Accounts(tmp_path, None, told.append) as accounts:
+        add = accounts._file.add
+
+        def full(_: Any) -> None:
+            raise StoreError("the disk is full")
+
+        accounts._file.add = full  # type: ignore[method-assign]
+        for _ in range(3):
+            accounts.add("a", Used(edits=1))
+            await accounts.written()
+        assert len(told) == 1
+        accounts._file.add = add  # type: ignore[method-assign]
+        accounts.add("a", Used(calls=1, cost=0.5, dearest=0.5))
+    (used,) = used_in(tmp_path).values()
+    assert used == Used(edits=3, calls=1, cost=0.5, dearest=0.5)
+
+
+def test_names_of_files_tell_teams_apart_wherever_they_lie(tmp_path: Path) -> None:
+    teams = ["", "nobody", "a", "A", "a.b", "a_b", "con", "x" * 128]
+    names = {ledger_of(tmp_path, team).name.lower() for team in teams}
+    assert len(names) == len(teams)
+    assert all(len(name) < 100 and name.isascii() for name in names)
+    assert callers.ledger_of(tmp_path, "a").parent == tmp_path / "teams"

@@ -1,0 +1,126 @@
+"""`editjudge serve`: killed at any moment it forgets nothing; what it kept is shown and purged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import io
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from ..contract.test_serve import asking, png
+from ..contract.test_serve_kept import ASKED, scripted_judge
+from ..patience import patience
+from .conftest import run
+
+NOBODY = "grpc://127.0.0.1:9"
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    url: str, folder: Path, *flags: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, judge_pb2_grpc.JudgeServiceStub]]:
+    """The command, until the block ends it by SIGKILL."""
+    config = folder.parent / "editjudge.toml"
+    config.write_text(
+        f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\nrepeats = 1\n'
+        "price = {input = 1000, output = 0}\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "editjudge", "serve", "--config", str(config)),
+        *("--endpoint", NOBODY, "--cache", str(folder)),
+        *("--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", *flags),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), patience(60))
+        address = line.decode().split()[2]
+        async with grpc.aio.insecure_channel(address) as channel:
+            yield process, judge_pb2_grpc.JudgeServiceStub(channel)
+    finally:
+        if process.returncode is None:
+            os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    requests = [asking(ASKED, edited=pb.Picture(data=png(i))) for i in range(8)]
+    team = [("x-team", "vision")]
+    scripted = scripted_judge(*[None] * 5, 60.0, None)
+    async with scripted.serving() as url:
+        async with serving(url, folder, "--max-cost-per-day", "0.85") as (process, stub):
+            for request in requests[:5]:
+                assert (await stub.Score(request, metadata=team)).outcomes[0].HasField("value")
+            lost = stub.Score(requests[5], metadata=team)
+            waiting = asyncio.ensure_future(lost.code())
+            while len(scripted.requests) < 6:
+                await asyncio.sleep(0.01)
+            second = await asyncio.to_thread(
+                run,
+                "serve",
+                "--cache",
+                folder,
+                "--endpoint",
+                NOBODY,
+                "--http-address",
+                "127.0.0.1:0",
+            )
+            assert (second.code, second.out) == (2, "")
+            assert "another Judge service keeps its calls here" in second.err.splitlines()[-1]
+            os.kill(process.pid, signal.SIGKILL)
+            assert await waiting is not grpc.StatusCode.OK
+        async with serving(url, folder, "--max-cost-per-day", "0.85") as (_, stub):
+            answers = [await stub.Score(request, metadata=team) for request in requests]
+            assert len(scripted.requests) == 6 + 3
+            assert all(answer.outcomes[0].HasField("value") for answer in answers)
+            over = await stub.Score(asking(ASKED, edited=pb.Picture(data=png(9))), metadata=team)
+            assert "00:00 UTC" in over.outcomes[0].reason  # 8 x 0.1 of 0.85, five by the first
+            live = await asyncio.to_thread(run, "serve", "usage", folder, "--json")
+    shown = run("serve", "usage", folder, "--json")
+    assert live.json == shown.json
+    (used,) = shown.json
+    assert (used["team"], used["calls"], used["cached"]) == ("vision", 8, 5)
+    assert used["cost"] == pytest.approx(0.8)
+    (row,) = csv.DictReader(io.StringIO(run("serve", "usage", folder, "--csv").out))
+    assert {name: str(value) for name, value in used.items()} == row
+    assert "vision" in run("serve", "usage", folder).out
+    assert run("serve", "usage", folder, "--team", "audio", "--json").json == []
+    purged = run("serve", "purge", folder, "--team", "vision")
+    assert (purged.code, purged.out) == (0, "vision: 8 calls deleted\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("serve", "purge", "FOLDER"), "nothing says what to delete"),
+        (("serve", "purge", "FOLDER", "--team", "x"), "no calls of team 'x' are kept here"),
+        (
+            ("serve", "purge", "NOTHING", "--older-than", "1"),
+            "no Judge service has kept calls here",
+        ),
+        (("serve", "usage", "FOLDER"), "no Judge service has kept accounts here"),
+        (("serve", "--cache-shared"), "--cache-shared needs a cache"),
+        (("serve", "--cache", "FILE", "--endpoint", NOBODY), "File exists"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "FILE").write_text("here")
+    (tmp_path / "FOLDER").mkdir()
+    done = run(*arguments, cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "Traceback" not in done.err

@@ -1,0 +1,42 @@
+"""What commands say to somebody who is new to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.base.errors import InputError
+from editjudge.cli import main
+from editjudge.cli.options import models_of
+from editjudge.engine.items import ItemChanges
+
+
+def test_a_folder_without_a_model_is_shown_how_to_be_written() -> None:
+    with pytest.raises(InputError, match=r"'out/ours' is not MODEL=DIR; .* as ours=out/ours"):
+        models_of(("out/ours",))
+
+
+def test_where_nothing_is_judged_there_is_no_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "a.png")
+    asked = ["--source", "a.png", "--edited", "a.png", "--instruction", "x"]
+    with pytest.raises(SystemExit):
+        main(["score", *asked, "--dimension", "core.psnr.source.outside"])
+    assert capsys.readouterr().out == "not judged, needs a mask: core.psnr.source.outside\n"
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        ("a", "1 output is another than was judged, and counts as pending"),
+        ("ab", "2 outputs are others than was judged, and count as pending"),
+    ],
+)
+def test_one_output_and_several(items: str, told: str) -> None:
+    (line,) = ItemChanges("", outputs={"ours": dict.fromkeys(items)}).lines
+    assert line == f"ours: {told} until judged again (first: a)"
