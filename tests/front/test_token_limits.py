@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
@@ -13,9 +14,15 @@ import aiohttp
 import grpc
 import pytest
 
+from editjudge.serve.http import serving_json
+from editjudge.serve.judging import Judging
+from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
+from ..contract.test_serve import asking, png
+from ..contract.test_serve_json import asking as asking_json
+from ..contract.test_serve_kept import ASKED, scripted_judge, settings
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.rate_limits import RateLimits
@@ -84,6 +91,41 @@ async def test_a_team_has_so_many_tokens_and_the_others_go_on(tmp_path: Path) ->
     assert front.judge.teams == ["vision", "vision", "speech"]
     assert limits.hits["vision"] == 120
     assert limits.asked["vision"] == 3
+
+
+async def test_the_judge_service_tells_what_its_generalist_took(tmp_path: Path) -> None:
+    limits, scripted = RateLimits(vision=150), scripted_judge()
+    async with contextlib.AsyncExitStack() as stack:
+        vllm = await stack.enter_async_context(scripted.serving())
+        service = await stack.enter_async_context(limits.serving())
+        judging = await stack.enter_async_context(Judging(settings(vllm)))
+        web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 1))
+        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(0, 1)))
+        judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
+        door = Door(tmp_path, triton={}, judge=judge, token_limits={"service": service})
+        metadata = [("authorization", f"Bearer {door.token('vision')}")]
+        await asyncio.to_thread(door.server.start)
+        stack.push_async_callback(asyncio.to_thread, door.server.stop)
+        credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
+        async with grpc.aio.secure_channel(door.target, credentials) as channel:
+            stub = judge_pb2_grpc.JudgeServiceStub(channel)
+            edited = pb.Picture(data=png(1))
+            assert await stub.Score(asking(ASKED, edited=edited), metadata=metadata)
+        await until(lambda: limits.hits["vision"] == 101)
+        context = ssl.create_default_context(cafile=str(door.authority.certificate))
+
+        async def status(seed: int) -> int:
+            edited = {"data": base64.b64encode(png(seed)).decode()}
+            body = asking_json(edited=edited) | {"dimensions": [ASKED]}
+            async with aiohttp.ClientSession(headers=dict(metadata)) as session:
+                url = f"https://{door.target}/v1/score"
+                async with session.post(url, json=body, ssl=context) as reply:
+                    return reply.status
+
+        assert await status(2) == 200
+        await until(lambda: limits.hits["vision"] == 202)
+        assert await status(3) == 429
+    assert len(scripted.requests) == 2
 
 
 async def test_who_has_so_many_tokens_takes_none_uncounted(tmp_path: Path) -> None:

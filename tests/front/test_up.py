@@ -26,7 +26,7 @@ pytestmark = pytest.mark.triton
 @pytest.fixture
 def up(command: Command, tmp_path: Path) -> Iterator[dict[str, Any]]:
     values = tmp_path / "values.yaml"
-    values.write_text("tokens: {audience: studio, team_claim: department}\n")
+    values.write_text("tokens: {audience: studio, team_claim: studio.department}\n")
     ran = command(
         *("up", "--front", "--judge", "--model", "quality_piqe", "--json"),
         *("--judge-arg=--edits=7", "--front-values", values),

@@ -144,7 +144,7 @@ def test_a_client_certificate_is_the_authority_s_and_for_clients_alone(tmp_path:
 
 
 def test_a_token_says_the_team_in_the_claim_that_the_door_reads(tmp_path: Path) -> None:
-    claims = Tokens(keys="", audience="studio", team_claim="department").claims
+    claims = Tokens(keys="", audience="studio", team_claim="org.department").claims
     token = TeamKeys(tmp_path).token("vision", 1, "batch", **claims)
     said = jwt.decode(token, options={"verify_signature": False})
-    assert (said["department"], said["aud"], said["class"]) == ("vision", "studio", "batch")
+    assert (said["org"]["department"], said["aud"], said["class"]) == ("vision", "studio", "batch")
