@@ -276,14 +276,14 @@ async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
 async def test_a_defect_in_one_edit_costs_that_one(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    score = served.judging.client.score
+    judge = served.judging.client.judge
 
     async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
         if edit.item.id == "bad":
             raise LookupError("half \ud83d")
-        return await score(edit, *asked, **more)
+        return await judge(edit, *asked, **more)
 
-    monkeypatch.setattr(served.judging.client, "score", trips)
+    monkeypatch.setattr(served.judging.client, "judge", trips)
 
     async def requests() -> AsyncIterator[pb.ScoreStreamRequest]:
         for name in ("a", "bad", "c"):
@@ -303,14 +303,14 @@ async def test_a_defect_in_one_edit_costs_that_one(
 async def test_half_a_character_in_a_reason_ends_no_stream(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    score = served.judging.client.score
+    judge = served.judging.client.judge
 
     async def failing(*asked: Any, **more: Any) -> Any:
-        judged = await score(*asked, **more)
+        judged = await judge(*asked, **more)
         failed = {name: Failed(error="cut \ud83d") for name in judged.outcomes}
         return replace(judged, outcomes=failed)
 
-    monkeypatch.setattr(served.judging.client, "score", failing)
+    monkeypatch.setattr(served.judging.client, "judge", failing)
     response = await served.stub.Score(asking())
     assert response.outcomes[0].reason == "cut \ufffd"
 

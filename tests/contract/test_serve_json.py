@@ -145,14 +145,14 @@ async def test_a_defect_in_one_edit_of_a_batch_costs_that_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Judging(Settings()) as judging:
-        score = judging.client.score
+        judge = judging.client.judge
 
         async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
             if edit.item.id == "1":
                 raise LookupError("half \ud83d")
-            return await score(edit, *asked, **more)
+            return await judge(edit, *asked, **more)
 
-        monkeypatch.setattr(judging.client, "score", trips)
+        monkeypatch.setattr(judging.client, "judge", trips)
         async with serving_json(judging, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 client = Json(session, base)

@@ -34,6 +34,7 @@ from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
+from .judges import judges_of
 from .known import known_calls
 from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
@@ -238,6 +239,11 @@ class Running:
             )
         if not spec.outputs:
             raise InputError("outputs", "no model is given", "name a model and its folder")
+        if retry and settings.gateway is not None:
+            raise ConfigError(
+                f"the Judge service keeps the replies, so that {retry} verdicts stay what they are",
+                "leave --retry out, or judge them without --gateway",
+            )
         self.resolved = Resolved(spec)
         self.resolved.check_single_image(spec.single_image)
         self._before = header_of(out)
@@ -265,7 +271,12 @@ class Running:
             ledger = self._settings.ledger
             calls = calls_of_run(self._store.ledger, ledger, self.say, opened)
             self._session = Session(
-                self._observed, self._store, calls, self._settings, self._teller
+                self._observed,
+                self._store,
+                calls,
+                self._settings,
+                self._teller,
+                judges_of(self.resolved),
             )
             self.left = self._session.left(self._before)
             for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):

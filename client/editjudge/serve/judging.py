@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
+from ..base.signature import Signature
 from ..engine.judge import Judgement
 from ..panel.budget import Budget
 from .asked import Asked
+from .protocols import Protocol
 from .room import Room, Shared
 
 
@@ -33,7 +35,8 @@ class Judging:
     def __init__(
         self, settings: Settings, room: Room | None = None, rebind_seconds: float = 15.0
     ) -> None:
-        self.client = Client(settings)
+        # It is the Judge service: it asks no other one.
+        self.client = Client(settings.model_copy(update={"gateway": None}))
         self.room = room or Room()
         room = self.room
         self.edits = Shared(room.edits, room.edits_of_one, "edits")
@@ -87,17 +90,32 @@ class Judging:
         """
         async with self.edits.taking(caller, 1, waits=waits):
             asked = await read()
-            dimensions = await asyncio.to_thread(asked.chosen)
+            meaning = await asyncio.to_thread(asked.protocol.meaning)
+            dimensions = await asyncio.to_thread(meaning.chosen, asked.dimensions)
             pixels = await asyncio.to_thread(asked.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits):
                 edit = await asked.edit()
                 budget = self._budgets.setdefault(caller, Budget(self.room.max_cost))
-                return await self.client.score(edit, dimensions, budget=budget)
+                return await self.client.judge(
+                    edit, dimensions, meaning.known, meaning.signatures, budget
+                )
+
+    async def signatures(self, protocol: Protocol, patterns: Iterable[str]) -> dict[str, Signature]:
+        """The signatures that values by a protocol have now, by dimension id.
+
+        Raises:
+            Unusable: naming the field of the request that cannot be used.
+        """
+        meaning = await asyncio.to_thread(protocol.meaning)
+        dimensions = await asyncio.to_thread(meaning.chosen, patterns)
+        await self.client.panel.settle()
+        return meaning.signatures.of(dimensions, self.client.panel.identities())
 
     async def _rebind(self) -> None:
         while True:
             await asyncio.sleep(self._rebind_seconds)
             try:
                 await self.client.panel.rebind()
+                await self.client.panel.settle()
             except Exception as error:  # noqa: BLE001 - the next time it may be found again
                 tell(f"looking for services: {type(error).__name__}: {error}")
