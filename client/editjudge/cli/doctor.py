@@ -24,7 +24,6 @@ from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
 from ..panel.retry import RetryPolicy
 from ..panel.triton import TritonEndpoint
-from .gateway import NEEDED, NOT_ASKED, OPEN, examined
 from .options import (
     GatewayOptions,
     json_option,
@@ -35,6 +34,9 @@ from .options import (
 _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
+OPEN = "a call without them is answered too: whether they are right was not checked"
+NEEDED = "a call without them is refused"
+NOT_ASKED = "judges there; whether its known answer is right, doctor says there"
 _NOT_KNOWN = "it answers, and no right answer is known"
 _ANSWERS = {
     "logprobs": "choices by probabilities",
@@ -54,6 +56,8 @@ def command(services: GatewayOptions, as_json: bool) -> int:
     """
     settings = with_local_stack(services.settings())
     if settings.gateway is not None:
+        from .gateway import examined
+
         return _told(asyncio.run(examined(settings.gateway, settings)), as_json=as_json)
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists

@@ -13,10 +13,8 @@ from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
 from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
+from .doctor import NEEDED, NOT_ASKED, OPEN
 
-OPEN = "a call without them is answered too: whether they are right was not checked"
-NEEDED = "a call without them is refused"
-NOT_ASKED = "judges there; whether its known answer is right, doctor says there"
 _SERVICE = "gateway"
 _ROUND_TRIPS = 5
 _CHECK = "check the address, the certificate and the token, and that the service runs"

@@ -201,8 +201,9 @@ class Far:
         try:
             outcomes = {d.id: outcome_of(told[d.id], d) for d in asked}
             said = {call.key: said_of(call) for call in response.calls}
-        except ValueError as error:
-            raise self.panel.error(BadReply, str(error)) from error
+        except (KeyError, ValueError, RecursionError) as error:
+            told_of = f"no outcome of {error}" if isinstance(error, KeyError) else str(error)
+            raise self.panel.error(BadReply, told_of) from error
         kinds = {name: kind_of(told[name].failure) for name in outcomes}
         return Judgement(
             edit=edit,
