@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from PIL import Image as Pil
 
 from editjudge.base.config import Settings, load_settings
 from editjudge.cli import main
+from editjudge.panel.said import Said
 from editjudge.serve.judging import Judging
 from editjudge.serve.room import Room
 from editjudge.serve.server import End, serving
@@ -64,6 +65,11 @@ async def told(*arguments: Any) -> tuple[int, str]:
     return await asyncio.to_thread(run)
 
 
+def generalists(said: Iterable[Said]) -> list[dict[str, Any]]:
+    """What they said; what it cost is of whoever paid."""
+    return [one.model_dump(exclude={"cost"}) for one in said if one.prompt is not None]
+
+
 def kept(folder: Path) -> dict[tuple[str, str, str], Any]:
     """All verdicts of a run, as they are stored."""
 
@@ -72,7 +78,8 @@ def kept(folder: Path) -> dict[tuple[str, str, str], Any]:
             for model in store.header.outputs:
                 for one in store.verdicts(model):
                     verdict = one.verdict.model_dump(exclude={"calls"})
-                    yield (one.item, model, one.dimension), (verdict, one.signature, one.versions)
+                    told = one.signature, one.versions, generalists(one.said)
+                    yield (one.item, model, one.dimension), (verdict, *told)
 
     return dict(rows())
 
@@ -96,6 +103,11 @@ async def test_a_run_through_the_service_is_the_run_by_direct_calls(
     for of, verdict in ours.items():
         assert theirs[of] == verdict, of
     assert any(verdict["status"] == "failed" for verdict, *_ in ours.values())
+    asks_none = case.name == "omni_iie.official"
+    assert asks_none != any(said for *_, said in ours.values())
+    code, changes = await asyncio.to_thread(spoken, "rescore", out, "--json")
+    assert code == 0
+    assert {change["changed"] for change in changes} == {0}
 
 
 ASKED = ("--dimension", "core.psnr.*", "--dimension", "core.instruction_following")
@@ -281,7 +293,7 @@ async def test_a_signature_that_was_not_expected_is_stored_nowhere(tmp_path: Pat
     assert (code, events[-1]["ended"]) == (3, "judge")
     assert any("protocol (core.1 → core.2)" in event.get("text", "") for event in events)
     assert set(statuses(tmp_path / "run")) <= {"failed"}
-    assert not any("core.2" in signature for _, signature, _ in kept(tmp_path / "run").values())
+    assert not any("core.2" in signature for _, signature, *_ in kept(tmp_path / "run").values())
 
 
 HOSTILE = {
@@ -340,7 +352,7 @@ async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_
     assert code in {0, 3}
     made_by = Counter(
         "another.2" in signature
-        for verdict, signature, _ in kept(tmp_path / "run").values()
+        for verdict, signature, *_ in kept(tmp_path / "run").values()
         if verdict["status"] == "scored"
     )
     assert set(made_by) == {True, False}
@@ -431,7 +443,7 @@ async def test_own_prompts_are_asked_there(tmp_path: Path) -> None:
         await ran(*asked, "--config", tmp_path / "editjudge.toml")
     assert code == 0
     assert kept(tmp_path / "run") == kept(tmp_path / "direct")
-    signatures = {signature for _, signature, _ in kept(tmp_path / "run").values()}
+    signatures = {signature for _, signature, *_ in kept(tmp_path / "run").values()}
     assert any("custom" in signature for signature in signatures)
 
 

@@ -268,7 +268,8 @@ class Running:
             self._store = opened.enter_context(RunStore.open(self._out, header))
             if self._retry:
                 self.say(self._dropped(self._retry))
-            ledger = self._settings.ledger
+            # Through a Judge service nothing is asked that a ledger could answer.
+            ledger = None if self._settings.gateway else self._settings.ledger
             calls = calls_of_run(self._store.ledger, ledger, self.say, opened)
             self._session = Session(
                 self._observed,

@@ -22,7 +22,7 @@ from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement, Signatures, judge, roles_of, unserved
 from ..engine.order import Order
 from ..engine.plan import edit_plan, in_order
-from ..panel.budget import paying
+from ..panel.budget import Budget, paying
 from ..panel.calls import CallStore
 from ..panel.transport import Usage
 from ..v1 import judge_pb2 as pb
@@ -44,7 +44,7 @@ class Far:
     Args:
         panel: Entered.
         protocol: By which rules, and who is asked.
-        calls: Where it is kept what was spent; None keeps it nowhere.
+        calls: Where it is kept what was spent, and what judges said; None keeps it nowhere.
     """
 
     here = False
@@ -119,76 +119,78 @@ class Far:
         if not edit_plan(edit, ordered, unserved(ordered, self.panel)).calls:
             return await judge(edit, asked, known, self.panel, signatures)
         request = request_of(edit, asked, self._protocol)
-        expected = signatures.of(asked, self.panel.identities())
         try:
-            response = await self._asked(request)
-            made_by = self._signed(response, [expected])
-            if made_by is None:
-                made_by = await self._signed_anew(request, response, expected, asked, signatures)
-            return self._judgement(edit, asked, response, made_by)
+            judgement = await self._judged(edit, asked, request, signatures)
         except ServiceError as error:
+            expected = signatures.of(asked, self.panel.identities())
             outcomes: dict[str, Outcome] = dict.fromkeys(expected, failed(error))
             errors = dict.fromkeys(expected, error)
             named = {d.id: d for d in asked}
             services = self.panel.identities()
             return Judgement(edit, named, outcomes, expected, services, errors=errors)
+        if self._calls is not None:
+            await self._calls.keep_said(judgement.said.values())
+        return judgement
 
-    async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
-        """The answer to an edit, paid for; before any cost is known, edits go one by one."""
-        budget = paying()
-        unknown = budget.limit is not None and self.panel.priced and not budget.dearest
-        async with self._first if unknown else contextlib.nullcontext():
-            with budget.room_for_one(SERVICE):
-                response = await self.panel.score(request)
-                usage = response.usage
-                if usage.calls:  # else all of it was known there
-                    tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
-                    budget.count(Usage(*tokens, usage.calls), usage.calls)
-                budget.spend(usage.spent)
-        await self._keep_paid(usage.spent)
-        return response
-
-    async def _signed_anew(
+    async def _judged(
         self,
-        request: pb.ScoreRequest,
-        response: pb.ScoreResponse,
-        before: Mapping[str, Signature],
+        edit: Edit,
         asked: tuple[Dimension, ...],
+        request: pb.ScoreRequest,
         signatures: Signatures,
-    ) -> Mapping[str, Signature]:
-        """The signatures of an answer that has others than were expected.
+    ) -> Judgement:
+        """What the service says of an edit, where it is signed as it would be here.
 
-        A service there became another one, or came or went: who judges there is asked again, and
-        then the edit, whose calls are known there.
+        Where it is not, a service there became another one, or came or went: who judges there is
+        asked again, and then the edit, whose calls are known there.
 
         Raises:
             WrongModel: the answer has signatures that this client cannot make.
+            ServiceError: see `editjudge.base.errors`.
         """
+        before = signatures.of(asked, self.panel.identities())
+        response = await self._asked(request)
+        if _signed(response, before):
+            return self._judgement(edit, asked, response, before)
         async with self._learning:
             await self.panel.learn(pb.GetPanelRequest(protocol=self._protocol))
         now = signatures.of(asked, self.panel.identities())
-        made_by = self._signed(response, [before, now])
-        if made_by is None:
-            again = await self._asked(request)
-            response.CopyFrom(again)
-            made_by = self._signed(response, [before, now])
-        if made_by is not None:
-            return made_by
-        there = {outcome.dimension: outcome.signature for outcome in response.outcomes}
-        here = _texts(now)
+        if _signed(response, now):
+            return self._judgement(edit, asked, response, now)
+        response = await self._asked(request)
+        if _signed(response, now):
+            return self._judgement(edit, asked, response, now)
+        here, there = _texts(now), _signatures_in(response)
         name = next(name for name in here if there.get(name) != here[name])
         why = _differs(name, here, there)
         raise self.panel.error(WrongModel, f"it signs {name} otherwise than this client: {why}")
 
-    def _signed(
-        self, response: pb.ScoreResponse, either: Iterable[Mapping[str, Signature]]
-    ) -> Mapping[str, Signature] | None:
-        """The signatures that an answer was made by; None where they are others."""
-        there = {outcome.dimension: outcome.signature for outcome in response.outcomes}
-        for signatures in either:
-            if all(there.get(name) == str(one) for name, one in signatures.items()):
-                return signatures
-        return None
+    async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+        """The answer to an edit, paid for.
+
+        While costs are limited and none is known yet, edits go one by one.
+        """
+        budget = paying()
+
+        def is_known() -> bool:
+            return budget.limit is None or not self.panel.priced or budget.dearest > 0
+
+        if not is_known():
+            async with self._first:
+                if not is_known():
+                    return await self._paid(request, budget)
+        return await self._paid(request, budget)
+
+    async def _paid(self, request: pb.ScoreRequest, budget: Budget) -> pb.ScoreResponse:
+        with budget.room_for_one(SERVICE):
+            response = await self.panel.score(request)
+            usage = response.usage
+            if usage.calls:  # else all of it was known there
+                tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
+                budget.count(Usage(*tokens, usage.calls), usage.calls)
+            budget.spend(usage.spent)
+        await self._keep_paid(usage.spent)
+        return response
 
     def _judgement(
         self,
@@ -234,6 +236,16 @@ class Far:
         if self._calls is not None and cost:
             self._paid += cost
             await self._calls.keep_fact(_FACT, json.dumps([self._paid, paying().dearest]))
+
+
+def _signatures_in(response: pb.ScoreResponse) -> dict[str, str]:
+    return {outcome.dimension: outcome.signature for outcome in response.outcomes}
+
+
+def _signed(response: pb.ScoreResponse, signatures: Mapping[str, Signature]) -> bool:
+    """Whether an answer has these signatures."""
+    there = _signatures_in(response)
+    return all(there.get(name) == str(signature) for name, signature in signatures.items())
 
 
 def _texts(signatures: Mapping[str, Signature]) -> dict[str, str]:
