@@ -31,6 +31,7 @@ from ..fakes.triton import Failure
 from ..golden.cases import CASES, Case
 from ..golden.services import Specialists, served
 from ..golden.taken import spoken
+from ..patience import until
 
 OWN_PROMPT = """
 user = '''{sources}{edited}The edit: {instruction} How well was it followed?'''
@@ -152,8 +153,8 @@ def config(folder: Path, url: str, **more: Any) -> Path:
 async def test_a_service_without_room_is_waited_for(tmp_path: Path) -> None:
     async with small(tmp_path) as (arguments, settings):
         async with service(settings, Room(edits=1, edits_of_one=1)) as (_, url):
-            code, _ = await ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
-    assert code == 0
+            code, events = await ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
+    assert code == 0, events[-1]["first_failure"]
     assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}
 
 
@@ -173,7 +174,7 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
                 running = asyncio.create_task(
                     ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
                 )
-                await gone.wait()
+                await until(lambda: gone.is_set() or running.done())
             second = ScriptedService(judging)
             async with second.serving(int(url.rpartition(":")[2])):
                 code, _ = await running

@@ -178,10 +178,10 @@ class Far:
         if not is_known():
             async with self._first:
                 if not is_known():
-                    return await self._paid(request, budget)
-        return await self._paid(request, budget)
+                    return await self._answered(request, budget)
+        return await self._answered(request, budget)
 
-    async def _paid(self, request: pb.ScoreRequest, budget: Budget) -> pb.ScoreResponse:
+    async def _answered(self, request: pb.ScoreRequest, budget: Budget) -> pb.ScoreResponse:
         with budget.room_for_one(SERVICE):
             response = await self.panel.score(request)
             usage = response.usage
