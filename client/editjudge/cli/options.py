@@ -214,10 +214,10 @@ class GatewayOptions(ServiceOptions):
             "--repeats": repeats,
             "--ledger": ledger,
         }
-        given = [flag for flag, value in own.items() if value]
-        if self.gateway is not None and given:
+        decided = [flag for flag, value in own.items() if value]
+        if self.gateway is not None and decided:
             raise ConfigError(
-                f"--gateway and {given[0]} contradict each other: the Judge service has its own",
+                f"--gateway and {decided[0]} contradict each other: the Judge service has its own",
                 "give one of the two",
             )
         settings = super().settings(
@@ -225,7 +225,7 @@ class GatewayOptions(ServiceOptions):
         )
         if self.gateway is not None:
             return settings.through(self.gateway)
-        return settings.model_copy(update={"gateway": None}) if given else settings
+        return settings.model_copy(update={"gateway": None}) if decided else settings
 
 
 @dataclass(frozen=True)

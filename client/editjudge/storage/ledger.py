@@ -179,19 +179,19 @@ class Ledger:
 
     def _keep_said(self, said: Iterable[Said]) -> None:
         with self._database.transaction():
-            for one in said:
-                if one.prompt is None or not isinstance(one.reply, dict):
+            for reply in said:
+                if reply.prompt is None or not isinstance(reply.reply, dict):
                     continue
                 self._keep(
-                    one.call,
-                    service=self._database.intern(one.judge),
+                    reply.call,
+                    service=self._database.intern(reply.judge),
                     form=self._database.intern(call_json({})),
-                    prompt=self._prompt_row(one.prompt, "", []),
-                    reply=pack(one.reply),
-                    model=self._database.intern(one.model or ""),
-                    prompt_tokens=one.prompt_tokens,
-                    cached_tokens=one.cached_tokens,
-                    completion_tokens=one.completion_tokens,
+                    prompt=self._prompt_row(reply.prompt, "", []),
+                    reply=pack(reply.reply),
+                    model=self._database.intern(reply.model or ""),
+                    prompt_tokens=reply.prompt_tokens,
+                    cached_tokens=reply.cached_tokens,
+                    completion_tokens=reply.completion_tokens,
                     seconds=0.0,
                 )
 
