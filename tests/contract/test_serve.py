@@ -276,14 +276,14 @@ async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
 async def test_a_defect_in_one_edit_costs_that_one(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    score = served.judging.client.score
+    judge = served.judging.client.judge
 
     async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
         if edit.item.id == "bad":
             raise LookupError("half \ud83d")
-        return await score(edit, *asked, **more)
+        return await judge(edit, *asked, **more)
 
-    monkeypatch.setattr(served.judging.client, "score", trips)
+    monkeypatch.setattr(served.judging.client, "judge", trips)
 
     async def requests() -> AsyncIterator[pb.ScoreStreamRequest]:
         for name in ("a", "bad", "c"):
@@ -303,14 +303,14 @@ async def test_a_defect_in_one_edit_costs_that_one(
 async def test_half_a_character_in_a_reason_ends_no_stream(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    score = served.judging.client.score
+    judge = served.judging.client.judge
 
     async def failing(*asked: Any, **more: Any) -> Any:
-        judged = await score(*asked, **more)
+        judged = await judge(*asked, **more)
         failed = {name: Failed(error="cut \ud83d") for name in judged.outcomes}
         return replace(judged, outcomes=failed)
 
-    monkeypatch.setattr(served.judging.client, "score", failing)
+    monkeypatch.setattr(served.judging.client, "judge", failing)
     response = await served.stub.Score(asking())
     assert response.outcomes[0].reason == "cut \ufffd"
 
@@ -417,3 +417,83 @@ async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(judging, "score", slow)
         with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
             await JudgeServicer(judging).Score(asking(), Context())
+
+
+UNKNOWN = [
+    ({"benchmark": "kriss"}, "protocol.benchmark"),
+    ({"benchmark": "kris", "name": "papers"}, "protocol.name"),
+    ({"benchmark": "kris", "on": ["first_digits"]}, "protocol.on"),
+    ({"benchmark": "kris", "off": ["x"]}, "protocol.off"),
+    ({"judges": ["a b"]}, "protocol.judges"),
+    ({"judges": ["a"] * 17}, "protocol.judges"),
+    ({"rounds": -1}, "protocol.rounds"),
+    ({"judges": ["a", "b"], "rounds": 501}, "protocol.rounds"),
+    ({"prompts": {"core/nothing.toml": 'user = "x"'}}, "protocol.prompts"),
+    ({"prompts": {"core/instruction_following.toml": "x" * 1_100_000}}, "protocol.prompts"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "field"), UNKNOWN)
+async def test_rules_that_are_not_there_are_refused_by_their_field(
+    served: Served, protocol: dict[str, Any], field: str
+) -> None:
+    request = asking("*")
+    request.protocol.CopyFrom(pb.Protocol(**protocol))
+    about = pb.GetPanelRequest(protocol=request.protocol)
+    for call in (served.stub.Score(request), served.stub.GetPanel(about)):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        (detail,) = rpc_status.from_call(caught.value).details
+        bad = error_details_pb2.BadRequest()
+        assert detail.Unpack(bad)
+        assert bad.field_violations[0].field == field
+
+
+NO_ITEM = [
+    ({"questions_json": "{}"}, "edit.questions_json"),
+    ({"questions_json": "[1]"}, "edit.questions_json"),
+    ({"questions_json": "[" * 100_000}, "edit.questions_json"),
+    ({"extra_json": "[]"}, "edit.extra_json"),
+    ({"extra_json": "{"}, "edit.extra_json"),
+    ({"hint": "a\x00b"}, "edit.hint"),
+    ({"task": "a" * 20_000}, "edit.task"),
+    ({"flaws": [pb.Flaw(field="x", status=pb.STATUS_FAILED)]}, "edit.flaws"),
+    ({"flaws": [pb.Flaw(field="mask", status=pb.STATUS_SCORED)]}, "edit.flaws"),
+    ({"flaws": [pb.Flaw(field="mask", status=pb.STATUS_UNSCORED, kind="x")]}, "edit.flaws"),
+    ({"missing": pb.Missing(kind="absent")}, "edit.missing"),
+    ({"edited": None, "missing": pb.Missing(kind="x")}, "edit.missing.kind"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field"), NO_ITEM)
+async def test_what_is_no_item_is_refused_by_its_field(
+    served: Served, fields: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await served.stub.Score(asking(**fields))
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert str(caught.value.details()).startswith(f"{field}: ")
+
+
+async def test_the_signatures_of_a_protocol_are_told_and_are_those_of_its_values(
+    served: Served,
+) -> None:
+    protocol = pb.Protocol(benchmark="gie", judges=["judge", "second"], rounds=2)
+    panel = await served.stub.GetPanel(pb.GetPanelRequest(protocol=protocol))
+    rounds = {f"@{judge}.{n}" for judge in protocol.judges for n in (1, 2)}
+    assert {name[name.index("@") :] for name in panel.signatures if "@" in name} == rounds
+    request = asking(*panel.signatures)
+    request.protocol.CopyFrom(protocol)
+    judged = await served.stub.Score(request)
+    assert {o.dimension: o.signature for o in judged.outcomes} == dict(panel.signatures)
+
+
+async def test_a_label_of_a_caller_s_template_is_no_program(served: Served) -> None:
+    text = 'user = "{sources}{edited}{instruction}"\n[labels]\nsource = "{n:>999999999}"'
+    request = asking("core.instruction_following")
+    request.protocol.prompts["core/instruction_following.toml"] = text
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await served.stub.Score(request)
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert str(caught.value.details()).startswith("protocol.prompts: ")

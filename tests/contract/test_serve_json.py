@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import io
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
+import grpc
 import jsonschema
 import pytest
 from PIL import Image
@@ -19,6 +22,9 @@ from editjudge.base.images import Mask
 from editjudge.serve.http import openapi, serving_json
 from editjudge.serve.judging import Judging
 from editjudge.serve.room import Room
+from editjudge.serve.server import End, serving
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
 
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import until
@@ -148,14 +154,14 @@ async def test_a_defect_in_one_edit_of_a_batch_costs_that_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Judging(Settings()) as judging:
-        score = judging.client.score
+        judge = judging.client.judge
 
         async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
             if edit.item.id == "1":
                 raise LookupError("half \ud83d")
-            return await score(edit, *asked, **more)
+            return await judge(edit, *asked, **more)
 
-        monkeypatch.setattr(judging.client, "score", trips)
+        monkeypatch.setattr(judging.client, "judge", trips)
         async with serving_json(judging, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 client = Json(session, base)
@@ -223,3 +229,75 @@ def png_mask() -> bytes:
     stream = io.BytesIO()
     Image.new("L", (64, 64), 255).save(stream, "PNG")
     return stream.getvalue()
+
+
+async def test_an_item_of_a_benchmark_is_judged_as_over_grpc() -> None:
+    """The same fields in the same words; a judge that is not there leaves its rounds unjudged."""
+    scripted = ScriptedOpenAi()
+    question = {"question": "Is it red?", "answer": "yes"}
+    async with scripted.serving() as url:
+        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        async with Judging(settings) as judging, contextlib.AsyncExitStack() as stack:
+            base = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 5))
+            at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(drain=5)))
+            session = await stack.enter_async_context(aiohttp.ClientSession())
+            channel = await stack.enter_async_context(grpc.aio.insecure_channel(at))
+            body = asking(
+                id="one",
+                hint="HINT",
+                task="local",
+                questions=[question],
+                extra={"level": 3},
+                flaws=[{"field": "mask", "kind": "degenerate", "reason": "no mask"}],
+            )
+            body["dimensions"] = ["core.*"]
+            body["protocol"] = {"judges": ["judge", "other"], "rounds": 2}
+            status, answer = await Json(session, base).post("/v1/score", body)
+            assert status == 200, answer
+            edit = pb.Edit(
+                id="one",
+                instruction="make it red",
+                sources=[pb.Picture(data=png(0))],
+                edited=pb.Picture(data=png(1)),
+                hint="HINT",
+                task="local",
+                questions_json=json.dumps([question]),
+                extra_json='{"level": 3}',
+                flaws=[
+                    pb.Flaw(
+                        field="mask", status=pb.STATUS_UNSCORED, kind="degenerate", reason="no mask"
+                    )
+                ],
+            )
+            protocol = pb.Protocol(judges=["judge", "other"], rounds=2)
+            request = pb.ScoreRequest(edit=edit, dimensions=["core.*"], protocol=protocol)
+            rpc = await judge_pb2_grpc.JudgeServiceStub(channel).Score(request)
+    web = [(v["dimension"], v["status"], v["value"], v["signature"]) for v in answer["verdicts"]]
+    assert web == [
+        (
+            o.dimension,
+            pb.Status.Name(o.status).removeprefix("STATUS_").lower(),
+            o.value if o.HasField("value") else None,
+            o.signature,
+        )
+        for o in rpc.outcomes
+    ]
+    by_name = {name: status for name, status, *_ in web}
+    assert by_name["core.instruction_following@judge.2"] != "not_served"
+    assert by_name["core.instruction_following@other.1"] == "not_served"
+    assert by_name["core.psnr.source.outside"] == "unscored"
+
+
+NO_RULES = [
+    ({"onn": ["x"]}, "protocol.onn"),
+    ({"benchmark": "kriss"}, "protocol.benchmark"),
+    ({"rounds": "many"}, "protocol.rounds"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "field"), NO_RULES)
+async def test_rules_that_are_not_there_are_refused_by_their_field(
+    served: Json, protocol: dict[str, Any], field: str
+) -> None:
+    status, body = await served.post("/v1/score", asking() | {"protocol": protocol})
+    assert (status, body["error"]["field"]) == (400, field)

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings, StackSettings
+from editjudge.base.config import (
+    Endpoint,
+    GatewayEndpoint,
+    GeneralistEndpoint,
+    Secret,
+    Settings,
+    StackSettings,
+)
 from editjudge.benchmarks.registry import benchmark, benchmarks
 from editjudge.cli import VERBS, plugged_in
 
@@ -52,7 +59,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert fragment in map(anchor, headings), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("model", [Settings, Endpoint, GeneralistEndpoint, StackSettings, Secret])
+@pytest.mark.parametrize(
+    "model", [Settings, Endpoint, GatewayEndpoint, GeneralistEndpoint, StackSettings, Secret]
+)
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     page = read("docs", "configuration.md")
     if model is Secret:

@@ -17,7 +17,7 @@ _PANEL = _ANSWERS | {"panel"}
 _SCORERS = _PANEL | {"prompts", "pixels"}
 _BENCHMARKS = _SCORERS | {"scorers"}
 _ENGINE = _BENCHMARKS | {"benchmarks"}
-_APP = _ENGINE | {"engine", "storage", "stats"}
+_APP = _ENGINE | {"engine", "gateway", "stats", "storage"}
 _REPORT = _APP | {"app"}
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -32,13 +32,14 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "engine": _ENGINE,
     # It implements what panel and engine ask for, and knows nothing of what is in between.
     "storage": frozenset({"base", "panel", "engine"}),
+    "gateway": _ENGINE | {"engine", "v1"},
     "app": _APP,
     # Only `app` opens what is stored.
     "report": _REPORT - {"storage"},
     "demo": (_REPORT | {"report"}) - {"storage"},
     "prepare": (_REPORT | {"report"}) - {"storage"},
     # It runs nothing and stores nothing itself: it asks `app`.
-    "cli": (_REPORT | {"report", "demo", "prepare", "serve"}) - {"engine", "storage"},
+    "cli": (_REPORT | {"report", "demo", "prepare", "serve"}) - {"engine", "storage"} | {"v1"},
     "v1": frozenset(),  # generated
     "serve": (_REPORT - {"storage"}) | {"v1"},
     # The modules that lie in no package: the public names, and `python -m editjudge`.

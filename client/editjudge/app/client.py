@@ -27,12 +27,13 @@ from ..base.local import running_stack
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
+from ..benchmarks.registry import CORE, select
 from ..benchmarks.registry import dimensions as all_dimensions
-from ..benchmarks.registry import select
+from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
-from ..prompts.custom import custom_in
+from ..prompts.custom import custom_in, prompt_files
 from ..storage.ledger import Ledger
 from .loops import completed
 
@@ -41,6 +42,8 @@ __all__ = ["Client", "Judgement", "Ledger", "make_edit", "score", "with_local_st
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ..gateway.panel import Gateway
 
 
 def make_edit(
@@ -98,7 +101,8 @@ class Client:
 
     Args:
         settings: By default read from `EDITJUDGE_*` and `editjudge.toml`; without any
-            endpoint there, a running local stack (`editjudge up`) is used.
+            endpoint there, a running local stack (`editjudge up`) is used. With a `gateway` edits
+            are judged by that Judge service.
 
     Attributes:
         panel: The services at hand, once entered; RuntimeError before.
@@ -114,6 +118,7 @@ class Client:
         self.budget = Budget(self.settings.max_cost)
         self._resources = AsyncExitStack()
         self._panel: Panel | None = None
+        self._gateway: Gateway | None = None
         self._signed = Signatures({})
 
     @property
@@ -127,7 +132,11 @@ class Client:
         async with AsyncExitStack() as resources:
             path = self.settings.ledger
             ledger = None if path is None else resources.enter_context(Ledger(path))
-            panel = Panel(self.settings, ledger=ledger)
+            if self.settings.gateway is not None:
+                from ..gateway.panel import Gateway
+
+                self._gateway = Gateway(self.settings.gateway, self.settings, ledger)
+            panel = self._gateway or Panel(self.settings, ledger=ledger)
             self._panel = await resources.enter_async_context(panel)
             self._resources = resources.pop_all()
         return self
@@ -167,8 +176,29 @@ class Client:
         custom = custom_in(Path(prompts)) if prompts is not None else ()
         asked = in_words(_declared(dimensions), custom)
         known = {d.id: d for d in (*in_words(all_dimensions().values(), custom), *asked)}
+        signatures = self._signatures(known)
+        if self._gateway is None:
+            return await self.judge(edit, asked, known, signatures, budget)
+        from ..gateway.judging import Far
+        from ..gateway.messages import protocol_of
+
+        texts = {} if prompts is None else prompt_files(Path(prompts))
+        judges = Far(self._gateway, protocol_of(CORE, "", JudgeRounds(), texts))
         with (budget or self.budget).pays():
-            judgement = await judge(edit, asked, known, self.panel, self._signatures(known))
+            await judges.begin(asked, known, signatures)
+            return await judges.judge(edit, asked, known, signatures)
+
+    async def judge(
+        self,
+        edit: Edit,
+        dimensions: Iterable[Dimension],
+        known: Mapping[str, Dimension],
+        signatures: Signatures,
+        budget: Budget | None = None,
+    ) -> Judgement:
+        """Judge one edit by rules that are known already; see `score` and `engine.judge.judge`."""
+        with (budget or self.budget).pays():
+            judgement = await judge(edit, dimensions, known, self.panel, signatures)
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
         return replace(judgement, said=await self.panel.said(calls))
 
@@ -232,10 +262,11 @@ def score(
 def with_local_stack(settings: Settings) -> Settings:
     """The settings, with what a running local stack has where nothing is configured.
 
-    Its Triton becomes the endpoint, and its vLLM the generalist `judge`.
+    Its Triton becomes the endpoint, and its vLLM the generalist `judge`. Where a Judge service is
+    configured that judges.
     """
     missing = not settings.endpoints or not settings.generalists
-    if not missing or (stack := running_stack()) is None:
+    if settings.gateway is not None or not missing or (stack := running_stack()) is None:
         return settings
     if not settings.endpoints and stack.grpc:
         settings = settings.at(stack.grpc)

@@ -116,7 +116,7 @@ def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> E
     scale = estimated.edits / estimated.sampled if estimated.sampled else 0
     estimated.image_bytes = round(sizes * scale)
     estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
-    if settings.canary:
+    if settings.canary and settings.gateway is None:
         _add_canaries(estimated, due(plan), settings)
     estimated.cost = _cost(estimated, settings)
     estimated.notes = (
@@ -157,6 +157,9 @@ def notes(order: Order, settings: Settings) -> tuple[str, ...]:
 
     Rounds that may be pointless, and limits below what a prompt asks for.
     """
+    if settings.gateway is not None:
+        watched = "; no canaries watch its judges from here" if settings.canary else ""
+        return (f"judged through the Judge service at {settings.gateway.url}{watched}",)
     return (*_alike_rounds(order, settings), *_short_limits(order, settings))
 
 

@@ -13,6 +13,7 @@ from ..base.errors import first_of
 from ..base.verdict import Failed, Verdict
 from ..benchmarks.cell import Tally
 from ..engine.items import item_changes
+from ..engine.judges import Near
 from ..engine.keeping import JudgedEdit
 from ..engine.order import Order
 from ..engine.progress import Progress
@@ -56,7 +57,11 @@ class _Compared:
         self.changes: Changes = {}
 
     async def keep(
-        self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+        self,
+        edit: JudgedEdit,
+        verdicts: Mapping[str, Verdict],
+        signatures: Mapping[str, str],
+        versions: str | None = None,
     ) -> None:
         item, model, digest = edit.item, edit.model, edit.digest
         old = {
@@ -84,7 +89,7 @@ class _Compared:
             change.changed += _says(before) != _says(verdict)
             fresh[name] = verdict
         if self._write and fresh:
-            await self._store.keep(edit, fresh, signatures)
+            await self._store.keep(edit, fresh, signatures, versions)
 
 
 def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
@@ -108,7 +113,7 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
         progress = Progress.of(plan, {})
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)
-            scheduler = Scheduler(order, panel, compared, progress, in_flight=at_once)
+            scheduler = Scheduler(order, Near(panel), compared, progress, in_flight=at_once)
             await scheduler.run(jobs(plan))
 
     try:

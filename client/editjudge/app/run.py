@@ -32,6 +32,7 @@ from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
+from .judges import judges_of
 from .known import known_calls
 from .loops import completed
 from .shift import refuse_shifted
@@ -234,6 +235,11 @@ class Running:
             )
         if not spec.outputs:
             raise InputError("outputs", "no model is given", "name a model and its folder")
+        if retry and settings.gateway is not None:
+            raise ConfigError(
+                f"the Judge service keeps the replies, so that {retry} verdicts stay what they are",
+                "leave --retry out, or judge them without --gateway",
+            )
         self.resolved = Resolved(spec)
         self.resolved.check_single_image(spec.single_image)
         self._before = header_of(out)
@@ -260,10 +266,16 @@ class Running:
             self._store = opened.enter_context(RunStore.open(self._out, header))
             if self._retry:
                 self.say(self._dropped(self._retry))
-            ledger = self._settings.ledger
+            # Through a Judge service nothing is asked that a ledger could answer.
+            ledger = None if self._settings.gateway else self._settings.ledger
             calls = calls_of_run(self._store.ledger, ledger, self.say, opened)
             self._session = Session(
-                self._observed, self._store, calls, self._settings, self._teller
+                self._observed,
+                self._store,
+                calls,
+                self._settings,
+                self._teller,
+                judges_of(self.resolved),
             )
             self.left = self._session.left(self._before)
             for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):

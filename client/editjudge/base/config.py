@@ -123,12 +123,11 @@ class Concurrency(int):
         )
 
 
-class Endpoint(BaseModel):
-    """One Triton server.
+class GrpcAddress(BaseModel):
+    """A gRPC server, with what it takes to be let in.
 
     Attributes:
         url: `grpc://host:port`, or `grpcs://host:port` for TLS.
-        services: What to ask it for, as `role.variant`; empty means whatever it serves.
         ca_file: Certificate authorities to trust instead of the system's (PEM).
         cert_file: Client certificate (PEM), with `key_file`.
         key_file: Its private key (PEM).
@@ -138,7 +137,6 @@ class Endpoint(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     url: str
-    services: tuple[str, ...] = ()
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -186,6 +184,26 @@ class Endpoint(BaseModel):
             return path.read_bytes() if path else None
         except OSError as error:
             raise ConfigError(f"{self.url}: {path}: {error.strerror}") from error
+
+
+class Endpoint(GrpcAddress):
+    """One Triton server.
+
+    Attributes:
+        services: What to ask it for, as `role.variant`; empty means whatever it serves.
+    """
+
+    services: tuple[str, ...] = ()
+
+
+class GatewayEndpoint(GrpcAddress):
+    """A Judge service that judges instead of servers of one's own.
+
+    Attributes:
+        edit_deadline: Seconds for one edit, retries included.
+    """
+
+    edit_deadline: float = Field(default=600.0, gt=0)
 
 
 class Price(BaseModel):
@@ -289,7 +307,7 @@ class GeneralistEndpoint(BaseModel):
         return _header_values(self)
 
 
-def _header_values(endpoint: Endpoint | GeneralistEndpoint) -> dict[str, str]:
+def _header_values(endpoint: GrpcAddress | GeneralistEndpoint) -> dict[str, str]:
     headers = {
         name: value.read(f"{endpoint.url}: header {name}") if isinstance(value, Secret) else value
         for name, value in endpoint.headers.items()
@@ -356,6 +374,7 @@ class Settings(BaseSettings):
         stack: The local stack.
         endpoints: Triton servers by name; where several serve a model, they share its calls.
         generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
+        gateway: The Judge service that judges instead of these; None where there is none.
         vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
         canary: Whether a run watches its judges for drift, where that is worth its calls.
         ledger: SQLite file that keeps every call and its reply, so that none is made twice: by
@@ -378,6 +397,7 @@ class Settings(BaseSettings):
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
     stack: StackSettings = StackSettings()
     generalists: dict[str, GeneralistEndpoint] = Field(default_factory=dict)
+    gateway: GatewayEndpoint | None = None
     vllm_python: Path | None = None
     ledger: Path | None = None
     canary: bool = True
@@ -408,6 +428,23 @@ class Settings(BaseSettings):
             ConfigError: an address is malformed.
         """
         return self.model_copy(update={"endpoints": {url: _endpoint(url) for url in urls}})
+
+    def through(self, url: str) -> Settings:
+        """The same settings with the Judge service at an address.
+
+        A key of the settings goes to the address that it was written for, and to no other.
+
+        Raises:
+            ConfigError: the address is malformed.
+        """
+        try:
+            gateway = GatewayEndpoint(url=url)
+        except ValidationError as error:
+            raise ConfigError(f"gateway {url}: {_first_message(error)}") from error
+        known = self.gateway
+        if known is not None and known.url == gateway.url:
+            gateway = known
+        return self.model_copy(update={"gateway": gateway})
 
 
 def _endpoint(url: str) -> Endpoint:

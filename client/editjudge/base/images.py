@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,8 +165,10 @@ class Mask(_Picture):
 
     Attributes:
         pixels: Bool of shape (H, W), read-only.
+        over_frame: It is laid over whole pictures, whatever their sides.
     """
 
+    over_frame: ClassVar[bool] = False
     name: str
     encoded: bytes
     pixels: NDArray[Any]
@@ -229,7 +231,7 @@ def load_image(image: ImageLike, name: str = "", *, left_encoded: int = 0) -> Im
 
     Args:
         image: Arrays are uint8 of shape (H, W), (H, W, 3) or (H, W, 4), RGB order.
-        name: How errors call it; the path by default.
+        name: How errors call it; the path by default. Bytes of a file by its name are read as it.
         left_encoded: Files of up to so many pixels that can be shown as they are stay encoded until
             their pixels are asked for. Whether they are whole is checked now; see `base.whole`.
 
@@ -397,7 +399,8 @@ def _read(path: Path, shown: str) -> bytes:
 
 def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) -> Image:
     if isinstance(image, bytes):
-        return _from_bytes(image, name or "image bytes", reading, left_encoded)
+        suffix = PurePath(name).suffix.lower()
+        return _from_bytes(image, name or "image bytes", reading, left_encoded, suffix)
     if isinstance(image, Pil.Image):
         return _from_pillow(image, name or "image", reading)
     if isinstance(image, np.ndarray):

@@ -25,7 +25,7 @@ from ..panel.prompt import Prompt, Text
 from ..panel.retry import RetryPolicy
 from ..panel.triton import TritonEndpoint
 from .options import (
-    ServiceOptions,
+    GatewayOptions,
     json_option,
     options,
     services_at_hand,
@@ -34,9 +34,10 @@ from .options import (
 _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
+OPEN = "a call without them is answered too: whether they are right was not checked"
+NEEDED = "a call without them is refused"
+NOT_ASKED = "judges there; whether its known answer is right, doctor says there"
 _NOT_KNOWN = "it answers, and no right answer is known"
-_OPEN = "a call without them is answered too: whether they are right was not checked"
-_NEEDED = "a call without them is refused"
 _ANSWERS = {
     "logprobs": "choices by probabilities",
     "top_logprobs": "choices by the probabilities it lists",
@@ -45,15 +46,19 @@ _ANSWERS = {
 
 
 @click.command("doctor")
-@options(ServiceOptions, "services")
+@options(GatewayOptions, "services")
 @json_option
-def command(services: ServiceOptions, as_json: bool) -> int:
+def command(services: GatewayOptions, as_json: bool) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
 
     It says what it checked: a service may have no known answer, a server may let anybody in. Exit
     code 1 when something is wrong, with the mend.
     """
     settings = with_local_stack(services.settings())
+    if settings.gateway is not None:
+        from .gateway import examined
+
+        return _told(asyncio.run(examined(settings.gateway, settings)), as_json=as_json)
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
     findings: list[Finding] = []
@@ -65,6 +70,11 @@ def command(services: ServiceOptions, as_json: bool) -> int:
 
     with services_at_hand(settings, start=start, say=tell, without=without) as at_hand:
         findings += asyncio.run(_examine(at_hand))
+    return _told(findings, as_json=as_json)
+
+
+def _told(findings: list[Finding], *, as_json: bool) -> int:
+    """Print what was found; the exit code."""
     if as_json:
         say_json(text_of(findings))
     else:
@@ -146,7 +156,7 @@ class _Stranger:
         only = {"endpoints": {}, "generalists": {name: self._generalists[name]}, "attempts": 1}
         async with Panel(self._settings.model_copy(update=only)) as panel:
             known = panel.generalists.get(generalist.name)
-            return await _answered(known.answer(_QUESTION, Option(_CHOICES))) if known else _NEEDED
+            return await _answered(known.answer(_QUESTION, Option(_CHOICES))) if known else NEEDED
 
 
 async def _answered(call: Awaitable[object]) -> str:
@@ -154,10 +164,10 @@ async def _answered(call: Awaitable[object]) -> str:
     try:
         await call
     except Abstained:
-        return _OPEN
+        return OPEN
     except ServiceError:
-        return _NEEDED
-    return _OPEN
+        return NEEDED
+    return OPEN
 
 
 async def _check(panel: Panel, name: ServiceName, stranger: _Stranger) -> list[Finding]:
@@ -266,7 +276,7 @@ def _show(finding: Finding) -> None:
         say(f"  mend: {finding.mend}")
         return
     # Green is what was found right; of what was not checked it says so.
-    unchecked = finding.answer == _NOT_KNOWN
+    unchecked = finding.answer in {_NOT_KNOWN, NOT_ASKED}
     mark, colour = ("?", "yellow") if unchecked else ("✓", "green")
     say(f"{mark} {finding.service:<14}", fg=colour, nl=False)
     say(
@@ -276,6 +286,4 @@ def _show(finding: Finding) -> None:
     if finding.team:
         say(f"  known to the front door as team {finding.team}")
     if finding.access:
-        say(
-            f"  key and headers: {finding.access}", fg="yellow" if finding.access == _OPEN else None
-        )
+        say(f"  key and headers: {finding.access}", fg="yellow" if finding.access == OPEN else None)

@@ -178,6 +178,57 @@ class ServiceOptions(JudgeOptions):
 
 
 @dataclass(frozen=True)
+class GatewayOptions(ServiceOptions):
+    """The same, or the Judge service that judges instead of them."""
+
+    gateway: Annotated[
+        str | None,
+        click.option(
+            "--gateway",
+            metavar="URL",
+            help="Judge through this Judge service, grpc(s)://host:port, instead of reaching "
+            "generalists and specialists from here (docs/sharing.md).",
+        ),
+    ]
+
+    def settings(
+        self,
+        *,
+        repeats: int | None = None,
+        max_cost: float | None = None,
+        ledger: Path | None = None,
+        concurrency: str | None = None,
+    ) -> Settings:
+        """As of every command; with a Judge service nothing that it decides may be given.
+
+        A flag that says where a judge is, or how it is asked, comes before a `gateway` of the
+        settings file.
+
+        Raises:
+            ConfigError: as of every command, or a flag contradicts --gateway.
+        """
+        own = {
+            "--endpoint": self.endpoints,
+            "--generalist": self.generalists,
+            "--judge-model": self.judge_model,
+            "--repeats": repeats,
+            "--ledger": ledger,
+        }
+        decided = [flag for flag, value in own.items() if value]
+        if self.gateway is not None and decided:
+            raise ConfigError(
+                f"--gateway and {decided[0]} contradict each other: the Judge service has its own",
+                "give one of the two",
+            )
+        settings = super().settings(
+            repeats=repeats, max_cost=max_cost, ledger=ledger, concurrency=concurrency
+        )
+        if self.gateway is not None:
+            return settings.through(self.gateway)
+        return settings.model_copy(update={"gateway": None}) if decided else settings
+
+
+@dataclass(frozen=True)
 class RulesOptions:
     """The rules: a protocol, and switches that change it."""
 
@@ -365,6 +416,8 @@ class SpecOptions(RulesOptions):
         Raises:
             ConfigError: the message names it and the generalists there are.
         """
+        if settings.gateway is not None:
+            return  # it says itself which it has
         for name in self.judges:
             if name not in settings.generalists:
                 has = ", ".join(settings.generalists) or "none"
@@ -510,6 +563,9 @@ def services_at_hand(
         StackError: a stack is needed and does not start.
     """
     settings = with_local_stack(settings)
+    if settings.gateway is not None:
+        yield settings
+        return
     tell = without or (lambda model, why: say(f"{model} is not served: {why}"))
     stack = _local_stack(settings) if start and not settings.endpoints else None
     if stack is None:

@@ -29,7 +29,7 @@ from ..report.columns import results_table
 from ..report.live import display, summary
 from ..report.table import untrained_line, usage_text
 from .options import (
-    ServiceOptions,
+    GatewayOptions,
     SpecOptions,
     as_named_option,
     concurrency_option,
@@ -71,7 +71,7 @@ _EARLY = {
     help="End when more than this share of verdicts failed, for example 0.05.",
 )
 @as_named_option
-@options(ServiceOptions, "services")
+@options(GatewayOptions, "services")
 @concurrency_option
 @cost_option
 @ledger_option
@@ -88,7 +88,7 @@ def command(
     dry_run: bool,
     fail_on_error: float | None,
     as_named: bool,
-    services: ServiceOptions,
+    services: GatewayOptions,
     concurrency: str | None,
     max_cost: float | None,
     ledger: Path | None,

@@ -18,7 +18,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select
 from ..report.table import judged_by, skipped, verdict_table
 from .options import (
-    ServiceOptions,
+    GatewayOptions,
     cost_option,
     dimension_option,
     json_option,
@@ -47,7 +47,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--target-text", help="Text that the result must show.")
 @dimension_option
 @prompts_option
-@options(ServiceOptions, "services")
+@options(GatewayOptions, "services")
 @click.option(
     "--repeats",
     type=click.IntRange(1, 1000),
@@ -65,7 +65,7 @@ def command(
     target_text: str | None,
     patterns: tuple[str, ...],
     prompts: Path | None,
-    services: ServiceOptions,
+    services: GatewayOptions,
     repeats: int | None,
     max_cost: float | None,
     ledger: Path | None,

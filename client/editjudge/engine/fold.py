@@ -115,7 +115,7 @@ class _Edit:
         if reads and dimension.id in self.unserved:
             return NotServed(reason=self.unserved[dimension.id])
         if self.readings is not None:
-            return _within(dimension, whole)
+            return within(dimension, whole)
         # That it has no number is known then; of which kind, only its own readings tell.
         return _PENDING if reads and isinstance(whole, Failed | Unscored) else whole
 
@@ -167,7 +167,7 @@ def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome
     return outcome.model_copy(update={"evidence": evidence, "calls": tuple(calls)})
 
 
-def _within(dimension: Dimension, outcome: Outcome) -> Outcome:
+def within(dimension: Dimension, outcome: Outcome) -> Outcome:
     """A value outside the declared range is a defect of ours, never a score."""
     low, high = dimension.range
     if isinstance(outcome, Scored) and not low <= outcome.value <= high:

@@ -45,6 +45,7 @@ class Judgement:
         errors: What stands behind the failed ones, by dimension id.
         said: What came back from the calls that outcomes rest on, by key, where that was looked
             up (`Client.score`); a run keeps it beside the verdicts.
+        versions: Of the packages that it was made with; None for those of this process.
     """
 
     edit: Edit
@@ -56,6 +57,7 @@ class Judgement:
     usage: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, ServiceError] = field(default_factory=dict)
     said: Mapping[str, Said] = field(default_factory=dict)
+    versions: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -85,8 +87,8 @@ async def judge(
     signatures = signatures or Signatures(known)
     ordered = in_order(asked, known)
     before = panel.identities()
-    unserved = _unserved(ordered, panel)
-    plan = edit_plan(edit, ordered, unserved)
+    waiting = unserved(ordered, panel)
+    plan = edit_plan(edit, ordered, waiting)
     scorers = list(plan.calls)
     errors: dict[Scorer, ServiceError] = {}
     with counting() as usage:
@@ -94,9 +96,7 @@ async def judge(
             *(_call(scorer, edit, panel, plan.calls[scorer], errors) for scorer in scorers)
         )
     readings = dict(zip(scorers, results, strict=True))
-    folded = fold(
-        ordered, edit.item, missing=missing_of(edit), unserved=unserved, readings=readings
-    )
+    folded = fold(ordered, edit.item, missing=missing_of(edit), unserved=waiting, readings=readings)
     identities = panel.identities()
     outcomes = _of_one_panel(folded, known, _others(before, identities))
     random = set(untrained(identities))
@@ -232,7 +232,7 @@ def _resting(verdict: Verdict, asked: Asked) -> Verdict:
     return rests_on(verdict, asked.specialists) if isinstance(verdict, Scored) else verdict
 
 
-def _unserved(dimensions: Iterable[Dimension], panel: Panel) -> dict[str, str]:
+def unserved(dimensions: Iterable[Dimension], panel: Panel) -> dict[str, str]:
     """By dimension, why its own readings cannot be made."""
     served = panel.served
     absent = {d.id: [role for role in d.roles if role not in served] for d in dimensions}

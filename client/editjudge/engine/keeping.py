@@ -39,7 +39,11 @@ class VerdictSink(Protocol):
     """Where verdicts go."""
 
     async def keep(
-        self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+        self,
+        edit: JudgedEdit,
+        verdicts: Mapping[str, Verdict],
+        signatures: Mapping[str, str],
+        versions: str | None = None,
     ) -> None:
         """Keep an edit's verdicts, all or none; what this has returned from is kept.
 
@@ -47,6 +51,7 @@ class VerdictSink(Protocol):
             verdicts: By dimension id; they take the place of earlier ones. Where the output or the
                 item is not the one judged before, the others that rest on it stand no more.
             signatures: At least of these dimensions.
+            versions: Of the packages that they were made with; None for those of this process.
 
         Raises:
             StoreError: the disk is full or fails.

@@ -144,7 +144,7 @@ class Progress:
 
 def took(panel: Panel | None, progress: Progress) -> dict[str, float]:
     """What generalists took in this session: calls, tokens, cost, and replies that were known."""
-    if panel is None or not panel.generalists:
+    if panel is None or not any(role.is_generalist for role in panel.served):
         return {}
     budget = progress.budget
     total: dict[str, float] = {
@@ -155,5 +155,4 @@ def took(panel: Panel | None, progress: Progress) -> dict[str, float]:
     }
     if budget.known:
         total["known"] = budget.known
-    priced = any(generalist.endpoint.price for generalist in panel.generalists.values())
-    return total | ({"cost": budget.spent - budget.spent_before} if priced else {})
+    return total | ({"cost": budget.spent - budget.spent_before} if panel.priced else {})

@@ -40,10 +40,10 @@ from ..base.verdict import (
 )
 from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..benchmarks.dimension import Dimension
-from ..panel import Panel
 from ..panel.generalist import Generalist
 from .items import ItemState, state_of
-from .judge import Judgement, judge
+from .judge import Judgement
+from .judges import Judges
 from .keeping import JudgedEdit, VerdictSink
 from .order import Order
 from .progress import Progress
@@ -158,6 +158,7 @@ class Scheduler:
     """Judges edits, a bounded number at a time.
 
     Attributes:
+        judges: Who judges them.
         in_flight: Edits begun and not done.
         files: Those that were read in this session.
         fail_on_error: Share of failed verdicts, 0..1, above which the session ends; None never.
@@ -165,7 +166,7 @@ class Scheduler:
     """
 
     order: Order
-    panel: Panel
+    judges: Judges
     store: VerdictSink
     progress: Progress
     in_flight: int
@@ -240,21 +241,22 @@ class Scheduler:
             return
         try:
             order = self.order
-            judgement = await judge(edit, job.dimensions, order.known, self.panel, order.signed)
+            judgement = await self.judges.judge(edit, job.dimensions, order.known, order.signed)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what a scorer trips over costs one edit, not the run
             await self._keep_failed(job, judged, _failed(error))
             return
         signatures = {name: str(signature) for name, signature in judgement.signatures.items()}
-        await self._keep(job, judged, self._without_unpaid(judgement), signatures)
+        outcomes = self._without_unpaid(judgement)
+        await self._keep(job, judged, outcomes, signatures, judgement.versions)
         self._end_where_fatal(judgement.errors.values())
 
     async def _loaded(self, job: Job) -> tuple[Edit, JudgedEdit]:
-        judges = self._judges(job)
+        judges = self._generalists(job)
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
-        left_encoded = 0 if self.order.computes else left
+        left_encoded = 0 if self.order.computes and self.judges.here else left
         loaded = await job.source.item(self.files, left_encoded)
         edit, seen, held = await asyncio.to_thread(
             self._edited, job, loaded.item, judges, left_encoded
@@ -276,10 +278,13 @@ class Scheduler:
         held.append(item.mask.held if item.mask else 0)
         return Edit(item, job.model, image, missing), seen, sum(held)
 
-    def _judges(self, job: Job) -> list[Generalist]:
-        """The generalists at hand that are asked about this edit."""
-        roles = self.order.roles(d.id for d in job.dimensions) & self.panel.served
-        return [self.panel.generalist(role) for role in roles if role.is_generalist]
+    def _generalists(self, job: Job) -> list[Generalist]:
+        """The generalists that are asked from here about this edit."""
+        if not self.judges.here:
+            return []
+        panel = self.judges.panel
+        roles = self.order.roles(d.id for d in job.dimensions) & panel.served
+        return [panel.generalist(role) for role in roles if role.is_generalist]
 
     def _output(
         self, job: Job, left_encoded: int
@@ -324,7 +329,7 @@ class Scheduler:
 
     async def _keep_failed(self, job: Job, edit: JudgedEdit, failure: Failed) -> None:
         """Keep one failure as the verdict on each dimension."""
-        signatures = self.order.signatures(self.panel.identities())
+        signatures = self.order.signatures(self.judges.panel.identities())
         await self._keep(job, edit, {d.id: failure for d in job.dimensions}, signatures)
 
     async def _keep(
@@ -333,6 +338,7 @@ class Scheduler:
         edit: JudgedEdit,
         outcomes: Mapping[str, Outcome],
         signatures: Mapping[str, str],
+        versions: str | None = None,
     ) -> None:
         verdicts = {
             name: outcome
@@ -340,7 +346,7 @@ class Scheduler:
             if isinstance(outcome, Scored | Unscored | Failed | NotApplicable)
         }
         if verdicts or any(isinstance(outcome, MissingOutput) for outcome in outcomes.values()):
-            await self.store.keep(edit, verdicts, signatures)
+            await self.store.keep(edit, verdicts, signatures, versions)
         expected = [d.id for d in job.dimensions if d.id in outcomes]
         self.progress.judged_one(outcomes, expected)
         self._check_failures()

@@ -15,18 +15,18 @@ from pydantic import JsonValue, TypeAdapter
 
 from ..base.config import Settings
 from ..base.digest import content_digest
-from ..base.errors import ConfigError, ServiceError, first_of
+from ..base.errors import ConfigError, first_of
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from ..base.words import counted
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
-from ..panel.generalist import Generalist
 from ..panel.transport import MAX_TOKENS
 from .canary.comparing import CanarySession
 from .canary.watching import CanaryWatch, due
 from .header import RunHeader
 from .items import completed, item_changes
+from .judges import Judges, Opened, near
 from .keeping import JudgedEdit, VerdictStore
 from .order import Order
 from .outdated import Outdated, outdated
@@ -127,6 +127,8 @@ def planned_as_before(
 
 def asking(settings: Settings) -> dict[str, JsonValue]:
     """The settings that decide which judge answers, and how it is asked; without secrets."""
+    if settings.gateway is not None:
+        return {"gateway": settings.gateway.url, "endpoints": [], "generalists": {}}
     return {
         "endpoints": [endpoint.url for endpoint in settings.endpoints.values()],
         "generalists": {
@@ -164,6 +166,7 @@ class Session:
         store: An open run.
         calls: Where its calls are kept.
         watcher: Who is told how far it is.
+        opened: Opens its judges.
 
     Attributes:
         settings: Where services are and how they are asked.
@@ -176,7 +179,9 @@ class Session:
         calls: CallStore,
         settings: Settings,
         watcher: Watcher,
+        opened: Opened = near,
     ) -> None:
+        self._opened = opened
         self.order: Order = observed.order
         self._observed = observed
         self._store = store
@@ -210,18 +215,17 @@ class Session:
         budget = Budget(self.settings.max_cost)
         budget.goes_on(*self._store.costs)
         policy = PoolPolicy(patience=self.settings.patience)
-        panel = Panel(self.settings, ledger=self._calls, policy=policy)
+        opened = self._opened(self.order, self.settings, self._calls, policy)
         try:
             with budget.pays():
-                async with panel:
-                    plan = await self._planned_with(panel, left)
-                    return await self._judged(plan, panel, budget, fail_on_error)
+                async with opened as judges:
+                    plan = await self._planned_with(judges.panel, left)
+                    return await self._judged(plan, judges, budget, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_of(several) from several
 
     async def _planned_with(self, panel: Panel, left: RunPlan) -> RunPlan:
         """What is left with the services that there are; from here on the run knows these."""
-        await _settle(panel)
         header = self._store.header
         identities = self._identities(header, panel)
         plan = left
@@ -238,14 +242,15 @@ class Session:
         return plan
 
     async def _judged(
-        self, plan: RunPlan, panel: Panel, budget: Budget, fail_on_error: float | None
+        self, plan: RunPlan, judges: Judges, budget: Budget, fail_on_error: float | None
     ) -> Finished:
         """Judge what a plan says."""
+        panel = judges.panel
         progress = await _aside(lambda: self._progress(plan, budget))
         self._watcher.started(progress, panel)
         scheduler = Scheduler(
             self.order,
-            panel,
+            judges,
             self._store,
             progress,
             files=self._observed.files,
@@ -368,16 +373,6 @@ async def _aside(work: Callable[[], T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-async def _settle(panel: Panel) -> None:
-    """Find out how generalists answer choices now: it is part of their identity."""
-
-    async def ask(generalist: Generalist) -> None:
-        with contextlib.suppress(ServiceError):  # the calls will say it
-            await generalist.method()
-
-    await asyncio.gather(*map(ask, panel.generalists.values()))
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -9,7 +11,7 @@ from typing import Self
 
 from ..base.config import Settings
 from ..base.contracts import Tensors
-from ..base.errors import NotServed
+from ..base.errors import NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .bind import Bound
 from .cached import CachedSpecialists
@@ -124,6 +126,15 @@ class Panel:
         if not self._replaying:
             await self._bound.bind()
 
+    async def settle(self) -> None:
+        """Find out how generalists answer choices now: it is part of their identity."""
+
+        async def ask(generalist: Generalist) -> None:
+            with contextlib.suppress(ServiceError):  # the calls will say it
+                await generalist.method()
+
+        await asyncio.gather(*map(ask, tuple(self.generalists.values())))
+
     async def call(
         self,
         service: str,
@@ -164,6 +175,11 @@ class Panel:
         """Every bound service, as `role.variant`."""
         self._check_entered()
         return frozenset((*self.services, *self.generalists))
+
+    @property
+    def priced(self) -> bool:
+        """Whether any generalist has a price, so that costs are told."""
+        return any(generalist.endpoint.price for generalist in self.generalists.values())
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service is not bound."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..base.config import Concurrency, Endpoint, GeneralistEndpoint, Settings
 from ..base.errors import ConfigError, ServiceError
@@ -36,6 +36,7 @@ class Bound:
 
     Attributes:
         policy: By which every pool regulates its calls.
+        beside: Servers that are called as a whole, and have no service of their own here.
         stack: Closes the connections.
         replies: Where generalists' replies are kept.
         services: Specialists by name.
@@ -50,6 +51,7 @@ class Bound:
     services: dict[ServiceName, Service] = field(default_factory=dict)
     generalists: dict[ServiceName, Generalist] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    beside: list[Replica[Any]] = field(default_factory=list)
     _tritons: list[tuple[Replica[TritonEndpoint], tuple[ServiceName, ...]]] = field(
         default_factory=list
     )
@@ -58,10 +60,11 @@ class Bound:
     _binding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
-    def replicas(self) -> tuple[Replica[TritonEndpoint] | Replica[Transport], ...]:
+    def replicas(self) -> tuple[Replica[Any], ...]:
         """Every server that is used: the specialists' first, in the order of the settings."""
         tritons = (triton for triton, _ in self._tritons)
-        return (*tritons, *(each for group in self._transports.values() for each in group))
+        transports = (each for group in self._transports.values() for each in group)
+        return (*tritons, *transports, *self.beside)
 
     async def connect(self) -> None:
         """Make the connections; no server is asked anything.
@@ -151,7 +154,7 @@ class Bound:
         return bound if bound is not None and bound.is_still(generalist) else generalist
 
     async def _triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
-        return await self._replica(endpoint.url, lambda policy: TritonEndpoint(endpoint, policy))
+        return await self.replica(endpoint.url, lambda policy: TritonEndpoint(endpoint, policy))
 
     async def _replicas(
         self, name: ServiceName, endpoint: GeneralistEndpoint
@@ -169,11 +172,11 @@ class Bound:
 
     async def _transport(self, endpoint: GeneralistEndpoint, name: str) -> Replica[Transport]:
         concurrency = self.settings.concurrency
-        return await self._replica(
+        return await self.replica(
             endpoint.url, lambda policy: transport_for(endpoint, policy, name, concurrency)
         )
 
-    async def _replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
+    async def replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
         """A server with its client, both closed with the panel: first the server's queue."""
         policy = policy_of(self.settings)
         calls = Concurrency.parsed(self.settings.concurrency)

@@ -74,6 +74,23 @@ class Budget:
         if price is None:
             yield self.count
             return
+
+        def spend(usage: Usage) -> float:
+            cost = price.of(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+            self.count(usage)
+            self.spend(cost)
+            return cost
+
+        with self.room_for_one(service):
+            yield spend
+
+    @contextmanager
+    def room_for_one(self, service: str) -> Iterator[None]:
+        """Leave room for one more payment, which is told by `spend` when it is known.
+
+        Raises:
+            CostLimit: it could pass the limit.
+        """
         expected = self.spent + (self._in_flight + 1) * self._dearest
         if self.limit is not None and (expected > self.limit or self.spent >= self.limit):
             raise CostLimit(
@@ -81,24 +98,26 @@ class Budget:
                 " raise the limit to go on",
                 service=service,
             )
-
-        def spend(usage: Usage) -> float:
-            cost = price.of(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-            self.count(usage)
-            self.spent += cost
-            self._dearest = max(self._dearest, cost)
-            return cost
-
         self._in_flight += 1
         try:
-            yield spend
+            yield
         finally:
             self._in_flight -= 1
 
-    def count(self, usage: Usage) -> None:
-        """Note a call that was made."""
-        self.calls += 1
+    def spend(self, cost: float) -> None:
+        """Note what was paid at once."""
+        self.spent += cost
+        self._dearest = max(self._dearest, cost)
+
+    def count(self, usage: Usage, calls: int = 1) -> None:
+        """Note calls that were made, and what they took together."""
+        self.calls += calls
         self.usage += usage
+
+    @property
+    def dearest(self) -> float:
+        """What was paid at once at most."""
+        return self._dearest
 
 
 _PAYS: ContextVar[Budget | None] = ContextVar("pays", default=None)

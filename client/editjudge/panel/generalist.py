@@ -387,9 +387,11 @@ class Generalist:
         # Whoever waits for a leader holds no place among the calls in flight.
         async with self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
-            return await self._pool.run(lambda server: self._kept_from(server, call), prefix)
+            return await self._pool.run(
+                lambda server: self._kept_from(server, call, ledger), prefix
+            )
 
-    async def _kept_from(self, transport: Transport, call: Call) -> Reply:
+    async def _kept_from(self, transport: Transport, call: Call, ledger: ReplyStore) -> Reply:
         # Its place is held until the reply is kept: what is paid for and on no disk when a process
         # is killed is then as few as are in flight, however slow the disk is.
         reply = await self._make_at(transport, call)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ..base.errors import (
     BadReply,
@@ -16,7 +18,11 @@ from ..base.errors import (
     Unreachable,
 )
 from ..base.proxy import proxy_of
+from .channel import Channel
 from .secrets import short
+
+if TYPE_CHECKING:
+    from ..base.config import GrpcAddress
 
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Of one message: more than the mask of the largest picture takes."""
@@ -59,6 +65,27 @@ def channel_options(url: str) -> tuple[tuple[str, int | str], ...]:
     proxy = proxy_of(url)
     through = (("grpc.http_proxy", proxy),) if proxy else ()
     return (*_OPTIONS, ("grpc.enable_http_proxy", int(proxy is not None)), *through)
+
+
+def channel_to(endpoint: GrpcAddress, use: Callable[[Any], None], grace: float) -> Channel:
+    """A channel to a server, with TLS where its address says so; see `Channel`.
+
+    Raises:
+        ConfigError: a certificate cannot be read.
+    """
+    import grpc.aio
+
+    parts = urlsplit(endpoint.url)
+    options = channel_options(endpoint.url)
+    secure = parts.scheme == "grpcs"
+    credentials = grpc.ssl_channel_credentials(**endpoint.certificates()) if secure else None
+
+    def opened() -> Any:
+        if secure:
+            return grpc.aio.secure_channel(parts.netloc, credentials, options=options)
+        return grpc.aio.insecure_channel(parts.netloc, options=options)
+
+    return Channel(opened, use, grace)
 
 
 def words(error: Any) -> str:

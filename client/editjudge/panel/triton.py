@@ -12,7 +12,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,7 @@ from ..base.errors import Abstained, BadReply, DeadlineExceeded, NotServed, Refu
 from ..base.identity import ModelIdentity
 from ..base.proxy import proxy_of
 from ..base.verdict import UnscoredKind
-from .channel import Channel
-from .grpc_errors import channel_options, service_error, words
+from .grpc_errors import channel_to, service_error, words
 from .retry import RetryPolicy, with_retries
 from .secrets import Secrets, short
 from .terms import current, waited_beyond
@@ -67,7 +65,6 @@ class TritonEndpoint:
     """
 
     def __init__(self, endpoint: Endpoint, policy: RetryPolicy | None = None) -> None:
-        import grpc.aio
         from tritonclient.grpc import service_pb2, service_pb2_grpc
 
         self.url = endpoint.url
@@ -77,20 +74,11 @@ class TritonEndpoint:
         self._metadata = tuple(values.items())
         self._secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
         self._versions: dict[str, str] = {}
-        parts = urlsplit(endpoint.url)
-        options = channel_options(endpoint.url)
-        secure = parts.scheme == "grpcs"
-        credentials = grpc.ssl_channel_credentials(**endpoint.certificates()) if secure else None
-
-        def opened() -> Any:
-            if secure:
-                return grpc.aio.secure_channel(parts.netloc, credentials, options=options)
-            return grpc.aio.insecure_channel(parts.netloc, options=options)
 
         def use(channel: Any) -> None:
             self._stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
-        self._channel = Channel(opened, use, self._policy.deadline)
+        self._channel = channel_to(endpoint, use, self._policy.deadline)
 
     async def __aenter__(self) -> Self:
         return self

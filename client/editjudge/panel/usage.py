@@ -17,8 +17,8 @@ def counting() -> Iterator[dict[str, float]]:
 
     Yields:
         `calls` made now, not those that were known; `prompt_tokens`, `cached_tokens` (of these)
-        and `completion_tokens` of all replies, and their `cost` where they have one. Empty while
-        nobody was asked.
+        and `completion_tokens` of all replies, and their `cost` where they have one; `spent` is
+        what the calls cost that were made now. Empty while nobody was asked.
     """
     taken: dict[str, float] = {}
     before = _TAKEN.set(taken)
@@ -40,5 +40,7 @@ def count(reply: Reply, *, made_now: bool) -> None:
     }
     if reply.cost is not None:
         more["cost"] = reply.cost
+        if made_now:
+            more["spent"] = reply.cost
     for name, number in more.items():
         taken[name] = taken.get(name, 0) + number

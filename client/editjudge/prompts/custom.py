@@ -291,9 +291,7 @@ def _labels(declared: Mapping[str, Any], place: str) -> Labels | None:
     known = [field.name for field in fields_of(Labels)]
     if unknown := [name for name in labels if name not in known]:
         raise ConfigError(f"{place}: no image is labelled as {unknown[0]}", _there(known))
-    try:
-        for label in labels.values():
-            label.format(n=1)
-    except (KeyError, IndexError, ValueError) as error:
-        raise ConfigError(f"{place}: a label holds more than {{n}}", "double its braces") from error
+    for label in labels.values():
+        if set(_names(label, place)) - {"n"}:
+            raise ConfigError(f"{place}: a label holds more than {{n}}", "double its braces")
     return Labels(**labels)

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_args
 
-from ..base.errors import ConfigError, EditjudgeError, InputError
+from ..base.errors import EditjudgeError, InputError
 from ..base.images import Image, load_image, load_mask, pixels_of
-from ..base.item import Edit, Item
-from ..benchmarks.benchmark import Rules
-from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import benchmark, select
+from ..base.item import Edit, Flaws, Item, Missing, Need, check_text
+from ..benchmarks.frame import FrameMask
+from ..benchmarks.registry import CORE
+from .protocols import Protocol, Unusable
 
 T = TypeVar("T")
 _MOST_SOURCES = 16
-_MOST_PATTERNS = 512
-_LONGEST_PATTERN = 200
-
-
-class Unusable(InputError):
-    """A request that cannot be judged.
-
-    Attributes:
-        field: Of the request, for example `edit.mask`.
-    """
-
-    def __init__(self, field: str, reason: str, mend: str = "") -> None:
-        super().__init__(field, reason, mend)
-        self.field = field
+_FIELDS = frozenset({*get_args(Need), "instruction"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +36,19 @@ class Asked:
         model: The editing model; may be empty.
         instruction: What it was told.
         sources: The pictures before the edit.
-        edited: The picture after it.
+        edited: The picture after it; None where `missing` says why.
         mask: Where the edit may change the source.
         target: The ground-truth result.
         target_text: Text that the result must show.
-        dimensions: Ids or globs; none means all of `core`.
+        hint: World knowledge for the judge.
+        questions: That came with the item.
+        task: The benchmark's own task type.
+        extra: What only this benchmark needs.
+        flaws: What the data holds and cannot be used.
+        missing: Why there is no picture after the edit.
+        mask_over_frame: The mask is stretched over whole pictures, whatever their sides.
+        dimensions: Ids or globs; none means all of the benchmark.
+        protocol: By which rules is judged.
     """
 
     instruction: str
@@ -64,15 +59,15 @@ class Asked:
     mask: Picture | None = None
     target: Picture | None = None
     target_text: str | None = None
+    hint: str | None = None
+    questions: tuple[Mapping[str, Any], ...] = ()
+    task: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    flaws: Flaws = field(default_factory=dict)
+    missing: Missing | None = None
+    mask_over_frame: bool = False
     dimensions: tuple[str, ...] = ()
-
-    def chosen(self) -> tuple[Dimension, ...]:
-        """The dimensions that are asked for.
-
-        Raises:
-            Unusable: an id or glob matches none.
-        """
-        return chosen(self.dimensions, "dimensions", benchmark("core").rules())
+    protocol: Protocol = field(default_factory=Protocol)
 
     def pixels(self) -> int:
         """How many the heads of its pictures tell; nothing is decoded."""
@@ -85,16 +80,10 @@ class Asked:
         Raises:
             Unusable: naming the field.
         """
-        if not self.sources:
-            raise Unusable("edit.sources", "there is none", "send the picture before the edit")
-        if len(self.sources) > _MOST_SOURCES:
-            raise Unusable("edit.sources", f"more than {_MOST_SOURCES}", "send fewer")
-        if self.edited is None:
-            raise Unusable("edit.edited", "there is none", "send the picture after the edit")
+        self._check()
         named = [(f"edit.sources[{i}]", each) for i, each in enumerate(self.sources)]
-        *sources, edited = await asyncio.gather(
-            *(_decoded(field, each) for field, each in (*named, ("edit.edited", self.edited)))
-        )
+        sources = await asyncio.gather(*(_decoded(field, each) for field, each in named))
+        edited = await _decoded("edit.edited", self.edited) if self.edited else None
         target = await _decoded("edit.target", self.target) if self.target else None
         mask = await _beside("edit.mask", load_mask, self.mask) if self.mask else None
         item = _tried(
@@ -103,32 +92,38 @@ class Asked:
                 id=self.id or "edit",
                 instruction=self.instruction,
                 sources=tuple(sources),
-                mask=mask,
+                mask=FrameMask.of(mask) if mask and self.mask_over_frame else mask,
                 target=target,
                 target_text=self.target_text,
+                hint=self.hint,
+                questions=self.questions,
+                task=self.task,
+                extra=self.extra,
+                flaws=self.flaws,
             ),
         )
-        _tried("edit.mask", item.check_mask)
-        return Edit(item, self.model, edited)
+        if self.protocol.benchmark == CORE and not self.mask_over_frame:
+            # Over which pictures a mask lies, others than these say themselves.
+            _tried("edit.mask", item.check_mask)
+        return Edit(item, self.model, edited, self.missing)
 
-
-def chosen(
-    patterns: Iterable[str], field: str, rules: Rules | None = None
-) -> tuple[Dimension, ...]:
-    """The dimensions that a request names; see `select`.
-
-    Raises:
-        Unusable: an id or glob matches none, or there are more than anybody means.
-    """
-    named = tuple(dict.fromkeys(patterns))
-    if len(named) > _MOST_PATTERNS:
-        raise Unusable(field, f"{len(named):,} ids and globs", f"send {_MOST_PATTERNS} at most")
-    if any(len(name) > _LONGEST_PATTERN for name in named):
-        raise Unusable(field, f"a name of more than {_LONGEST_PATTERN} characters", "send its id")
-    try:
-        return select(named, rules)
-    except ConfigError as error:
-        raise Unusable(field, error.message, error.mend) from error
+    def _check(self) -> None:
+        if not self.sources and "source" not in self.flaws:
+            raise Unusable("edit.sources", "there is none", "send the picture before the edit")
+        if len(self.sources) > _MOST_SOURCES:
+            raise Unusable("edit.sources", f"more than {_MOST_SOURCES}", "send fewer")
+        if self.edited is None and self.missing is None:
+            raise Unusable("edit.edited", "there is none", "send the picture after the edit")
+        if self.edited is not None and self.missing is not None:
+            raise Unusable("edit.missing", "there is a picture", "send one of the two")
+        for name in self.flaws:
+            if name not in _FIELDS:
+                there = f"there are {', '.join(sorted(_FIELDS))}"
+                raise Unusable("edit.flaws", f"an edit has no field {name[:40]!r}", there)
+        if self.hint is not None:
+            hint = self.hint
+            _tried("edit.hint", lambda: check_text("hint", hint))
+        _tried("edit.task", lambda: check_text("task", self.task))
 
 
 async def _decoded(field: str, picture: Picture) -> Image:

@@ -21,12 +21,13 @@ from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
 from ..base.errors import EditjudgeError
 from ..base.identity import untrained
 from ..base.signature import package_version
-from .asked import Asked, Unusable, chosen
+from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
 from .described import described
 from .judging import Judging
 from .metrics import CONTENT_TYPE
 from .page import Page, page_of
+from .protocols import Unusable, listed
 from .servicer import status_of, told
 from .terms import terms_in
 from .wire import (
@@ -132,14 +133,14 @@ class JsonService:
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
-        asked = await asyncio.to_thread(chosen, patterns, "pattern")
+        asked = await asyncio.to_thread(listed, patterns, "pattern")
         served = frozenset(map(str, self._judging.client.panel.served))
-        listed = []
+        known = []
         for dimension in asked:
             about = Dimension.of(dimension)
             here = served.issuperset(about.services)
-            listed.append(DimensionServed(**about.model_dump(), served=here))
-        return _reply(listed)
+            known.append(DimensionServed(**about.model_dump(), served=here))
+        return _reply(known)
 
     async def _panel(self, _: web.Request) -> web.Response:
         panel = self._judging.client.panel

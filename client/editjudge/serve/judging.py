@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +14,15 @@ from ..app.callers import CallCache
 from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
+from ..base.signature import Signature
 from ..base.threads import Threads, through
 from ..engine.judge import Judgement
 from ..panel.budget import Budget
 from ..panel.kept import keeping
-from .asked import Asked, Unusable
+from .asked import Asked
 from .asking import Asking, Audit, Caller
 from .metrics import Metrics
+from .protocols import Protocol, Unusable
 from .room import Room, Shared
 
 _TEAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})?")
@@ -68,8 +70,9 @@ class Judging:
     ) -> None:
         self.room = room = room or Room()
         kept = kept or Kept()
-        # A limit without a price would bind nobody; the panel refuses it.
-        alone = {"ledger": None, "max_cost": room.max_cost}
+        # A limit without a price would bind nobody; the panel refuses it. And it is the Judge
+        # service: it asks no other one.
+        alone = {"gateway": None, "ledger": None, "max_cost": room.max_cost}
         self.client = Client(settings.model_copy(update=alone))
         self.edits = Shared(room.edits, room.edits_of_one, "edits")
         self.requests = Shared(room.held_bytes, room.held_bytes // 2, "bytes", "body")
@@ -164,20 +167,35 @@ class Judging:
             through(),
         ):
             asked = await read()
-            dimensions = await asyncio.to_thread(asked.chosen)
+            meaning = await asyncio.to_thread(asked.protocol.meaning)
+            dimensions = await asyncio.to_thread(meaning.chosen, asked.dimensions)
             asking.dimensions = len(dimensions)
             pixels = await asyncio.to_thread(asked.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await asked.edit()
                 with keeping(apart):
-                    judgement = await self.client.score(edit, dimensions, budget=asking.taken)
+                    judgement = await self.client.judge(
+                        edit, dimensions, meaning.known, meaning.signatures, asking.taken
+                    )
         await self.accounts.written()
         return judgement
+
+    async def signatures(self, protocol: Protocol, patterns: Iterable[str]) -> dict[str, Signature]:
+        """The signatures that values by a protocol have now, by dimension id.
+
+        Raises:
+            Unusable: naming the field of the request that cannot be used.
+        """
+        meaning = await asyncio.to_thread(protocol.meaning)
+        dimensions = await asyncio.to_thread(meaning.chosen, patterns)
+        await self.client.panel.settle()
+        return meaning.signatures.of(dimensions, self.client.panel.identities())
 
     async def _rebind(self) -> None:
         while True:
             await asyncio.sleep(self._rebind_seconds)
             try:
                 await self.client.panel.rebind()
+                await self.client.panel.settle()
             except Exception as error:  # noqa: BLE001 - the next time it may be found again
                 tell(f"looking for services: {type(error).__name__}: {error}")

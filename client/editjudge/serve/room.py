@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ..base.errors import EditjudgeError
-from .asked import Unusable
+from .protocols import Unusable
 
 
 class Busy(EditjudgeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, NoReturn
 
 import grpc
@@ -16,12 +16,14 @@ from ..answers.lenient import whole
 from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
 from ..base.errors import ConfigError, EditjudgeError, StoreError
 from ..base.screen import tell
+from ..base.signature import Signature
 from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
-from .asked import Asked, Unusable, chosen
+from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
 from .judging import Judging
-from .messages import asked_of, dimension_of, panel_of, response_of
+from .messages import asked_of, dimension_of, panel_of, protocol_of, response_of
+from .protocols import Unusable, listed
 from .room import Busy
 
 _IN_STREAM = 16
@@ -176,7 +178,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     ) -> pb.ListDimensionsResponse:
         """What can be asked."""
         try:
-            asked = await asyncio.to_thread(chosen, request.patterns, "patterns")
+            asked = await asyncio.to_thread(listed, request.patterns, "patterns")
         except Unusable as error:
             await abort(context, error)
         served = frozenset(map(str, self._judging.client.panel.served))
@@ -185,9 +187,15 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     async def GetPanel(  # noqa: N802
         self, request: pb.GetPanelRequest, context: Any
     ) -> pb.GetPanelResponse:
-        """Who judges here."""
-        panel = self._judging.client.panel
-        return panel_of(panel.identities(), dict(panel.problems))
+        """Who judges here, and how values by a protocol are signed."""
+        signatures: Mapping[str, Signature] = {}
+        try:
+            if request.HasField("protocol"):
+                protocol = protocol_of(request.protocol)
+                signatures = await self._judging.signatures(protocol, request.dimensions)
+        except Exception as error:  # noqa: BLE001 - of this request alone
+            await abort(context, told(error))
+        return panel_of(self._judging.client.panel, signatures)
 
 
 async def _next(requests: AsyncIterator[Any]) -> Any:

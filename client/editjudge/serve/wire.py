@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import binascii
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import pybase64
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from ..app.wire.base import Wire
 from ..app.wire.lists import Dimension
 from ..app.wire.verdict import Score
-from .asked import Asked, Picture, Unusable
+from ..base.item import Missing, MissingKind
+from ..base.verdict import Evidence, Failed, Unscored, UnscoredKind
+from ..benchmarks.registry import CORE
+from ..benchmarks.rounds import USUAL
+from .asked import Asked, Picture
+from .protocols import Protocol, Unusable
 
 _MOST_IN_BATCH = 64
 
@@ -39,6 +44,70 @@ class PictureSent(Wire):
             raise Unusable(f"{field}.data", f"this is no base64: {error}") from error
 
 
+class FlawSent(Wire):
+    """What the data of an item holds and cannot be used.
+
+    Attributes:
+        field: Of the edit.
+        status: `failed` where it may be readable another time.
+        kind: Of an unscored one.
+    """
+
+    field: str
+    status: Literal["unscored", "failed"] = "unscored"
+    kind: UnscoredKind | None = None
+    reason: str
+    retryable: bool = False
+    evidence: Evidence = Field(default_factory=dict)
+
+    def outcome(self) -> Unscored | Failed:
+        """What every dimension becomes that reads the field.
+
+        Raises:
+            Unusable: it has no kind.
+        """
+        if self.status == "failed":
+            return Failed(error=self.reason, retryable=self.retryable)
+        if self.kind is None:
+            there = f"there are {', '.join(get_args(UnscoredKind))}"
+            raise Unusable("edit.flaws", f"{self.field}: it has no kind", there)
+        return Unscored(kind=self.kind, reason=self.reason, evidence=self.evidence)
+
+
+class MissingSent(Wire):
+    """Why there is no picture after the edit."""
+
+    kind: MissingKind
+    reason: str = ""
+
+
+class ProtocolSent(Wire):
+    """By which rules is judged, and who is asked.
+
+    Attributes:
+        benchmark: Its name.
+        name: Of its protocol, in short or in full; empty for the usual one.
+        on: Switches to turn on.
+        off: Switches to turn off.
+        judges: Names of the generalists that judge, side by side.
+        rounds: How often each of them judges.
+        prompts: Templates of one's own, texts by file.
+    """
+
+    benchmark: str = CORE
+    name: str = ""
+    on: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    judges: tuple[str, ...] = (USUAL,)
+    rounds: int = 1
+    prompts: dict[str, str] = Field(default_factory=dict)
+
+    def protocol(self) -> Protocol:
+        """As it is judged by."""
+        fields = self.model_dump(exclude={"prompts"})
+        return Protocol(prompts=tuple(sorted(self.prompts.items())), **fields)
+
+
 class EditSent(Wire):
     """An item, as one model edited it.
 
@@ -47,31 +116,47 @@ class EditSent(Wire):
         model: The editing model.
         instruction: What it was told.
         sources: The pictures before the edit.
-        edited: The picture after it.
+        edited: The picture after it; absent only where `missing` says why.
         mask: Where the edit may change the source: what is not black may.
         target: The ground-truth result.
         target_text: Text that the result must show.
+        hint: World knowledge for the judge.
+        questions: That came with the item.
+        task: The benchmark's own task type.
+        extra: What only this benchmark needs.
+        flaws: What the data holds and cannot be used.
+        missing: Why there is no picture after the edit.
+        mask_over_frame: The mask is stretched over whole pictures, whatever their sides.
     """
 
     id: str = ""
     model: str = ""
     instruction: str
     sources: tuple[PictureSent, ...]
-    edited: PictureSent
+    edited: PictureSent | None = None
     mask: PictureSent | None = None
     target: PictureSent | None = None
     target_text: str | None = None
+    hint: str | None = None
+    questions: tuple[dict[str, JsonValue], ...] = ()
+    task: str = ""
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    flaws: tuple[FlawSent, ...] = ()
+    missing: MissingSent | None = None
+    mask_over_frame: bool = False
 
 
 class ScoreAsked(Wire):
     """`POST /v1/score`.
 
     Attributes:
-        dimensions: Ids or globs; none means all of `core`.
+        dimensions: Ids or globs; none means all of the benchmark.
+        protocol: By which rules is judged; by default those of `core`.
     """
 
     edit: EditSent
     dimensions: tuple[str, ...] = ()
+    protocol: ProtocolSent = ProtocolSent()
 
     def asked(self) -> Asked:
         """What it asks.
@@ -85,10 +170,18 @@ class ScoreAsked(Wire):
             model=edit.model,
             instruction=edit.instruction,
             sources=tuple(p.picture(f"edit.sources[{i}]") for i, p in enumerate(edit.sources)),
-            edited=edit.edited.picture("edit.edited"),
+            edited=edit.edited.picture("edit.edited") if edit.edited else None,
             mask=edit.mask.picture("edit.mask") if edit.mask else None,
             target=edit.target.picture("edit.target") if edit.target else None,
             target_text=edit.target_text,
+            hint=edit.hint,
+            questions=edit.questions,
+            task=edit.task,
+            extra=edit.extra,
+            flaws={flaw.field: flaw.outcome() for flaw in edit.flaws},
+            missing=Missing(edit.missing.kind, edit.missing.reason) if edit.missing else None,
+            mask_over_frame=edit.mask_over_frame,
+            protocol=self.protocol.protocol(),
             dimensions=self.dimensions,
         )
 

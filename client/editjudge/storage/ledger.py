@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,6 +175,28 @@ class Ledger:
         await self._database.aside(self._keep_specialist, call, stored, seconds, abstained=True)
         return _abstained(call, kind, reason)
 
+    async def keep_said(self, said: Iterable[Said]) -> None:
+        """Keep what generalists said to others who asked for us; see `CallStore`."""
+        await self._database.aside(self._keep_said, tuple(said))
+
+    def _keep_said(self, said: Iterable[Said]) -> None:
+        with self._database.transaction():
+            for reply in said:
+                if reply.prompt is None or not isinstance(reply.reply, dict):
+                    continue
+                self._keep(
+                    reply.call,
+                    service=self._database.intern(reply.judge),
+                    form=self._database.intern(call_json({})),
+                    prompt=self._prompt_row(reply.prompt, "", []),
+                    reply=pack(reply.reply),
+                    model=self._database.intern(reply.model or ""),
+                    prompt_tokens=reply.prompt_tokens,
+                    cached_tokens=reply.cached_tokens,
+                    completion_tokens=reply.completion_tokens,
+                    seconds=0.0,
+                )
+
     async def drop(self, keys: Iterable[str]) -> int:
         """Forget the replies to calls, so that they are made again.
 
@@ -290,17 +312,21 @@ class Ledger:
         self._database.put(CALLS, instead="IGNORE", **row)
 
     def _prompt(self, prompt: Prompt) -> int:
-        digest = digest_to_bytes(prompt.digest)
-        if row := self._database.one("SELECT id FROM prompts WHERE digest = ?", digest):
-            return int(row[0])
         parts = [
             {"text": part.text, "data": part.data}
             if isinstance(part, Text)
             else {"image": part.digest, "size": list(part.size), "name": part.name}
             for part in prompt.parts
         ]
-        system = self._database.intern(prompt.system)
-        return self._database.put(PROMPTS, digest=digest, system=system, parts=pack(parts))
+        return self._prompt_row(prompt.digest, prompt.system, parts)
+
+    def _prompt_row(self, digest: str, system: str, parts: list[dict[str, Any]]) -> int:
+        """The row of a prompt; without parts where only others know them."""
+        known = digest_to_bytes(digest)
+        if row := self._database.one("SELECT id FROM prompts WHERE digest = ?", known):
+            return int(row[0])
+        named = self._database.intern(system)
+        return self._database.put(PROMPTS, digest=known, system=named, parts=pack(parts))
 
 
 def call_id(database: Database, key: str) -> int | None:

@@ -126,6 +126,10 @@ class SharedCalls:
         await self._own.keep_fact(name, value)
         await self._shared(lambda: self._ledger.keep_fact(name, value))
 
+    async def keep_said(self, said: Iterable[Said]) -> None:
+        """Keep what generalists said to others who asked for us, in the run alone."""
+        await self._own.keep_said(said)
+
     async def drop(self, keys: Iterable[str]) -> int:
         """Forget the run's replies, so that the calls are made again; returns how many."""
         self._dropped = None

@@ -203,30 +203,38 @@ class RunStore:
             self.database.delete(table, "edit = ?", edit)
 
     async def keep(
-        self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+        self,
+        edit: JudgedEdit,
+        verdicts: Mapping[str, Verdict],
+        signatures: Mapping[str, str],
+        versions: str | None = None,
     ) -> None:
         """Keep an edit and its verdicts, all or none, without holding up the event loop.
 
         Args:
             verdicts: By dimension id.
             signatures: At least of these.
+            versions: Of the packages that they were made with; None for those of this process.
 
         Raises:
             StoreError: the disk is full or fails.
         """
-        await self.database.aside(self.keep_now, edit, verdicts, signatures)
+        await self.database.aside(self.keep_now, edit, verdicts, signatures, versions)
 
     def keep_now(
-        self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+        self,
+        edit: JudgedEdit,
+        verdicts: Mapping[str, Verdict],
+        signatures: Mapping[str, str],
+        versions: str | None = None,
     ) -> None:
         """The same, in the thread that calls."""
         item, model, digest, missing, seen, state = edit
         with self.database.transaction():
             if state is not None:
                 self._keep_item(item, state)
-            self.put_verdicts(
-                self.edit_id(item, model, digest, missing, seen), verdicts, signatures
-            )
+            edit_id = self.edit_id(item, model, digest, missing, seen)
+            self.put_verdicts(edit_id, verdicts, signatures, versions)
 
     def keep_changes(
         self,

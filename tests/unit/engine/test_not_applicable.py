@@ -20,6 +20,7 @@ from editjudge.benchmarks.core.dataset import CoreData
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
 from editjudge.engine.judge import judge
+from editjudge.engine.judges import Near
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, observe, plan_run
@@ -108,5 +109,5 @@ def _order(folder: Path) -> Order:
 async def _run(order: Order, store: RunStore, work: RunPlan) -> None:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    await Scheduler(order, panel, store, progress, in_flight=1).run(jobs(work))
+    await Scheduler(order, Near(panel), store, progress, in_flight=1).run(jobs(work))
     assert progress.lines["t.one"].total == 2

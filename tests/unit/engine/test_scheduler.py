@@ -22,6 +22,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
 from editjudge.engine.judge import Signatures
+from editjudge.engine.judges import Near
 from editjudge.engine.keeping import JudgedEdit
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
@@ -169,7 +170,11 @@ class Kept:
         self.signatures: dict[str, str] = {}
 
     async def keep(
-        self, edit: JudgedEdit, verdicts: Mapping[str, Verdict], signatures: Mapping[str, str]
+        self,
+        edit: JudgedEdit,
+        verdicts: Mapping[str, Verdict],
+        signatures: Mapping[str, str],
+        versions: str | None = None,
     ) -> None:
         item, model = edit.item, edit.model
         self.edits.append((item, model, edit.digest, edit.seen.stat if edit.seen else ABSENT))
@@ -209,7 +214,7 @@ def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimens
 def scheduler(order: Order, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    return Scheduler(order, panel, kept, progress, **{"in_flight": 4, **given})
+    return Scheduler(order, Near(panel), kept, progress, **{"in_flight": 4, **given})
 
 
 async def test_a_signature_is_made_once_and_not_for_every_edit(

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from editjudge.base.config import Concurrency, Settings
-from editjudge.engine.session import _aside, _in_flight, _settle
+from editjudge.base.identity import ServiceName
+from editjudge.engine.session import _aside, _in_flight
+from editjudge.panel import Panel
 
 
 def test_more_edits_are_in_flight_than_an_endpoint_takes_calls() -> None:
@@ -53,6 +55,7 @@ async def test_what_reads_the_store_is_waited_for_where_the_session_is_cancelled
 async def test_judges_are_asked_side_by_side_how_they_answer_choices() -> None:
     together = asyncio.Barrier(2)
     judge: Any = SimpleNamespace(method=together.wait)
-    panel: Any = SimpleNamespace(generalists={"generalist.a": judge, "generalist.b": judge})
+    panel = Panel(Settings())
+    panel.generalists.update(dict.fromkeys(map(ServiceName.generalist, "ab"), judge))
     async with asyncio.timeout(10):
-        await _settle(panel)
+        await panel.settle()

@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import field_validator
 
 from ...answers import Option, Unparsable
 from ...base.digest import content_digest
-from ...base.images import Mask, load_mask, show_path
+from ...base.images import load_mask, show_path
 from ...base.item import Flaws, Item
-from ...base.upright import Note
 from ...base.words import counted
 from ..comparing import compares
 from ..dataset import MAX_PROBLEMS, Consent, ItemRef, Loading, Outputs
+from ..frame import FrameMask
 from ..items import File, Text, blank
 from ..records import RecordsFile, ReleasedRecord, Usable, flaws_by
 from . import compact
@@ -147,34 +146,6 @@ _FIELDS = {
     "object_mask": "mask",
 }
 """The field of an item by that of a record."""
-
-
-class FrameMask(Mask):
-    """A mask that is laid over the whole frame of an image, whatever its sides.
-
-    The official masks are square, their images are not; and an output may have another aspect
-    ratio than the source that a mask was made for.
-    """
-
-    @classmethod
-    def of(cls, mask: Mask) -> FrameMask:
-        """A mask, laid over whole frames from now on."""
-        return cls(mask.name, mask.encoded, mask.pixels, mask.notes)
-
-    def fitted(self, size: tuple[int, int]) -> FrameMask:
-        """The mask at another size, stretched as the released code does (OpenCV's nearest)."""
-        if size == self.size:
-            return self
-        import cv2
-
-        # OpenCV takes the pixel under the left upper corner, Pillow the one under the middle.
-        pixels = np.ascontiguousarray(self.selected).view(np.uint8)
-        stretched = cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST)
-        (width, height), (w, h) = self.size, size
-        note = Note("mask", f"mask stretched from {width}x{height} to {w}x{h} (nearest)")
-        return replace(
-            self, pixels=np.asarray(stretched, dtype=np.bool_), notes=(*self.notes, note)
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import Any
 from ...base.item import Item
 from ..comparing import compares
 from ..dataset import ItemRef
+from ..frame import FrameMask
 from ..items import ItemsFile, Line, question_flaw
-from .dataset import FrameMask, question_notes, right_option
+from .dataset import question_notes, right_option
 from .taxonomy import edit_type
 
 _OPTIONAL: Mapping[str, tuple[type, str]] = {

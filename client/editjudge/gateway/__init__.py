@@ -1,0 +1,1 @@
+"""The client's side of the Judge service: edits are judged there, and known here."""

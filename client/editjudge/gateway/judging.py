@@ -1,0 +1,271 @@
+"""Judging edits through a Judge service: the same verdicts and signatures as by direct calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from ..base.differences import by_digest, roots
+from ..base.errors import (
+    BadReply,
+    ConfigError,
+    ServiceError,
+    WrongModel,
+)
+from ..base.identity import ServiceName
+from ..base.item import Edit
+from ..base.signature import Signature, package_version
+from ..base.verdict import Failed, Outcome, failed
+from ..benchmarks.dimension import Dimension
+from ..engine.judge import Judgement, Signatures, judge, roles_of, unserved
+from ..engine.order import Order
+from ..engine.plan import edit_plan, in_order
+from ..panel.budget import Budget, paying
+from ..panel.calls import CallStore
+from ..panel.transport import Usage
+from ..v1 import judge_pb2 as pb
+from .connection import SERVICE
+from .messages import kind_of, outcome_of, request_of, said_of, usage_of
+from .panel import Gateway
+
+MEND = (
+    "check the address, the certificate and the token, and that the service runs:"
+    " editjudge doctor --gateway URL"
+)
+_NAMED = 3
+_FACT = "spent through Judge services"
+
+
+class Far:
+    """Judges through a Judge service. `Judges`.
+
+    Args:
+        panel: Entered.
+        protocol: By which rules, and who is asked.
+        calls: Where it is kept what was spent, and what judges said; None keeps it nowhere.
+    """
+
+    here = False
+
+    def __init__(
+        self, panel: Gateway, protocol: pb.Protocol, calls: CallStore | None = None
+    ) -> None:
+        self.panel = panel
+        self._protocol = protocol
+        self._calls = calls
+        self._paid = 0.0
+        self._learning = asyncio.Lock()
+        self._first = asyncio.Lock()
+
+    async def begin(
+        self,
+        dimensions: Iterable[Dimension],
+        known: Mapping[str, Dimension],
+        signatures: Signatures,
+    ) -> None:
+        """Find out who judges there, and that both sides mean the same by these dimensions.
+
+        Raises:
+            ConfigError: the service cannot be used, has not the judges that are named, tells no
+                costs where they are limited, or judges otherwise than this client would.
+        """
+        asked = tuple(dimensions)
+        request = pb.GetPanelRequest(protocol=self._protocol, dimensions=[d.id for d in asked])
+        try:
+            told = await self.panel.learn(request)
+        except ServiceError as error:
+            raise ConfigError(str(error), MEND) from error
+        self._check_judges(frozenset().union(*(roles_of(d, known) for d in asked)))
+        here = _texts(signatures.of(asked, self.panel.identities()))
+        there = dict(told.panel.signatures)
+        for name, signature in here.items():
+            if there.get(name) != signature:
+                raise ConfigError(
+                    f"{SERVICE} at {self.panel.url} judges {name} otherwise than this client:"
+                    f" {_differs(name, here, there)}"
+                    f" (editjudge {package_version('editjudge')} here, {self.panel.version} there)",
+                    "use the same editjudge on both sides",
+                )
+        await self._recall()
+
+    def _check_judges(self, roles: frozenset[ServiceName]) -> None:
+        for name in self._protocol.judges:
+            role = ServiceName.generalist(name)
+            if role not in self.panel.served:
+                raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", MEND)
+        unpriced = self.panel.unpriced(roles & self.panel.served)
+        if paying().limit is not None and unpriced:
+            raise ConfigError(
+                f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of"
+                f" {unpriced[0]}",
+                "leave max_cost out, or have a price set there",
+            )
+
+    async def judge(
+        self,
+        edit: Edit,
+        dimensions: Iterable[Dimension],
+        known: Mapping[str, Dimension],
+        signatures: Signatures,
+    ) -> Judgement:
+        """Have one edit judged; see `engine.judge.judge`.
+
+        What the item itself decides, for example that a picture is missing, is decided here.
+        """
+        asked = tuple(dimensions)
+        ordered = in_order(asked, {**known, **{d.id: d for d in asked}})
+        if not edit_plan(edit, ordered, unserved(ordered, self.panel)).calls:
+            return await judge(edit, asked, known, self.panel, signatures)
+        request = request_of(edit, asked, self._protocol)
+        try:
+            judgement = await self._judged(edit, asked, request, signatures)
+        except ServiceError as error:
+            expected = signatures.of(asked, self.panel.identities())
+            outcomes: dict[str, Outcome] = dict.fromkeys(expected, failed(error))
+            errors = dict.fromkeys(expected, error)
+            named = {d.id: d for d in asked}
+            services = self.panel.identities()
+            return Judgement(edit, named, outcomes, expected, services, errors=errors)
+        if self._calls is not None:
+            await self._calls.keep_said(judgement.said.values())
+        return judgement
+
+    async def _judged(
+        self,
+        edit: Edit,
+        asked: tuple[Dimension, ...],
+        request: pb.ScoreRequest,
+        signatures: Signatures,
+    ) -> Judgement:
+        """What the service says of an edit, where it is signed as it would be here.
+
+        Where it is not, a service there became another one, or came or went: who judges there is
+        asked again, and then the edit, whose calls are known there.
+
+        Raises:
+            WrongModel: the answer has signatures that this client cannot make.
+            ServiceError: see `editjudge.base.errors`.
+        """
+        before = signatures.of(asked, self.panel.identities())
+        response = await self._asked(request)
+        if _signed(response, before):
+            return self._judgement(edit, asked, response, before)
+        async with self._learning:
+            await self.panel.learn(pb.GetPanelRequest(protocol=self._protocol))
+        now = signatures.of(asked, self.panel.identities())
+        if _signed(response, now):
+            return self._judgement(edit, asked, response, now)
+        response = await self._asked(request)
+        if _signed(response, now):
+            return self._judgement(edit, asked, response, now)
+        here, there = _texts(now), _signatures_in(response)
+        name = next(name for name in here if there.get(name) != here[name])
+        why = _differs(name, here, there)
+        raise self.panel.error(WrongModel, f"it signs {name} otherwise than this client: {why}")
+
+    async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+        """The answer to an edit, paid for.
+
+        While costs are limited and none is known yet, edits go one by one.
+        """
+        budget = paying()
+
+        def is_known() -> bool:
+            return budget.limit is None or not self.panel.priced or budget.dearest > 0
+
+        if not is_known():
+            async with self._first:
+                if not is_known():
+                    return await self._answered(request, budget)
+        return await self._answered(request, budget)
+
+    async def _answered(self, request: pb.ScoreRequest, budget: Budget) -> pb.ScoreResponse:
+        with budget.room_for_one(SERVICE):
+            response = await self.panel.score(request)
+            usage = response.usage
+            if usage.calls:  # else all of it was known there
+                tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
+                budget.count(Usage(*tokens, usage.calls), usage.calls)
+            budget.spend(usage.spent)
+        await self._keep_paid(usage.spent)
+        return response
+
+    def _judgement(
+        self,
+        edit: Edit,
+        asked: tuple[Dimension, ...],
+        response: pb.ScoreResponse,
+        signatures: Mapping[str, Signature],
+    ) -> Judgement:
+        told = {outcome.dimension: outcome for outcome in response.outcomes}
+        try:
+            outcomes = {d.id: outcome_of(told[d.id], d) for d in asked}
+            said = {call.key: said_of(call) for call in response.calls}
+        except (KeyError, ValueError, RecursionError) as error:
+            told_of = f"no outcome of {error}" if isinstance(error, KeyError) else str(error)
+            raise self.panel.error(BadReply, told_of) from error
+        kinds = {name: kind_of(told[name].failure) for name in outcomes}
+        return Judgement(
+            edit=edit,
+            dimensions={d.id: d for d in asked},
+            outcomes=outcomes,
+            signatures=signatures,
+            services=self.panel.identities(),
+            untrained=frozenset(name for name in outcomes if told[name].untrained),
+            usage=usage_of(response.usage),
+            errors={
+                name: self.panel.error(kind, told[name].reason)
+                for name, kind in kinds.items()
+                if kind is not None and isinstance(outcomes[name], Failed)
+            },
+            said=said,
+            versions=next((outcome.versions for outcome in response.outcomes), None),
+        )
+
+    async def _recall(self) -> None:
+        """Count in what earlier sessions spent."""
+        known = None if self._calls is None else await self._calls.fact(_FACT)
+        if known is not None:
+            self._paid, dearest = json.loads(known)
+            paying().goes_on(self._paid, dearest)
+
+    async def _keep_paid(self, cost: float) -> None:
+        """Keep what was spent, for later sessions."""
+        if self._calls is not None and cost:
+            self._paid += cost
+            await self._calls.keep_fact(_FACT, json.dumps([self._paid, paying().dearest]))
+
+
+def _signatures_in(response: pb.ScoreResponse) -> dict[str, str]:
+    return {outcome.dimension: outcome.signature for outcome in response.outcomes}
+
+
+def _signed(response: pb.ScoreResponse, signatures: Mapping[str, Signature]) -> bool:
+    """Whether an answer has these signatures."""
+    there = _signatures_in(response)
+    return all(there.get(name) == str(signature) for name, signature in signatures.items())
+
+
+def _texts(signatures: Mapping[str, Signature]) -> dict[str, str]:
+    return {name: str(signature) for name, signature in signatures.items()}
+
+
+def _differs(name: str, here: Mapping[str, str], there: Mapping[str, str]) -> str:
+    """In what the signature of a dimension differs, down to its parts: here, and there."""
+    if name not in there:
+        return "it is not signed there"
+    known = by_digest(here.values()), by_digest(there.values())
+    return "; ".join(map(str, roots(here[name], there[name], *known)[:_NAMED]))
+
+
+@contextlib.asynccontextmanager
+async def far(
+    panel: Gateway, protocol: pb.Protocol, order: Order, calls: CallStore
+) -> AsyncIterator[Far]:
+    """Judges of a session through a Judge service."""
+    async with panel:
+        judges = Far(panel, protocol, calls)
+        await judges.begin(order.dimensions, order.known, order.signed)
+        yield judges

@@ -1,0 +1,129 @@
+"""The services that a Judge service judges with: known here, called there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Self
+
+from ..base.config import GatewayEndpoint, Settings
+from ..base.errors import BadReply, ServiceError
+from ..base.identity import ModelIdentity, ServiceName
+from ..panel import Panel, PoolPolicy
+from ..panel.calls import CallStore
+from ..panel.pool import EndpointPool
+from ..panel.replica import DEFAULT_POLICY, Replica
+from ..panel.retry import RetryPolicy
+from ..panel.secrets import short
+from ..v1 import judge_pb2 as pb
+from .connection import SERVICE, JudgeService, Told
+from .messages import identities_of
+
+
+class Gateway(Panel):
+    """The services of a Judge service; use as an async context manager.
+
+    A call to it is an edit. It takes a place within the limit of the service, which is found out as
+    that of any endpoint, and is made again where the service has no room or is away for a while.
+    Before `learn` nothing is known of any service.
+
+    Args:
+        endpoint: Of the service.
+        settings: How often and how long to ask, and how much at a time.
+        ledger: Where it is kept what was found out of the service.
+        policy: As of every panel.
+
+    Attributes:
+        url: Of the service.
+        version: Of the package that judges there.
+        told: What it says is wrong with servers of its own.
+    """
+
+    def __init__(
+        self,
+        endpoint: GatewayEndpoint,
+        settings: Settings,
+        ledger: CallStore | None = None,
+        policy: PoolPolicy = DEFAULT_POLICY,
+    ) -> None:
+        super().__init__(settings, ledger=ledger, policy=policy)
+        self.url = endpoint.url
+        self.version = ""
+        self._endpoint = endpoint
+        self._policy = policy
+        self._known: dict[ServiceName, ModelIdentity] = {}
+        self._priced: frozenset[ServiceName] = frozenset()
+        self.told: tuple[str, ...] = ()
+
+    async def __aenter__(self) -> Self:
+        def connect(policy: RetryPolicy) -> JudgeService:
+            limited = replace(policy, deadline=self._endpoint.edit_deadline)
+            return JudgeService(self._endpoint, limited)
+
+        try:
+            replica: Replica[JudgeService] = await self._bound.replica(self.url, connect)
+        except BaseException:  # also when cancelled: what is open already must be closed
+            await self._stack.aclose()
+            raise
+        self._bound.beside.append(replica)
+        self._pool = EndpointPool([replica], self._policy)
+        return self
+
+    async def rebind(self) -> None:
+        """Nothing is bound here."""
+
+    async def learn(self, request: pb.GetPanelRequest) -> Told:
+        """Ask the service who judges there; from here on these are the services.
+
+        Raises:
+            ServiceError: it cannot be reached or asked, or names services that are none.
+        """
+        timeout = self._settings.probe_timeout
+        told = await self._pool.run(lambda service: service.panel(request, timeout))
+        try:
+            self._known = identities_of(told.panel)
+        except ValueError as error:
+            raise self.error(BadReply, str(error)) from error
+        priced = (service.role for service in told.panel.services if service.priced)
+        self._priced = frozenset(map(ServiceName.parsed, priced))
+        self.version = told.panel.version
+        self.told = tuple(map(short, told.panel.problems))
+        self._asked = True
+        return told
+
+    async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+        """Have an edit judged, within the limit of the service.
+
+        Raises:
+            ServiceError: see `editjudge.base.errors`.
+        """
+        return await self._pool.run(lambda service: service.score(request))
+
+    def error(self, kind: type[ServiceError], detail: str) -> ServiceError:
+        """An error of the service."""
+        return kind(short(detail), service=SERVICE, endpoint=self.url)
+
+    @property
+    def served(self) -> frozenset[ServiceName]:
+        """Every service that judges there."""
+        self._check_entered()
+        return frozenset(self._known)
+
+    @property
+    def priced(self) -> bool:
+        """Whether any generalist there has a price, so that costs are told."""
+        return bool(self._priced)
+
+    def unpriced(self, roles: Iterable[ServiceName]) -> list[ServiceName]:
+        """The generalists among these of which no costs are told."""
+        return sorted(r for r in roles if r.is_generalist and r not in self._priced)
+
+    def why_not(self, service: ServiceName) -> str:
+        """Why a service does not judge there."""
+        self._check_entered()
+        told = "; ".join(self.told)
+        return f"the Judge service at {self.url} does not have it{told and f': {told}'}"
+
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
+        """Identity of every service there, for signatures."""
+        return dict(self._known)

@@ -1,0 +1,493 @@
+"""Runs through a Judge service, beside the same runs by direct calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.base.config import Settings, load_settings
+from editjudge.cli import main
+from editjudge.panel.said import Said
+from editjudge.serve.judging import Judging
+from editjudge.serve.room import Room
+from editjudge.serve.server import End, serving
+from editjudge.storage.ledger import Ledger
+from editjudge.storage.store import RunStore
+from editjudge.v1 import judge_pb2 as pb
+
+from ..fakes.judge_service import ScriptedService
+from ..fakes.triton import Failure
+from ..golden.cases import CASES, Case
+from ..golden.services import Specialists, served
+from ..golden.taken import spoken
+from ..patience import until
+
+OWN_PROMPT = """
+user = '''{sources}{edited}The edit: {instruction} How well was it followed?'''
+"""
+JUDGES = ("--judge", "judge", "--judge", "second", "--rounds", 2)
+
+
+@asynccontextmanager
+async def service(
+    settings: Settings, room: Room | None = None
+) -> AsyncIterator[tuple[Judging, str]]:
+    """A Judge service in this process, and its address for clients."""
+    async with Judging(settings, room) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+            yield judging, f"grpc://{address}"
+
+
+async def ran(*arguments: Any) -> tuple[int, Any]:
+    """A command in a thread: the service has this loop."""
+    return await asyncio.to_thread(spoken, "run", *arguments, "--json")
+
+
+async def told(*arguments: Any) -> tuple[int, str]:
+    """A command's exit code, and what it says to people that is wrong."""
+
+    def run() -> tuple[int, str]:
+        screen = io.StringIO()
+        with contextlib.redirect_stderr(screen), pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments), "--json"])
+        return int(ended.value.code or 0), screen.getvalue()
+
+    return await asyncio.to_thread(run)
+
+
+def generalists(said: Iterable[Said]) -> list[dict[str, Any]]:
+    """What they said; what it cost is of whoever paid."""
+    return [one.model_dump(exclude={"cost"}) for one in said if one.prompt is not None]
+
+
+def kept(folder: Path) -> dict[tuple[str, str, str], Any]:
+    """All verdicts of a run, as they are stored."""
+
+    def rows() -> Iterator[tuple[tuple[str, str, str], Any]]:
+        with RunStore.open(folder, read_only=True) as store:
+            for model in store.header.outputs:
+                for one in store.verdicts(model):
+                    verdict = one.verdict.model_dump(exclude={"calls"})
+                    told = one.signature, one.versions, generalists(one.said)
+                    yield (one.item, model, one.dimension), (verdict, *told)
+
+    return dict(rows())
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+async def test_a_run_through_the_service_is_the_run_by_direct_calls(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if case.prompts:
+        case.prompts(monkeypatch, tmp_path)
+    arguments = case.arguments(tmp_path)
+    async with served(tmp_path, case.models) as config:
+        direct = await ran(*arguments, *JUDGES, "--out", tmp_path / "direct", "--config", config)
+        settings = load_settings(config).model_copy(update={"ledger": tmp_path / "calls"})
+        async with service(settings) as (_, url):
+            out = tmp_path / "through"
+            through = await ran(*arguments, *JUDGES, "--out", out, "--gateway", url)
+    assert through[0] == direct[0]
+    ours, theirs = kept(tmp_path / "direct"), kept(out)
+    assert theirs.keys() == ours.keys()
+    for of, verdict in ours.items():
+        assert theirs[of] == verdict, of
+    assert any(verdict["status"] == "failed" for verdict, *_ in ours.values())
+    asks_none = case.name == "omni_iie.official"
+    assert asks_none != any(said for *_, said in ours.values())
+    code, changes = await asyncio.to_thread(spoken, "rescore", out, "--json")
+    assert code == 0
+    assert {change["changed"] for change in changes} == {0}
+
+
+ASKED = ("--dimension", "core.psnr.*", "--dimension", "core.instruction_following")
+FEW = 18
+"""Edits of the small run that are sent: one output is missing, one is no picture."""
+
+
+@asynccontextmanager
+async def small(folder: Path, **changed: Any) -> AsyncIterator[tuple[list[Any], Settings]]:
+    """A run of pixels and one judge: what a command is asked, and the settings of a service."""
+    folder.mkdir(exist_ok=True)
+    case = next(case for case in CASES if case.name == "core")
+    arguments = [*case.arguments(folder), *ASKED]
+    async with served(folder, ()) as config:
+        more = {"ledger": folder / "calls", **changed}
+        yield arguments, load_settings(config).model_copy(update=more)
+
+
+@asynccontextmanager
+async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
+    """The small run, and a service that tests may change."""
+    async with small(folder) as (arguments, settings), Judging(settings) as judging:
+        service = ScriptedService(judging)
+        async with service.serving() as url:
+            yield [*arguments, "--out", folder / "run"], service, url
+
+
+def statuses(folder: Path) -> Counter[str]:
+    return Counter(verdict["status"] for verdict, *_ in kept(folder).values())
+
+
+def config(folder: Path, url: str, **more: Any) -> Path:
+    """A settings file with a gateway."""
+    lines = ["attempts = 2", "retry_wait = 0.001"]
+    lines += [f"{name} = {value}" for name, value in more.items() if not isinstance(value, dict)]
+    lines += ["[gateway]", f'url = "{url}"', *(f"{n} = {v}" for n, v in more.get("at", {}).items())]
+    path = folder / "thin.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+async def test_a_service_without_room_is_waited_for(tmp_path: Path) -> None:
+    async with small(tmp_path) as (arguments, settings):
+        async with service(settings, Room(edits=1, edits_of_one=1)) as (_, url):
+            code, events = await ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
+    assert code == 0, events[-1]["first_failure"]
+    assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}
+
+
+async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Path) -> None:
+    async with small(tmp_path) as (arguments, settings):
+        async with Judging(settings) as judging:
+            first = ScriptedService(judging)
+            gone = asyncio.Event()
+
+            def goes(*_: Any) -> None:
+                if len(first.asked) > 3:
+                    gone.set()
+                    raise Failure(grpc.StatusCode.UNAVAILABLE, "going away")
+
+            first.scores = goes
+            async with first.serving() as url:
+                running = asyncio.create_task(
+                    ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
+                )
+                await until(lambda: gone.is_set() or running.done())
+            second = ScriptedService(judging)
+            async with second.serving(int(url.rpartition(":")[2])):
+                code, _ = await running
+    assert code == 0
+    assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}
+    assert second.asked
+
+
+async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+
+        def away(*_: Any) -> None:
+            if len(service.asked) > 4:
+                raise Failure(grpc.StatusCode.UNAVAILABLE, "going away")
+
+        service.scores = away
+        file = config(tmp_path, url, patience=0)
+        code, events = await ran(*arguments, "--config", file)
+        assert code == 3
+        before = kept(tmp_path / "run")
+        failed = {of for of, (verdict, *_) in before.items() if verdict["status"] == "failed"}
+        assert failed
+        assert len(before) > len(failed)
+        assert "the Judge service" in events[-1]["first_failure"]
+        paid = events[-1]["usage"]["cost"]
+        service.scores = lambda *_: None
+        service.asked.clear()
+        code, events = await ran(*arguments, "--config", file)
+        assert code == 0
+        assert {item for item, _ in service.asked} == {item for item, *_ in failed}
+        # What was asked of the judges for edits whose answer was lost is known there.
+        calls = Ledger.to_read(tmp_path / "calls")
+        cost = calls.costs[0]
+        calls.close()
+        assert paid + events[-1]["usage"].get("cost", 0.0) <= cost * (1 + 1e-9)
+    after = kept(tmp_path / "run")
+    assert all(after[of] == verdict for of, verdict in before.items() if of not in failed)
+    assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}
+
+
+async def test_an_edit_that_is_refused_costs_itself(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+
+        def refuses(request: pb.ScoreRequest, _: Any) -> None:
+            if request.edit.id == "plain":
+                raise Failure(grpc.StatusCode.INVALID_ARGUMENT, "edit.sources[0]: no")
+
+        service.scores = refuses
+        code, _ = await ran(*arguments, "--gateway", url)
+    assert code == 3
+    verdicts = kept(tmp_path / "run")
+    failed = {of: v for of, (v, *_) in verdicts.items() if v["status"] == "failed"}
+    assert {item for item, *_ in failed} == {"plain"}
+    assert all(not v["retryable"] and "edit.sources[0]: no" in v["error"] for v in failed.values())
+    assert service.asked.count(("plain", "ours")) == 1
+
+
+async def test_a_wrong_token_ends_it_before_anything_is_sent(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+        service.token = "right"
+        (tmp_path / "token").write_text("wrong-wrong\n")
+        at = {"api_key": f'{{ file = "{tmp_path / "token"}" }}'}
+        file = config(tmp_path, url, at=at)
+        code, said = await told("run", *arguments, "--config", file)
+        assert code == 2
+        assert "Jwt is not" in said
+        assert "wrong-wrong" not in said, "a token is told to nobody"
+        assert "editjudge doctor --gateway" in said
+        assert not service.asked
+        (tmp_path / "token").write_text("right\n")
+        code, _ = await ran(*arguments, "--config", file)
+        assert code == 0
+
+
+async def test_a_token_that_ends_in_the_middle_ends_the_run(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+
+        def ends(*_: Any) -> None:
+            if len(service.asked) > 4:
+                raise Failure(grpc.StatusCode.UNAUTHENTICATED, "Jwt is expired")
+
+        service.scores = ends
+        code, events = await ran(*arguments, "--gateway", url)
+    assert (code, events[-1]["ended"]) == (3, "judge")
+    assert len(service.asked) < FEW
+    assert any("Jwt is expired" in event.get("text", "") for event in events)
+
+
+async def test_a_service_that_signs_otherwise_is_refused_before_anything_is_sent(
+    tmp_path: Path,
+) -> None:
+    def other(panel: pb.GetPanelResponse) -> None:
+        panel.version = "0.9.0"
+        for name, signature in panel.signatures.items():
+            panel.signatures[name] = signature.replace("core.1", "core.2")
+
+    async with scripted(tmp_path) as (arguments, service, url):
+        service.panels = other
+        code, said = await told("run", *arguments, "--gateway", url)
+    assert code == 2
+    (line,) = [line for line in said.splitlines() if line.strip()]
+    assert "protocol (core.1 → core.2)" in line
+    assert "0.9.0 there" in line
+    assert not service.asked
+
+
+async def test_a_signature_that_was_not_expected_is_stored_nowhere(tmp_path: Path) -> None:
+    def other(_: Any, response: pb.ScoreResponse) -> None:
+        for outcome in response.outcomes:
+            outcome.signature = outcome.signature.replace("core.1", "core.2")
+
+    async with scripted(tmp_path) as (arguments, service, url):
+        service.scores = other
+        code, events = await ran(*arguments, "--gateway", url)
+    assert (code, events[-1]["ended"]) == (3, "judge")
+    assert any("protocol (core.1 → core.2)" in event.get("text", "") for event in events)
+    assert set(statuses(tmp_path / "run")) <= {"failed"}
+    assert not any("core.2" in signature for _, signature, *_ in kept(tmp_path / "run").values())
+
+
+HOSTILE = {
+    "no outcome": lambda r: r.ClearField("outcomes"),
+    "no number": lambda r: setattr(r.outcomes[0], "value", float("nan")),
+    "out of range": lambda r: setattr(r.outcomes[0], "value", -5.0),
+    "a number that failed": lambda r: setattr(r.outcomes[0], "status", pb.STATUS_FAILED),
+    "no status": lambda r: setattr(r.outcomes[0], "status", 77),
+    "no evidence": lambda r: setattr(r.outcomes[0], "evidence_json", "[1]"),
+    "deep evidence": lambda r: setattr(r.outcomes[0], "evidence_json", "[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+async def test_what_is_no_answer_is_a_failure_and_no_number(how: str, tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+
+        def spoils(request: pb.ScoreRequest, response: pb.ScoreResponse) -> None:
+            if request.edit.id == "plain":
+                HOSTILE[how](response)
+
+        service.scores = spoils
+        code, _ = await ran(*arguments, "--gateway", url, "--limit", 2)
+    assert code == 3
+    verdicts = kept(tmp_path / "run")
+    first = [v for (item, *_), (v, *_) in verdicts.items() if item == "full"]
+    assert {v["status"] for v in first} == {"scored"}
+    spoilt = [v for (item, *_), (v, *_) in verdicts.items() if item == "plain"]
+    assert "failed" in {v["status"] for v in spoilt}
+    assert all(v["value"] >= 0 for v in spoilt if v["status"] == "scored")
+
+
+async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_path: Path) -> None:
+    """Its panel is asked anew where a signature is not the expected one."""
+    case = next(case for case in CASES if case.name == "core")
+    arguments = [*case.arguments(tmp_path), "--dimension", "core.quality.piqe"]
+    triton = Specialists(("quality_piqe",))
+    async with triton.serving() as url:
+        settings = Settings.model_validate({"endpoints": {"a": {"url": url}}})
+        async with Judging(settings) as judging:
+            service = ScriptedService(judging)
+            changed = asyncio.Event()
+
+            async def become(request: Any, context: Any) -> Any:
+                if len(service.asked) > 4 and not changed.is_set():
+                    changed.set()
+                    triton.implementation = "another.2"
+                    await judging.client.panel.rebind()
+                return await score(request, context)
+
+            score = service.Score
+            service.Score = become  # type: ignore[method-assign]
+            async with service.serving() as at:
+                file = config(tmp_path, at, concurrency='"1"')
+                code, _ = await ran(*arguments, "--out", tmp_path / "run", "--config", file)
+    assert code in {0, 3}
+    made_by = Counter(
+        "another.2" in signature
+        for verdict, signature, *_ in kept(tmp_path / "run").values()
+        if verdict["status"] == "scored"
+    )
+    assert set(made_by) == {True, False}
+
+
+async def test_max_cost_holds_over_sessions(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+        _, free = await ran(*arguments[:-1], tmp_path / "free", "--gateway", url)
+        most = free[-1]["usage"]["cost"] / 2
+        (tmp_path / "calls").unlink()
+    async with scripted(tmp_path / "again") as (arguments, service, url):
+        asked = [*arguments, "--gateway", url, "--max-cost"]
+        code, events = await ran(*asked, most)
+        assert (code, events[-1]["ended"]) == (3, "cost")
+        first = events[-1]["usage"]["cost"]
+        assert 0 < first <= most
+        sent = len(service.asked)
+        code, events = await ran(*asked, most)
+        assert (code, events[-1]["ended"]) == (3, "cost")
+        assert first + events[-1]["usage"]["cost"] <= most
+        assert len(service.asked) <= sent + 1
+        code, events = await ran(*asked, 10 * most)
+        assert code == 0
+
+
+async def test_what_is_known_there_costs_nothing(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, _, url):
+        _, first = await ran(*arguments, "--gateway", url)
+        again = [*arguments[:-1], tmp_path / "again"]
+        code, second = await ran(*again, "--gateway", url)
+    assert code == 0
+    assert first[-1]["usage"]["cost"] > 0
+    assert (second[-1]["usage"]["calls"], second[-1]["usage"]["cost"]) == (0, 0)
+    assert kept(tmp_path / "again") == kept(tmp_path / "run")
+
+
+async def test_costs_that_nobody_tells_cannot_be_limited(tmp_path: Path) -> None:
+    def unpriced(panel: pb.GetPanelResponse) -> None:
+        for service in panel.services:
+            service.priced = False
+
+    async with scripted(tmp_path) as (arguments, service, url):
+        service.panels = unpriced
+        code, said = await told("run", *arguments, "--gateway", url, "--max-cost", 5)
+    assert code == 2
+    assert "tells no costs of generalist.judge" in said
+
+
+async def test_a_judge_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, _, url):
+        code, said = await told("run", *arguments, "--gateway", url, "--judge", "third")
+    assert code == 2
+    assert "generalist.third cannot be used: the Judge service at" in said
+
+
+async def test_a_thin_client_asks_for_no_more_than_the_deadline_of_an_edit(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+        file = config(tmp_path, url, at={"edit_deadline": 77.0})
+        code, _ = await ran(*arguments, "--config", file)
+    assert code == 0
+    assert all(0 < left < 78 for left in service.deadlines), service.deadlines
+
+
+async def test_a_picture_of_another_kind_than_its_name_says_is_judged_alike(
+    tmp_path: Path,
+) -> None:
+    """A judge is never shown such a file as it is."""
+    Pil.fromarray(np.full((24, 32, 3), 90, np.uint8)).save(tmp_path / "jpeg.png", "JPEG")
+    edit = ["--source", tmp_path / "jpeg.png", "--edited", tmp_path / "jpeg.png"]
+    asked = [*edit, "--instruction", "x", *ASKED]
+    async with small(tmp_path) as (_, settings), service(settings) as (_, url):
+        file = tmp_path / "editjudge.toml"
+        direct = await asyncio.to_thread(spoken, "score", *asked, "--config", file, "--json")
+        far = await asyncio.to_thread(spoken, "score", *asked, "--gateway", url, "--json")
+    assert any(verdict["calls"] for verdict in far[1]["verdicts"])
+    assert far[1]["verdicts"] == direct[1]["verdicts"]
+    assert far[1]["sample"] == direct[1]["sample"]
+
+
+async def test_own_prompts_are_asked_there(tmp_path: Path) -> None:
+    own = tmp_path / "own" / "core"
+    own.mkdir(parents=True)
+    (own / "instruction_following.toml").write_text(OWN_PROMPT)
+    async with scripted(tmp_path) as (arguments, _, url):
+        asked = [*arguments, "--prompts", own.parent]
+        code, _ = await ran(*asked, "--gateway", url)
+        asked[asked.index(tmp_path / "run")] = tmp_path / "direct"
+        await ran(*asked, "--config", tmp_path / "editjudge.toml")
+    assert code == 0
+    assert kept(tmp_path / "run") == kept(tmp_path / "direct")
+    signatures = {signature for _, signature, *_ in kept(tmp_path / "run").values()}
+    assert any("custom" in signature for signature in signatures)
+
+
+async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (_, service, url):
+        service.token = "right"
+        (tmp_path / "token").write_text("right\n")
+        file = config(tmp_path, url, at={"api_key": f'{{ file = "{tmp_path / "token"}" }}'})
+        code, found = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
+        assert code == 0
+        itself, *services = found
+        assert itself["access"] == "a call without them is refused"
+        assert {each["service"] for each in services} == {"generalist.judge", "generalist.second"}
+        assert all("model-" in each["identity"] for each in services)
+        (tmp_path / "token").write_text("wrong\n")
+        code, (only,) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
+        assert code == 1
+        assert "Jwt is not" in only["problem"]
+        assert only["mend"]
+
+
+CONTRADICTIONS = [
+    (("--endpoint", "grpc://127.0.0.1:1"), "--endpoint"),
+    (("--generalist", "http://127.0.0.1:1/v1"), "--generalist"),
+    (("--ledger", "calls"), "--ledger"),
+    (("--retry", "unscored"), "--retry"),
+]
+
+
+@pytest.mark.parametrize(("flags", "named"), CONTRADICTIONS, ids=[n for _, n in CONTRADICTIONS])
+async def test_what_the_service_decides_is_refused_beside_it(
+    flags: tuple[str, ...], named: str, tmp_path: Path
+) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+        code, said = await told("run", *arguments, "--gateway", url, *flags)
+    assert code == 2
+    assert named in said
+    assert not service.asked
+
+
+async def test_a_dry_run_says_through_whom_and_calls_nobody(tmp_path: Path) -> None:
+    async with small(tmp_path) as (arguments, _):
+        asked = [*arguments, "--out", tmp_path / "run", "--gateway", "grpc://127.0.0.1:1"]
+        code, estimate = await ran(*asked, "--dry-run")
+    assert code == 0
+    assert any("Judge service at grpc://127.0.0.1:1" in note for note in estimate["notes"])

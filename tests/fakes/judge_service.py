@@ -1,0 +1,70 @@
+"""A Judge service that misbehaves on demand, before one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from editjudge.serve.judging import Judging
+from editjudge.serve.servicer import JudgeServicer
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from .triton import Failure
+
+
+class ScriptedService(JudgeServicer):
+    """Answers as the service does, but for what tests change.
+
+    Attributes:
+        token: Of callers that are let in; "" lets everybody in.
+        panels: Changes each answer of `GetPanel`.
+        scores: Changes each answer of `Score`, or fails.
+        asked: The edits that were sent, as (id, model).
+        callers: Metadata of all calls.
+    """
+
+    def __init__(self, judging: Judging) -> None:
+        super().__init__(judging)
+        self.token = ""
+        self.panels: Callable[[pb.GetPanelResponse], None] = lambda _: None
+        self.scores: Callable[[pb.ScoreRequest, pb.ScoreResponse], None] = lambda *_: None
+        self.asked: list[tuple[str, str]] = []
+        self.deadlines: list[float] = []
+
+    async def _let_in(self, context: Any) -> None:
+        said = dict(context.invocation_metadata()).get("authorization", "")
+        if self.token and said != f"Bearer {self.token}":
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, f"Jwt is not {said[7:]}")
+
+    async def GetPanel(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await self._let_in(context)
+        response = await super().GetPanel(request, context)
+        self.panels(response)
+        return response
+
+    async def Score(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await self._let_in(context)
+        self.asked.append((request.edit.id, request.edit.model))
+        self.deadlines.append(context.time_remaining())
+        response = await super().Score(request, context)
+        try:
+            self.scores(request, response)
+        except Failure as failure:
+            await context.abort(failure.code, failure.detail)
+        return response
+
+    @asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator[str]:
+        """Serve on loopback; gives the address."""
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        judge_pb2_grpc.add_JudgeServiceServicer_to_server(self, server)
+        port = server.add_insecure_port(f"127.0.0.1:{port}")
+        await server.start()
+        try:
+            yield f"grpc://127.0.0.1:{port}"
+        finally:
+            await server.stop(0)

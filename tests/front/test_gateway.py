@@ -1,0 +1,76 @@
+"""Thin clients of several teams, through the real door to the Judge service before real Triton."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from editjudge_services.runtime.launcher import TritonServer
+
+from ..contract.test_gateway import kept, told
+from ..e2e.test_gateway import ran
+from ..golden.cases import CASES
+from ..golden.taken import spoken
+from .test_front import Door, judging_behind
+
+pytestmark = pytest.mark.triton
+
+ASKED = ("--dimension", "core.psnr.*", "--dimension", "core.quality.piqe")
+
+
+def thin(door: Door, team: str, token: str) -> Path:
+    """The settings file of a team's client."""
+    folder = door.folder / f"client of {team}"
+    folder.mkdir(exist_ok=True)
+    (folder / "token").write_text(token)
+    path = folder / "editjudge.toml"
+    path.write_text(
+        f'[gateway]\nurl = "{door.server.url}"\nca_file = "{door.authority.certificate}"\n'
+        f'api_key = {{ file = "{folder / "token"}" }}\n'
+    )
+    return path
+
+
+async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
+    triton: TritonServer, tmp_path: Path
+) -> None:
+    """One of them hits its limit of calls, and waits."""
+    case = next(case for case in CASES if case.name == "core")
+    arguments = [*case.arguments(tmp_path), *ASKED, "--limit", 5]
+    teams = ("vision", "audio", "busy")
+    (behind := tmp_path / "door").mkdir()
+    async with judging_behind(triton, behind) as (door, judging):
+        files = {team: thin(door, team, door.token(team)) for team in teams}
+        ended = await asyncio.gather(
+            *(ran("run", *arguments, "--out", tmp_path / t, "--config", files[t]) for t in teams)
+        )
+        assert [code for code, _ in ended] == [0, 0, 0], ended
+        assert set(judging.usage()) == set(teams)
+        code, found = await asyncio.to_thread(
+            spoken, "doctor", "--config", files["vision"], "--json"
+        )
+        assert (code, found[0]["team"]) == (0, "vision")
+        assert found[0]["access"] == "a call without them is refused"
+        limited = [call for call in door.called() if call.get("team") == "busy"]
+        assert any(str(call.get("status")) == "8" or call.get("why") for call in limited), limited[
+            :3
+        ]
+    direct = tmp_path / "direct"
+    assert (await ran("run", *arguments, "--out", direct, "--endpoint", triton.url))[0] == 0
+    for team in teams:
+        assert kept(tmp_path / team) == kept(direct)
+
+
+async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "core")
+    arguments = [*case.arguments(tmp_path), *ASKED, "--out", tmp_path / "run"]
+    (behind := tmp_path / "door").mkdir()
+    async with judging_behind(triton, behind) as (door, judging):
+        expired = thin(door, "vision", door.expired("vision"))
+        code, said = await told("run", *arguments, "--config", expired)
+        assert code == 2
+        assert "Jwt is expired" in said
+        assert "editjudge doctor --gateway" in said
+        assert not judging.usage()
