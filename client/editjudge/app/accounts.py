@@ -172,7 +172,7 @@ class Taken(Budget):
 
             def both(usage: Usage) -> float | None:
                 cost = spend(usage)
-                self._note_call(usage, cost or 0.0)
+                self._note_calls(usage, cost or 0.0)
                 return cost
 
             try:
@@ -181,16 +181,16 @@ class Taken(Budget):
                 self.note(failed=1)
                 raise
 
-    def count(self, usage: Usage) -> None:
-        """Note a call that was made and has no price."""
-        self._whole.count(usage)
-        self._note_call(usage, 0.0)
+    def count(self, usage: Usage, calls: int = 1) -> None:
+        """Note calls that were made and have no price."""
+        self._whole.count(usage, calls)
+        self._note_calls(usage, 0.0, calls)
 
-    def _note_call(self, usage: Usage, cost: float) -> None:
-        super().count(usage)
+    def _note_calls(self, usage: Usage, cost: float, calls: int = 1) -> None:
+        super().count(usage, calls)
         self.spent += cost
         self.note(
-            calls=1,
+            calls=calls,
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,

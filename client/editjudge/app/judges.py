@@ -9,7 +9,7 @@ from ..base.config import Settings
 from ..engine.judges import Judges, Opened, near
 from ..engine.order import Order
 from ..panel import PoolPolicy
-from ..panel.calls import CallStore
+from ..panel.calls import OthersCallStore
 from .spec import Resolved
 
 
@@ -18,7 +18,7 @@ def judges_of(resolved: Resolved) -> Opened:
 
     @contextlib.asynccontextmanager
     async def opened(
-        order: Order, settings: Settings, calls: CallStore, policy: PoolPolicy
+        order: Order, settings: Settings, calls: OthersCallStore, policy: PoolPolicy
     ) -> AsyncIterator[Judges]:
         if settings.gateway is None:
             async with near(order, settings, calls, policy) as judges:

@@ -185,9 +185,6 @@ class _Looked:
         """Keep nothing."""
         return Abstained(kind, reason, calls=(call.key,))
 
-    async def keep_said(self, said: Iterable[Said]) -> None:
-        """Keep nothing."""
-
     async def drop(self, keys: Iterable[str]) -> int:
         """Drop nothing."""
         return 0

@@ -12,7 +12,7 @@ from ..base.config import Settings
 from ..base.item import Edit
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel, PoolPolicy
-from ..panel.calls import CallStore
+from ..panel.calls import OthersCallStore
 from .judge import Judgement, Signatures, judge
 from .order import Order
 
@@ -39,7 +39,7 @@ class Judges(Protocol):
 
 
 Opened: TypeAlias = Callable[
-    [Order, Settings, CallStore, PoolPolicy], AbstractAsyncContextManager[Judges]
+    [Order, Settings, OthersCallStore, PoolPolicy], AbstractAsyncContextManager[Judges]
 ]
 """Opens judges for a session: for its order, by its settings, with the store of its calls."""
 
@@ -64,7 +64,7 @@ class Near:
 
 @contextlib.asynccontextmanager
 async def near(
-    _: Order, settings: Settings, calls: CallStore, policy: PoolPolicy
+    _: Order, settings: Settings, calls: OthersCallStore, policy: PoolPolicy
 ) -> AsyncIterator[Near]:
     """Judges with the services of the settings; an `Opened`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:

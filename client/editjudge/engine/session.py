@@ -20,7 +20,7 @@ from ..base.identity import Identities, ModelIdentity, ServiceName
 from ..base.words import counted
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
-from ..panel.calls import CallStore
+from ..panel.calls import OthersCallStore
 from ..panel.transport import MAX_TOKENS
 from .canary.comparing import CanarySession
 from .canary.watching import CanaryWatch, due
@@ -176,7 +176,7 @@ class Session:
         self,
         observed: Observed,
         store: VerdictStore,
-        calls: CallStore,
+        calls: OthersCallStore,
         settings: Settings,
         watcher: Watcher,
         opened: Opened = near,

@@ -23,7 +23,7 @@ from ..engine.judge import Judgement, Signatures, judge, roles_of, unserved
 from ..engine.order import Order
 from ..engine.plan import edit_plan, in_order
 from ..panel.budget import Budget, paying
-from ..panel.calls import CallStore
+from ..panel.calls import OthersCallStore
 from ..panel.transport import Usage
 from ..v1 import judge_pb2 as pb
 from .connection import SERVICE
@@ -50,7 +50,7 @@ class Far:
     here = False
 
     def __init__(
-        self, panel: Gateway, protocol: pb.Protocol, calls: CallStore | None = None
+        self, panel: Gateway, protocol: pb.Protocol, calls: OthersCallStore | None = None
     ) -> None:
         self.panel = panel
         self._protocol = protocol
@@ -262,7 +262,7 @@ def _differs(name: str, here: Mapping[str, str], there: Mapping[str, str]) -> st
 
 @contextlib.asynccontextmanager
 async def far(
-    panel: Gateway, protocol: pb.Protocol, order: Order, calls: CallStore
+    panel: Gateway, protocol: pb.Protocol, order: Order, calls: OthersCallStore
 ) -> AsyncIterator[Far]:
     """Judges of a session through a Judge service."""
     async with panel:

@@ -128,14 +128,18 @@ class CallStore(ReplyStore, Protocol):
     async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
         """Keep that a specialist abstained, and return what `outputs` raises from now on."""
 
+    async def drop(self, keys: Iterable[str]) -> int:
+        """Forget replies, so that the calls are made again; returns how many there were."""
+
+
+class OthersCallStore(CallStore, Protocol):
+    """A store that also keeps what was said to others who asked for us."""
+
     async def keep_said(self, said: Iterable[Said]) -> None:
         """Keep what generalists said to others who asked for us; what specialists did is too brief.
 
         It cost nothing here: whoever asked tells what was paid.
         """
-
-    async def drop(self, keys: Iterable[str]) -> int:
-        """Forget replies, so that the calls are made again; returns how many there were."""
 
 
 def _key(depends: list[object]) -> str:

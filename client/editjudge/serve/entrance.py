@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from .asked import Unusable
+from .protocols import Unusable
 from .servicer import abort
 from .terms import terms_in
 

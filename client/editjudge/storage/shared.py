@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.contracts import Tensors
 from ..base.errors import Abstained, StoreError
-from ..panel.calls import Call, CallStore, Reply, SpecialistCall
+from ..panel.calls import Call, OthersCallStore, Reply, SpecialistCall
 from ..panel.said import Said
 from .ledger import Ledger
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def calls_of_run(
     own: Ledger, path: Path | None, say: Callable[[str], None], resources: ExitStack
-) -> CallStore:
+) -> OthersCallStore:
     """Where a run's calls are kept: in its own file, and in the ledger of the settings with it.
 
     Args:
@@ -45,7 +45,7 @@ def calls_of_run(
 
 
 class SharedCalls:
-    """A `CallStore` that keeps every call in a run's own file, and shares it with others.
+    """A `OthersCallStore` that keeps every call in a run's own file, and shares it with others.
 
     A call that the run lacks is looked up in the shared ledger and copied into the run, where it
     cost nothing; a call that is made is written to the run first, then to the ledger. What a run
