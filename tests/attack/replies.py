@@ -19,7 +19,7 @@ from rich.table import Table
 
 from editjudge.answers import FirstWord, Option, OutputContract, Scores, Unparsable
 from editjudge.answers.lenient import whole
-from editjudge.app.export import _inert
+from editjudge.app.export import inert
 from editjudge.base.config import GeneralistEndpoint, Secret, Settings
 from editjudge.base.console import console
 from editjudge.base.errors import Abstained, ServiceError
@@ -112,7 +112,7 @@ def _check_shown(text: str) -> None:
         if acts := _ACTS.search(raw.getvalue().decode(encoding)):
             raise Broken(f"a terminal gets {acts[0]!r}")
     cell = io.StringIO()
-    csv.writer(cell).writerow([_inert(text)])
+    csv.writer(cell).writerow([inert(text)])
     (read,) = next(csv.reader([cell.getvalue()])) or [""]
     if read.startswith(("=", "+", "-", "@", "\t", "\r")):
         raise Broken(f"a spreadsheet computes {text[:60]!r}")

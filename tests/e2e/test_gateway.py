@@ -45,8 +45,8 @@ async def ran(*arguments: Any) -> tuple[int, str]:
 async def service(config: Path) -> AsyncIterator[str]:
     """`editjudge serve`, and its address for clients; at the end it is told to end."""
     ports = ("--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
-    ledger = ("--ledger", config.parent / "calls")
-    command = await process("serve", *ports, *ledger, "--notice", 0, "--config", config)
+    cache = ("--cache", config.parent / "calls")
+    command = await process("serve", *ports, *cache, "--notice", 0, "--config", config)
     assert command.stdout is not None
     try:
         async with asyncio.timeout(patience(60)):

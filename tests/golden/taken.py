@@ -82,7 +82,9 @@ def lasting(case: Case, out: Path) -> dict[str, Any]:
     for said in found["show"].values():
         said["edits"] = [edit for edit in said["edits"] if edit["model"] == "ours"]
     shown = [v for said in found["show"].values() for e in said["edits"] for v in e["verdicts"]]
-    found["versions"] = sorted({row.pop("versions") or "" for row in [*rows, *shown]} - {""})
+    made_with = {row.pop("versions") or "" for row in [*rows, *shown]} - {""}
+    # In an order that is no version's: several releases have made a run that is stored.
+    found["versions"] = sorted(made_with, key=lambda text: (_VERSION.sub(r"\1", text), text))
     found["signatures"] = _signatures([*rows, *shown])
     found["export"] = {_row_name(row): _told_briefly(row) for row in rows}
     assert len(found["export"]) == len(rows), "two rows of one name"

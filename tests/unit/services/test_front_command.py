@@ -35,6 +35,7 @@ def test_a_package_that_is_not_installed_is_named_by_its_extra(
         path = "editjudge_services.front.render.find_spec"
         monkeypatch.setattr(path, lambda _: None)
     monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("editjudge_services.front.values.FrontValues.files", lambda _: {})
     code, said = line(capsys, "check", values)
     assert code == 2
     assert 'pip install "editjudge[front]"' in said
