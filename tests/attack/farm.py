@@ -143,6 +143,7 @@ def _work(name: str, seed: int, numbers: list[int], pipe: Connection) -> None:
 
 def made(attack: Attack, seed: int, number: int) -> tuple[str, str, tuple[float, float]]:
     """Make one trial: its outcome, or what is found, and the seconds and MiB that it took."""
+    _forget_peak()  # also that of whatever the process did before the first trial
     before, began = _resident(), time.perf_counter()
     outcome = what = ""
     try:
@@ -150,8 +151,6 @@ def made(attack: Attack, seed: int, number: int) -> tuple[str, str, tuple[float,
     except Exception as error:  # noqa: BLE001 - that is what is looked for
         what = line(error)
     seconds, grown = time.perf_counter() - began, (_resident(peak=True) - before) / _MIB
-    if grown > attack.mib / 4:
-        _forget_peak()
     if not what and seconds > patience(attack.seconds):
         what = f"it takes {seconds:.1f} s"
     elif not what and grown > attack.mib:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.local import StackState
 from editjudge.cli import doctor, options
-from editjudge.cli.doctor import _NEEDED, _NOT_KNOWN, _OPEN, _examine
+from editjudge.cli.doctor import _NOT_KNOWN, NEEDED, OPEN, _examine
 
 from ..fakes.openai import ScriptedOpenAi, problem, reply
 from ..fakes.openai import _failed as failed_as
@@ -45,8 +45,8 @@ class LockedOpenAi(ScriptedOpenAi):
     ("server", "headers", "access"),
     [
         (ScriptedTriton, {}, ""),
-        (ScriptedTriton, {KEY: "Bearer anything"}, _OPEN),
-        (LockedTriton, {KEY: "Bearer right"}, _NEEDED),
+        (ScriptedTriton, {KEY: "Bearer anything"}, OPEN),
+        (LockedTriton, {KEY: "Bearer right"}, NEEDED),
     ],
 )
 async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
@@ -63,8 +63,8 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
     ("server", "key", "access"),
     [
         (ScriptedOpenAi, False, ""),
-        (ScriptedOpenAi, True, _OPEN),
-        (LockedOpenAi, True, _NEEDED),
+        (ScriptedOpenAi, True, OPEN),
+        (LockedOpenAi, True, NEEDED),
     ],
 )
 async def test_the_key_of_a_generalist_is_checked_too(

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
+from editjudge.app.callers import ledger_of
 from editjudge.base.config import Settings, load_settings
 from editjudge.cli import main
 from editjudge.panel.said import Said
-from editjudge.serve.judging import Judging
+from editjudge.serve.judging import Judging, Kept
 from editjudge.serve.room import Room
 from editjudge.serve.server import End, serving
 from editjudge.storage.ledger import Ledger
@@ -41,10 +42,10 @@ JUDGES = ("--judge", "judge", "--judge", "second", "--rounds", 2)
 
 @asynccontextmanager
 async def service(
-    settings: Settings, room: Room | None = None
+    settings: Settings, room: Room | None = None, cache: Path | None = None
 ) -> AsyncIterator[tuple[Judging, str]]:
     """A Judge service in this process, and its address for clients."""
-    async with Judging(settings, room) as judging:
+    async with Judging(settings, room, kept=Kept(cache)) as judging:
         async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
             yield judging, f"grpc://{address}"
 
@@ -94,8 +95,7 @@ async def test_a_run_through_the_service_is_the_run_by_direct_calls(
     arguments = case.arguments(tmp_path)
     async with served(tmp_path, case.models) as config:
         direct = await ran(*arguments, *JUDGES, "--out", tmp_path / "direct", "--config", config)
-        settings = load_settings(config).model_copy(update={"ledger": tmp_path / "calls"})
-        async with service(settings) as (_, url):
+        async with service(load_settings(config)) as (_, url):
             out = tmp_path / "through"
             through = await ran(*arguments, *JUDGES, "--out", out, "--gateway", url)
     assert through[0] == direct[0]
@@ -123,14 +123,14 @@ async def small(folder: Path, **changed: Any) -> AsyncIterator[tuple[list[Any], 
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(folder), *ASKED]
     async with served(folder, ()) as config:
-        more = {"ledger": folder / "calls", **changed}
-        yield arguments, load_settings(config).model_copy(update=more)
+        yield arguments, load_settings(config).model_copy(update=changed)
 
 
 @asynccontextmanager
 async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
     """The small run, and a service that tests may change."""
-    async with small(folder) as (arguments, settings), Judging(settings) as judging:
+    cache = Kept(folder / "calls")
+    async with small(folder) as (arguments, settings), Judging(settings, kept=cache) as judging:
         service = ScriptedService(judging)
         async with service.serving() as url:
             yield [*arguments, "--out", folder / "run"], service, url
@@ -208,7 +208,7 @@ async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_n
         assert code == 0
         assert {item for item, _ in service.asked} == {item for item, *_ in failed}
         # What was asked of the judges for edits whose answer was lost is known there.
-        calls = Ledger.to_read(tmp_path / "calls")
+        calls = Ledger.to_read(ledger_of(tmp_path / "calls", ""))
         cost = calls.costs[0]
         calls.close()
         assert paid + events[-1]["usage"].get("cost", 0.0) <= cost * (1 + 1e-9)
@@ -363,7 +363,6 @@ async def test_max_cost_holds_over_sessions(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (arguments, service, url):
         _, free = await ran(*arguments[:-1], tmp_path / "free", "--gateway", url)
         most = free[-1]["usage"]["cost"] / 2
-        (tmp_path / "calls").unlink()
     async with scripted(tmp_path / "again") as (arguments, service, url):
         asked = [*arguments, "--gateway", url, "--max-cost"]
         code, events = await ran(*asked, most)

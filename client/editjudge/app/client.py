@@ -33,6 +33,7 @@ from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
+from ..panel.heard import hearing
 from ..prompts.custom import custom_in, prompt_files
 from ..storage.ledger import Ledger
 from .loops import completed
@@ -197,10 +198,13 @@ class Client:
         budget: Budget | None = None,
     ) -> Judgement:
         """Judge one edit by rules that are known already; see `score` and `engine.judge.judge`."""
-        with (budget or self.budget).pays():
+        with (budget or self.budget).pays(), hearing() as heard:
             judgement = await judge(edit, dimensions, known, self.panel, signatures)
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
-        return replace(judgement, said=await self.panel.said(calls))
+        # What was heard may be kept nowhere; specialists' are read as they are kept.
+        kept = await self.panel.said(calls - heard.keys())
+        said = {key: said for key, said in heard.items() if key in calls}
+        return replace(judgement, said={**kept, **said})
 
     def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:
         """Those made for the calls before, as long as these knew the same dimensions."""

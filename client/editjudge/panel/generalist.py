@@ -25,6 +25,7 @@ from .budget import paying
 from .calls import Call, Reply, ReplyStore
 from .choices import LABELS, ChoiceDistribution, check_choices
 from .coalesce import Coalesced, Leaders
+from .heard import hear
 from .kept import kept_here
 from .pictures import Picture, Pictures
 from .pool import EndpointPool
@@ -381,6 +382,7 @@ class Generalist:
                     continue
                 raise
             count(reply, made_now=fresh)
+            hear(call, reply)
             return reply, call.key
 
     async def _make(self, call: Call, ledger: ReplyStore) -> Reply:

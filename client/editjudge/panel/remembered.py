@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from .calls import Call, Reply
+from .heard import said_of
 from .said import Said
 
 
@@ -29,7 +30,7 @@ class RememberedReplies:
 
     async def put(self, call: Call, reply: Reply) -> None:
         """Keep a reply; the first one for a call stays."""
-        self._made.setdefault(call.key, (reply, _said(call, reply)))
+        self._made.setdefault(call.key, (reply, said_of(call, reply)))
         if self._most is not None and len(self._made) > self._most:
             self._made.popitem(last=False)
 
@@ -44,17 +45,3 @@ class RememberedReplies:
     async def keep_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
         self._facts[name] = value
-
-
-def _said(call: Call, reply: Reply) -> Said:
-    return Said(
-        call=call.key,
-        judge=call.judge,
-        model=reply.model,
-        prompt=call.prompt.digest,
-        reply=dict(reply.content),
-        prompt_tokens=reply.prompt_tokens,
-        cached_tokens=reply.cached_tokens,
-        completion_tokens=reply.completion_tokens,
-        cost=reply.cost,
-    )

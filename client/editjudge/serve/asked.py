@@ -82,9 +82,11 @@ class Asked:
         """
         self._check()
         named = [(f"edit.sources[{i}]", each) for i, each in enumerate(self.sources)]
-        sources = await asyncio.gather(*(_decoded(field, each) for field, each in named))
-        edited = await _decoded("edit.edited", self.edited) if self.edited else None
-        target = await _decoded("edit.target", self.target) if self.target else None
+        others = ("edit.edited", self.edited), ("edit.target", self.target)
+        sources, (edited, target) = await asyncio.gather(
+            asyncio.gather(*(_decoded(field, each) for field, each in named)),
+            asyncio.gather(*(_decoded(f, each) if each else _nothing() for f, each in others)),
+        )
         mask = await _beside("edit.mask", load_mask, self.mask) if self.mask else None
         item = _tried(
             "edit.instruction",
@@ -124,6 +126,10 @@ class Asked:
             hint = self.hint
             _tried("edit.hint", lambda: check_text("hint", hint))
         _tried("edit.task", lambda: check_text("task", self.task))
+
+
+async def _nothing() -> None:
+    """Of a picture that is not there."""
 
 
 async def _decoded(field: str, picture: Picture) -> Image:
