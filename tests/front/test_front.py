@@ -398,7 +398,7 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
             async with session.post(url, json=body, ssl=context) as reply:
                 assert reply.status == 200
                 web = Score.model_validate(await reply.json())
-        assert set(judging.usage()) == {"vision"}
+        assert set(judging.accounts.total) == {"vision"}
     direct_edit = make_edit(source=source, edited=edited, instruction="x")
     async with Client(Settings(endpoints={"local": Endpoint(url=triton.url)})) as client:
         direct = Score.of(await client.score(direct_edit, dimensions))

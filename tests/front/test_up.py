@@ -78,7 +78,7 @@ def test_one_command_serves_a_team_and_one_ends_it(
     client = tmp_path / "client"
     client.mkdir()
     shutil.copy(up["front"]["ca"], client / "ca.pem")
-    (client / "editjudge.toml").write_text(made.err[made.err.index("[endpoints") :])
+    (client / "editjudge.toml").write_text(made.err[made.err.index("[gateway") :])
     (client / "vision.token").write_text(token)
     config = client / "editjudge.toml"
     config.write_text(config.read_text().replace('"ca.pem"', f'"{client}/ca.pem"'))
