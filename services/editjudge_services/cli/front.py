@@ -65,12 +65,14 @@ def token(team: str, days: float, of: Class, values: Path | None) -> None:
     tell(
         f"# editjudge.toml of team {team}; beside it the token as {team}.token, and as ca.pem\n"
         f"# {state.front.ca}\n"
-        f'[{"gateway" if state.judge else "endpoints.front"}]\n'
+        f"[{'gateway' if state.judge else 'endpoints.front'}]\n"
         f'url = "{state.front.url}"\nca_file = "ca.pem"\n'
         f'api_key = {{ file = "{team}.token" }}'
     )
     if state.judge:
-        tell("# the same three lines under [endpoints.front] reach Triton without the Judge service")
+        tell(
+            "# the same three lines under [endpoints.front] reach Triton without the Judge service"
+        )
 
 
 @command.command("rotate")
