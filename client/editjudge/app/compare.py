@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,15 +14,16 @@ from ..base.identity import Identities
 from ..base.verdict import NotApplicable, Scored
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
-from ..stats import Comparison, compare, exchanged, holm, rank_ranges
+from ..benchmarks.registry import select
+from ..stats import Comparison, compare, detectable, exchanged, holm, linked, rank_ranges
 from .view import RunView
 
 LEVEL = 0.05
 """A p (Holm) below it is sure."""
 _FURTHEST = 10
 Better: TypeAlias = Literal["first", "second", ""]
-Sources: TypeAlias = Mapping[str, str]
-"""By item; see `RunView.sources`."""
+Sources: TypeAlias = Mapping[str, int]
+"""By item, which others have a source picture in common with it; see `linked`."""
 
 
 class EditPair(NamedTuple):
@@ -42,9 +42,12 @@ class OnDimension:
         comparison: None where there is no such edit.
         p: `comparison.p`, adjusted for all that was compared together (Holm).
         better: Which is surely better, at a level of 5 %; "" for neither.
+        detectable: The smallest difference that is found in about four of five times; None where
+            there are too few sources to find any, with all that is compared together.
         only_first: Edits on which only the first has a number: they are in no figure here.
         only_second: The same of the second.
-        imputed: Edits of which a rule put in a number of either; they are counted.
+        neither: Edits on which neither has one.
+        imputed: How many of the first's and of the second's numbers a rule put in; they count.
         signed_otherwise: Edits that are left out since the two were not judged in the same way.
         causes: In what the signatures of the first of these differ.
         furthest: The edits that differ most, whichever is better on them.
@@ -55,13 +58,26 @@ class OnDimension:
     comparison: Comparison | None
     p: float | None
     better: Better
+    detectable: float | None
     only_first: int
     only_second: int
-    imputed: int
+    neither: int
+    imputed: tuple[int, int]
     signed_otherwise: int
     causes: tuple[Difference, ...]
     furthest: tuple[EditPair, ...]
     drift: str = ""
+
+    @property
+    def record(self) -> tuple[int, int, int]:
+        """Edits on which the second is better, as good, and worse."""
+        figures = self.comparison
+        if figures is None:
+            return 0, 0, 0
+        wins, losses = figures.higher, figures.lower
+        if not self.dimension.higher_is_better:
+            wins, losses = losses, wins
+        return wins, figures.equal, losses
 
 
 @dataclass(frozen=True)
@@ -91,12 +107,14 @@ class Ranking:
         means: By model, over the edits where all have a number; empty where there is none.
         places: By model, those it may have, from 1.
         edits: How many edits that is.
+        items: How many items the run has.
     """
 
     dimension: Dimension
     means: Mapping[str, float]
     places: Mapping[str, tuple[int, int]]
     edits: int
+    items: int
 
 
 def compare_models(
@@ -122,7 +140,7 @@ def compare_models(
         (mine,), (theirs,) = (_numbers(run, [model], dimensions) for run, model in (first, second))
     changed = frozenset() if view is other else view.other_items(other)
     both = mine.items & theirs.items - changed
-    sources = view.sources(both)
+    sources = linked(view.sources(both))
     drift = other.drift() | view.drift()
     told = [
         _on(dimension, mine, theirs, both, sources, drift.get(dimension.id, ""))
@@ -161,7 +179,7 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> tuple[Ranking, .
         d.id: sorted(set.intersection(*({*numbers.scored[d.id]} for numbers in each.values())))
         for d in dimensions
     }
-    sources = view.sources({item for items in common.values() for item in items})
+    sources = linked(view.sources({item for items in common.values() for item in items}))
     return tuple(
         _ranking(dimension, each, common[dimension.id], sources)
         for dimension in dimensions
@@ -232,17 +250,24 @@ def _numbers(
 
 def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:
     """The dimensions of both runs that are meant, without single rounds."""
-    asked = [d for d in view.resolved.order.dimensions if not d.round_of]
+    # What asks of the data alone says the same of all models.
+    asked = [d for d in view.resolved.order.dimensions if not (d.round_of or d.of_data)]
     in_both = {d.id for d in other.resolved.order.dimensions}
     asked = [dimension for dimension in asked if dimension.id in in_both]
     if not asked:
         raise ConfigError(f"{view.folder} and {other.folder} have no dimension in common")
+    if not patterns:
+        return tuple(asked)
+    meant: set[str] = set()
     for pattern in patterns:
-        if not any(fnmatchcase(d.id, pattern) for d in asked):
+        named = {d.id for d in select([pattern], view.resolved.rules)}.intersection(
+            d.id for d in asked
+        )
+        if not named:
             known = ", ".join(d.id for d in asked[:5])
             raise ConfigError(f"no dimension {pattern} was judged", f"for example: {known}")
-    meant = (d for d in asked if not patterns or any(fnmatchcase(d.id, p) for p in patterns))
-    return tuple(meant)
+        meant |= named
+    return tuple(d for d in asked if d.id in meant)
 
 
 def _on(
@@ -259,7 +284,7 @@ def _on(
     otherwise = sorted(item for item in ones & others if signed[0][item] != signed[1][item])
     items = sorted((ones & others).difference(otherwise))
     values = first.of(name, items), second.of(name, items)
-    told = compare(*values, [sources[i] for i in items], dimension.tolerance) if items else None
+    told = compare(*values, [sources[i] for i in items]) if items else None
     pairs = [EditPair(*each) for each in zip(items, *values, strict=True)]
     differing = (each for each in pairs if each.first != each.second)
     furthest = sorted(differing, key=lambda each: abs(each.second - each.first), reverse=True)
@@ -269,9 +294,14 @@ def _on(
         told,
         told.p if told else None,
         "",
+        None,
         len(ones - others),
         len(others - ones),
-        len({*items} & (first.imputed[name] | second.imputed[name])),
+        len({*both} - ones - others),
+        (
+            len(first.imputed[name].intersection(items)),
+            len(second.imputed[name].intersection(items)),
+        ),
         len(otherwise),
         causes,
         tuple(furthest[:_FURTHEST]),
@@ -281,7 +311,8 @@ def _on(
 
 def _adjusted(told: Collection[OnDimension]) -> Iterator[OnDimension]:
     """With p as sure as if each had been the only one, and who is better by that."""
-    ps = iter(holm([each.p for each in told if each.p is not None]))
+    tests = [each.p for each in told if each.p is not None]
+    ps = iter(holm(tests))
     for each in told:
         if each.p is None or each.comparison is None:
             yield each
@@ -290,13 +321,14 @@ def _adjusted(told: Collection[OnDimension]) -> Iterator[OnDimension]:
         better: Better = ""
         if p < LEVEL and gain:
             better = "second" if (gain > 0) is each.dimension.higher_is_better else "first"
-        yield replace(each, p=p, better=better)
+        least = detectable(each.comparison.difference, len(tests))
+        yield replace(each, p=p, better=better, detectable=least)
 
 
 def _p(dimension: str, pair: Iterable[_Numbers], items: Collection[str], sources: Sources) -> float:
     """That two models differ, by exchanging them within whole clusters; 1 of a single one."""
     first, second = (numbers.of(dimension, items) for numbers in pair)
-    sums: dict[str, list[float]] = {}
+    sums: dict[int, list[float]] = {}
     for item, before, after in zip(items, first, second, strict=True):
         sums.setdefault(sources[item], []).append(after - before)
     return exchanged([math.fsum(each) for each in sums.values()]) if len(sums) > 1 else 1.0
@@ -308,8 +340,9 @@ def _ranking(
     items: list[str],
     sources: Sources,
 ) -> Ranking:
+    asked = max(len(numbers.items) for numbers in each.values())
     if not items:
-        return Ranking(dimension, {}, {}, 0)
+        return Ranking(dimension, {}, {}, 0, asked)
     means = {
         model: math.fsum(numbers.of(dimension.id, items)) / len(items)
         for model, numbers in each.items()
@@ -323,4 +356,4 @@ def _ranking(
             worse, better = (first, second) if ahead else (second, first)
             above[worse].add(better)
     places = rank_ranges({model: frozenset(names) for model, names in above.items()})
-    return Ranking(dimension, means, places, len(items))
+    return Ranking(dimension, means, places, len(items), asked)

@@ -151,8 +151,8 @@ class RunView:
         """
         return self._store.edits(model)
 
-    def sources(self, items: Collection[str]) -> dict[str, str]:
-        """What source pictures items have: equal texts where their pictures are equal.
+    def sources(self, items: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """The source pictures of items: equal texts where pictures are equal.
 
         By what they held when they were judged; of a run that did not keep that, by their files.
 
@@ -160,13 +160,13 @@ class RunView:
             items: Ids.
         """
         kept, dataset = dict(self._store.items()), self.resolved.dataset
-        sources: dict[str, str] = {}
+        sources: dict[str, tuple[str, ...]] = {}
         for ref in dataset.items():
             if ref.id in items:
                 count = len(dataset.outline(ref).sources)
                 state = kept.get(ref.id)
-                digests = state.files[: DIGEST * count].hex() if state else ""
-                sources[ref.id] = digests or "\n".join(dataset.files(ref)[:count]) or ref.id
+                digests = state.files[: DIGEST * count].hex(" ", DIGEST).split() if state else ()
+                sources[ref.id] = tuple(digests) or dataset.files(ref)[:count]
         return sources
 
     def other_items(self, other: RunView) -> frozenset[str]:

@@ -28,6 +28,7 @@ from ..base.identity import untrained
 from ..base.screen import say, say_json
 from ..base.words import counted
 from ..report.table import untrained_line
+from ..stats.paired import smallest_p
 from .options import json_option
 
 _FAILED = 4
@@ -38,7 +39,13 @@ _SHOWN = 3
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("models", nargs=-1, metavar="[A B]")
 @click.option("--other", type=click.Path(path_type=Path), help="The run in which B is.")
-@click.option("--dimension", "-d", "dimensions", multiple=True, help="An id or glob.")
+@click.option(
+    "--dimension",
+    "-d",
+    "dimensions",
+    multiple=True,
+    help="An id, a glob, a part of an id, or the title of a column.",
+)
 @click.option(
     "--fail-if",
     type=click.Choice(["worse", "better", "different"]),
@@ -80,7 +87,18 @@ def command(
     return _FAILED if fail_if and _is_so(told.dimensions, fail_if) else 0
 
 
-def _is_so(told: Iterable[OnDimension], what: str) -> bool:
+def _is_so(told: Sequence[OnDimension], what: str) -> bool:
+    """Whether it holds on any dimension.
+
+    Raises:
+        ConfigError: of some it cannot be told, so that a check would be passed by not judging.
+    """
+    if unknown := [each for each in told if each.comparison is None or each.p is None]:
+        raise ConfigError(
+            f"nothing can be compared on {_named(unknown)}", "judge more, or leave it out (-d)"
+        )
+    if not told:
+        raise ConfigError("no dimension applies to any item of both", "see: editjudge summary")
     meant = {"worse": {"first"}, "better": {"second"}, "different": {"first", "second"}}[what]
     return any(each.better in meant for each in told)
 
@@ -105,7 +123,9 @@ def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
     table.add_column("edits", justify="right")
     for each in told:
         cells = [_placed(each, model) if each.means else "-" for model in models]
-        table.add_row(f"{each.dimension.id} {_arrow(each)}", *cells, f"{each.edits:,}")
+        table.add_row(
+            f"{each.dimension.id} {_arrow(each)}", *cells, f"{each.edits:,}/{each.items:,}"
+        )
     return table
 
 
@@ -124,12 +144,12 @@ def _show(told: ModelComparison) -> None:
     say(f"{told.second} (B) against {told.first} (A), {counted(told.items, 'item')}{others}")
     if warning := untrained_line(told.identities):
         say(warning, fg="red", bold=True)
-    console().print(_table(told.dimensions))
+    console().print(_table(told.dimensions, told.items))
     for line in lines(told):
         say(line)
 
 
-def _table(told: Iterable[OnDimension]) -> Table:
+def _table(told: Iterable[OnDimension], items: int) -> Table:
     table = Table()
     table.add_column("dimension")
     heads = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
@@ -137,29 +157,27 @@ def _table(told: Iterable[OnDimension]) -> Table:
         table.add_column(head, justify="right")
     table.add_column("better")
     for each in told:
-        table.add_row(f"{each.dimension.id} {_arrow(each)}", *_cells(each), _winner(each))
+        cells = _cells(each, items)
+        table.add_row(f"{each.dimension.id} {_arrow(each)}", *cells, _winner(each))
     return table
 
 
-def _cells(told: OnDimension) -> Iterator[str]:
+def _cells(told: OnDimension, items: int) -> Iterator[str]:
     figures = told.comparison
     if figures is None:
-        yield from ("-", "-", "-", "-", "-", "-", "0")
+        yield from ("-", "-", "-", "-", "-", "-", f"0/{items:,}")
         return
     difference = figures.difference
-    yield f"{figures.first:.4g}"
-    yield f"{figures.second:.4g}" + "*" * bool(told.imputed)
+    for value, imputed in zip((figures.first, figures.second), told.imputed, strict=True):
+        yield f"{value:.4g}" + "*" * bool(imputed)
     if difference.low is None:
         yield f"{difference.value:+.4g}"
     else:
         yield f"{difference.value:+.4g} [{difference.low:+.4g}, {difference.high:+.4g}]"
     yield "-" if told.p is None else f"{told.p:.2g}"
-    ahead, behind = figures.wins, figures.losses
-    if not told.dimension.higher_is_better:
-        ahead, behind = behind, ahead
-    yield f"{ahead}/{figures.ties}/{behind}"
-    yield "-" if figures.detectable is None else f"{figures.detectable:.2g}"
-    yield f"{difference.items:,}"
+    yield "/".join(map(str, told.record))
+    yield "-" if told.detectable is None else f"{told.detectable:.2g}"
+    yield f"{difference.items:,}/{items:,}"
 
 
 def _winner(told: OnDimension) -> str:
@@ -173,9 +191,10 @@ def lines(told: ModelComparison) -> Iterator[str]:
     for each in sure:
         yield _sentence(told, each)
     if compared and not sure:
-        tests = counted(len(compared), "dimension")
-        yield f"neither is surely better (p below {LEVEL:g}, adjusted for {tests})"
-    few = [each for each in compared if _smallest(each) * len(compared) >= LEVEL]
+        together = counted(len(compared), "dimension")
+        yield f"neither is surely better (p below {LEVEL:g}, adjusted for {together})"
+    tests = sum(each.p is not None for each in compared)
+    few = [each for each in compared if _smallest(each) * max(1, tests) >= LEVEL]
     if few:
         yield (
             f"with so few source pictures nothing can be sure on {_named(few)}: judge more, or"
@@ -187,25 +206,26 @@ def lines(told: ModelComparison) -> Iterator[str]:
     for each in sure[:_SHOWN]:
         most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_SHOWN])
         yield f"{each.dimension.id}: A → B furthest apart on {', '.join(most)}"
-    if any(each.imputed for each in told.dimensions):
+    if any(any(each.imputed) for each in told.dimensions):
         yield "* imputed: a rule put some of these numbers in, no judge did"
 
 
 def _smallest(told: OnDimension) -> float:
     """The smallest p that so many source pictures can give."""
-    sources = told.comparison.difference.clusters if told.comparison else 0
-    return 2.0 ** (1 - sources)
+    return smallest_p(told.comparison.difference.clusters) if told.comparison else 1.0
 
 
 def _left_out(told: Iterable[OnDimension]) -> Iterator[str]:
-    """Edits with a number of one model alone, a line for each two counts."""
-    by_counts: dict[tuple[int, int], list[OnDimension]] = {}
+    """Edits that are in no figure, a line for each three counts."""
+    by_counts: dict[tuple[int, ...], list[OnDimension]] = {}
     for each in told:
-        by_counts.setdefault((each.only_first, each.only_second), []).append(each)
+        left = each.only_first, each.only_second, each.neither
+        by_counts.setdefault(left, []).append(each)
+    words = "with a number of A alone", "of B alone", "of neither"
     for counts, those in by_counts.items():
-        if any(counts):
-            of = " and ".join(f"{n} of {m} alone" for n, m in zip(counts, "AB", strict=True) if n)
-            yield f"left out, as edits with a number {of}: {_named(those)}"
+        of = [f"{count:,} {word}" for count, word in zip(counts, words, strict=True) if count]
+        if of:
+            yield f"left out, as edits: {', '.join(of)} ({_named(those)})"
 
 
 def _named(told: Sequence[OnDimension]) -> str:

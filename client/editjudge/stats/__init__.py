@@ -5,7 +5,18 @@ clusters of items and not items. Pure functions of numbers; scipy comes by the e
 """
 
 from .clustered import Estimate, mean
+from .linked import linked
 from .many import holm, rank_ranges
-from .paired import Comparison, compare, exchanged
+from .paired import Comparison, compare, detectable, exchanged
 
-__all__ = ["Comparison", "Estimate", "compare", "exchanged", "holm", "mean", "rank_ranges"]
+__all__ = [
+    "Comparison",
+    "Estimate",
+    "compare",
+    "detectable",
+    "exchanged",
+    "holm",
+    "linked",
+    "mean",
+    "rank_ranges",
+]

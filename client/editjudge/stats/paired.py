@@ -36,11 +36,9 @@ class Comparison:
             within whole clusters; None of fewer than two clusters.
         mcnemar: The same by McNemar's exact test, of values that are 0 or 1 and items that share
             no source.
-        wins: Items on which the second is higher by more than the tolerance.
-        ties: Items on which neither is.
-        losses: Items on which the first is.
-        detectable: The smallest difference that such a comparison finds in four of five times;
-            None of fewer than two clusters.
+        higher: Items on which the second is higher.
+        equal: Items on which both are the same, to rounding.
+        lower: Items on which the second is lower.
     """
 
     first: float
@@ -49,17 +47,13 @@ class Comparison:
     bootstrap: tuple[float, float] | None
     p: float | None
     mcnemar: float | None
-    wins: int
-    ties: int
-    losses: int
-    detectable: float | None
+    higher: int
+    equal: int
+    lower: int
 
 
 def compare(
-    first: Sequence[float],
-    second: Sequence[float],
-    clusters: Sequence[Hashable],
-    tolerance: float = 0.0,
+    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
 ) -> Comparison:
     """Compare two models on the same items.
 
@@ -67,7 +61,6 @@ def compare(
         first: Values of one model, an item each; finite.
         second: Of the other, in the same order.
         clusters: What items share.
-        tolerance: Values this near to each other are tied.
 
     Raises:
         MissingExtra: scipy is not installed.
@@ -79,7 +72,7 @@ def compare(
     differences = after - before
     by_cluster = Clusters.of(differences.tolist(), clusters)
     difference = mean(differences.tolist(), clusters)
-    wins, losses = int((differences > tolerance).sum()), int((differences < -tolerance).sum())
+    higher, lower = int((differences > _ROUNDING).sum()), int((differences < -_ROUNDING).sum())
     count = len(by_cluster.sums)
     return Comparison(
         float(before.mean()),
@@ -88,10 +81,9 @@ def compare(
         bootstrap(by_cluster),
         exchanged(by_cluster.sums) if count > 1 else None,
         _mcnemar(before, after) if count == len(differences) else None,
-        wins,
-        len(differences) - wins - losses,
-        losses,
-        None if difference.error is None else difference.error * _detectable(count - 1),
+        higher,
+        len(differences) - higher - lower,
+        lower,
     )
 
 
@@ -166,9 +158,26 @@ def _mcnemar(first: Floats, second: Floats) -> float | None:
     return binomial_p(gained, gained + lost)
 
 
-def _detectable(freedom: int) -> float:
-    """In standard errors: so far that the test finds it with `POWER`."""
-    return t_quantile((1 + CONFIDENCE) / 2, freedom) + t_quantile(POWER, freedom)
+def detectable(difference: Estimate, tests: int = 1) -> float | None:
+    """The smallest difference that such a comparison finds in about four of five times.
+
+    (t at 1 - 0.05 / 2 m + t at 0.8) standard errors for m tests that are made together, which is
+    Holm's first step. The test is that of `exchanged`, so where signs are too few to get far
+    below the level there is none.
+
+    Args:
+        tests: How many are adjusted for together, at least 1.
+    """
+    level = (1 - CONFIDENCE) / tests
+    if difference.error is None or 4 * smallest_p(difference.clusters) >= level:
+        return None
+    freedom = difference.clusters - 1
+    return difference.error * (t_quantile(1 - level / 2, freedom) + t_quantile(POWER, freedom))
+
+
+def smallest_p(clusters: int) -> float:
+    """The least that `exchanged` can give: of all ways to set the signs two are as extreme."""
+    return max(2.0 ** (1 - clusters), 1 / (1 + _FLIPS))
 
 
 def _chunks(draws: int, each: int) -> Iterator[int]:

@@ -22,7 +22,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
-from editjudge.cli.compare import _notes, lines
+from editjudge.cli.compare import _is_so, _notes, lines
 from editjudge.engine.items import ItemState
 from editjudge.storage.store import RunStore
 
@@ -135,7 +135,11 @@ def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any
     alike = compare_models((view, "plain"), (view, "alike"))
     assert {each.better for each in alike.dimensions} == {""}
     assert next(lines(alike)).startswith("neither is surely better")
-    assert ModelComparison.of(told).dimensions[0].better == "second"
+    printed = ModelComparison.of(told)
+    assert printed.dimensions[0].better == "second"
+    for each in printed.dimensions:  # of which less is better too
+        assert each.figures is not None
+        assert (each.figures.wins, each.figures.losses) == (24, 0)
 
 
 def test_the_sign_of_a_dimension_decides_who_is_better(data: Data, opened: Any) -> None:
@@ -164,7 +168,7 @@ def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
     assert psnr.comparison.difference.items == 22
     assert (psnr.only_first, psnr.only_second) == (1, 1)
     left_out = [line for line in lines(told) if line.startswith("left out")]
-    assert left_out == [f"left out, as edits with a number 1 of A alone and 1 of B alone: {PSNR}"]
+    assert left_out == [f"left out, as edits: 1 with a number of A alone, 1 of B alone ({PSNR})"]
 
 
 def test_numbers_that_were_judged_otherwise_are_not_compared(data: Data, opened: Any) -> None:
@@ -198,6 +202,33 @@ def test_few_sources_are_said_to_be_few(tmp_path: Path, opened: Any) -> None:
     assert any("so few source pictures" in line for line in lines(told))
 
 
+def test_judged_values_are_tied_only_where_they_are_equal(data: Data, opened: Any) -> None:
+    view = opened(data.run("run", lambda model, item: float(model == "good")))
+    told = compare_models((view, "plain"), (view, "good"), ["psnr"])
+    assert [each.record for each in told.dimensions] == [(24, 0, 0)]
+
+
+def test_items_that_share_one_of_several_sources_are_one(tmp_path: Path, opened: Any) -> None:
+    data = Data(tmp_path, sources=6, each=1)
+    lines_ = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
+    for record in lines_:
+        record["sources"] = [record.pop("source"), "0.png"]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines_)))
+    view = opened(data.run("run", better_by(1.0)))
+    (psnr, *_) = compare_models((view, "plain"), (view, "good")).dimensions
+    assert psnr.comparison is not None
+    assert psnr.comparison.difference.clusters == 1
+    assert psnr.comparison.p is None
+
+
+def test_a_check_is_not_passed_by_not_judging(data: Data, opened: Any) -> None:
+    view = opened(data.run("run", lambda model, item: "missing" if model == "good" else 1.0))
+    told = compare_models((view, "plain"), (view, "good"))
+    for what in ("worse", "better", "different"):
+        with pytest.raises(ConfigError, match="nothing can be compared on core.psnr"):
+            _is_so(told.dimensions, what)
+
+
 def test_ranking(data: Data, opened: Any) -> None:
     view = opened(data.run("run", better_by(1.0)))
     ranked = {each.dimension.id: each for each in rank_models(view)}
@@ -213,6 +244,7 @@ def test_ranking(data: Data, opened: Any) -> None:
     [
         (("plain", "nobody"), (), "no model nobody; models of this run: plain, good, alike"),
         (("plain", "good"), ("*lpips*",), r"no dimension \*lpips\* was judged"),
+        (("plain", "good"), ("nothing",), "no dimension matches 'nothing'"),
     ],
 )
 def test_what_is_not_there_is_named(
@@ -235,7 +267,7 @@ def test_the_reason_for_leaving_out_is_named() -> None:
     )
     dimension = Resolved(RunSpec(benchmark="core", data=Path(), outputs={})).known[PSNR]
     told = module._on(dimension, first, second, {"a", "b"}, {"a": 1, "b": 2}, "it shifted")
-    assert (told.signed_otherwise, told.imputed) == (1, 1)
+    assert (told.signed_otherwise, told.imputed) == (1, (0, 1))
     assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]
     notes = list(_notes(told))
     assert notes[0].endswith("1 edit judged otherwise, left out: " + str(told.causes[0]))

@@ -13,7 +13,8 @@ from scipy import stats as scipy
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.power import TTestPower
 
-from editjudge.stats import compare, exchanged
+from editjudge.stats import compare, detectable, exchanged
+from editjudge.stats.clustered import mean
 
 SUMS = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=9)
 
@@ -66,28 +67,48 @@ def test_mcnemar_is_not_for_shared_sources_nor_for_scales() -> None:
 
 
 def test_the_figures_of_a_small_case() -> None:
-    told = compare([1.0, 2.0, 3.0, 4.0], [2.0, 2.05, 5.0, 3.0], "aabc", tolerance=0.1)
-    assert (told.first, told.second) == (2.5, 3.0125)
-    assert told.difference.value == pytest.approx(0.5125)
-    assert (told.wins, told.ties, told.losses) == (2, 1, 1)
+    told = compare([1.0, 2.0, 3.0, 4.0], [2.0, 2.0 + 1e-12, 5.0, 3.0], "aabc")
+    assert told.first == 2.5
+    assert told.difference.value == pytest.approx(0.5)
+    assert (told.higher, told.equal, told.lower) == (2, 1, 1)
     assert (told.difference.items, told.difference.clusters) == (4, 3)
-    # 1.05, 2 and -1 by source: as far as 2.05 or farther in four of eight ways.
-    assert told.p == pytest.approx(4 / 8)
+    # 1, 2 and -1 by source: as far as 2 or farther in six of eight ways.
+    assert told.p == pytest.approx(6 / 8)
 
 
 def test_what_could_be_found_is_found_four_times_of_five() -> None:
     rng = np.random.default_rng(5)
-    first = rng.normal(size=30)
-    told = compare([0.0] * 30, first.tolist(), range(30))
-    assert told.detectable is not None
-    power = TTestPower().power(told.detectable / first.std(ddof=1), 30, 0.05)
+    values = rng.normal(size=30)
+    found = detectable(mean(values.tolist(), range(30)))
+    assert found is not None
+    power = TTestPower().power(found / values.std(ddof=1), 30, 0.05)
     assert power == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize(("sources", "tests"), [(8, 1), (10, 1), (14, 6)])
+def test_what_could_be_found_is_found_by_the_test_that_is_used(sources: int, tests: int) -> None:
+    rng = np.random.default_rng(6)
+    tried = 400
+    hits = 0
+    for _ in range(tried):
+        noise = rng.normal(size=sources)
+        found = detectable(mean(noise.tolist(), range(sources)), tests)
+        assert found is not None
+        hits += exchanged((noise + found).tolist()) * tests < 0.05
+    assert 0.68 <= hits / tried <= 0.92
+
+
+@pytest.mark.parametrize(("sources", "tests"), [(4, 1), (6, 1), (7, 2), (9, 6)])
+def test_where_nothing_can_be_found_no_size_is_promised(sources: int, tests: int) -> None:
+    values = np.random.default_rng(7).normal(size=sources).tolist()
+    assert detectable(mean(values, range(sources)), tests) is None
+    assert detectable(mean(values, [0] * sources)) is None
 
 
 @pytest.mark.parametrize("clusters", [["a", "a", "a"], ["a", "b", "c"]])
 def test_models_that_are_equal_are_not_told_apart(clusters: list[str]) -> None:
     told = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], clusters)
-    assert (told.wins, told.ties, told.losses) == (0, 3, 0)
+    assert (told.higher, told.equal, told.lower) == (0, 3, 0)
     assert told.p in {None, 1.0}
     assert told.bootstrap is None
 

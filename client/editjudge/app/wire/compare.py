@@ -32,10 +32,11 @@ class Figures(Wire):
         bootstrap: The same by resampling sources; None where that says nothing.
         p: By exchanging the models within sources; None of one source.
         mcnemar: By McNemar's test, of values that are 0 or 1 and sources with an edit each.
-        wins: Edits on which the second is higher by more than the dimension's tolerance.
-        ties: Edits on which neither is.
-        losses: Edits on which the first is.
-        detectable: The smallest difference that is found in four of five such comparisons.
+        wins: Edits on which the second is better.
+        ties: Edits on which both are the same, to rounding.
+        losses: Edits on which the second is worse.
+        detectable: The smallest difference that is found in about four of five such comparisons,
+            with all that is compared together; None where sources are too few to find any.
     """
 
     edits: int
@@ -53,9 +54,10 @@ class Figures(Wire):
     detectable: float | None
 
     @classmethod
-    def of(cls, told: Comparison) -> Self:
+    def of(cls, told: Comparison, on: compare.OnDimension) -> Self:
         """As JSON."""
         difference = told.difference
+        wins, ties, losses = on.record
         return cls(
             edits=difference.items,
             sources=difference.clusters,
@@ -66,10 +68,10 @@ class Figures(Wire):
             bootstrap=_interval(*(told.bootstrap or (None, None))),
             p=told.p,
             mcnemar=told.mcnemar,
-            wins=told.wins,
-            ties=told.ties,
-            losses=told.losses,
-            detectable=told.detectable,
+            wins=wins,
+            ties=ties,
+            losses=losses,
+            detectable=on.detectable,
         )
 
 
@@ -90,7 +92,9 @@ class OnDimension(Wire):
         better: Which is better where `p_holm` is below 0.05.
         only_first: Edits on which only the first has a number.
         only_second: The same of the second.
-        imputed: Edits, counted here, of which a rule put in a number.
+        neither: Edits on which neither has one.
+        imputed_first: How many of the first's numbers a rule put in; they are counted here.
+        imputed_second: The same of the second.
         signed_otherwise: Edits left out since the two were not judged in the same way.
         causes: In what the signatures of the first of these differ.
         furthest: The edits that differ most, at most ten.
@@ -105,7 +109,9 @@ class OnDimension(Wire):
     better: Literal["first", "second", ""]
     only_first: int
     only_second: int
-    imputed: int
+    neither: int
+    imputed_first: int
+    imputed_second: int
     signed_otherwise: int
     causes: tuple[Cause, ...]
     furthest: tuple[EditPair, ...]
@@ -160,12 +166,14 @@ class Ranking(Wire):
 
     Attributes:
         edits: On which all have a number.
+        items: Of the run.
         models: By name; empty where there is no such edit.
     """
 
     dimension: str
     higher_is_better: bool
     edits: int
+    items: int
     models: dict[str, Placed]
 
 
@@ -190,12 +198,14 @@ def _on(told: compare.OnDimension) -> OnDimension:
         dimension=told.dimension.id,
         unit=told.dimension.unit,
         higher_is_better=told.dimension.higher_is_better,
-        figures=Figures.of(told.comparison) if told.comparison else None,
+        figures=Figures.of(told.comparison, told) if told.comparison else None,
         p_holm=told.p,
         better=told.better,
         only_first=told.only_first,
         only_second=told.only_second,
-        imputed=told.imputed,
+        neither=told.neither,
+        imputed_first=told.imputed[0],
+        imputed_second=told.imputed[1],
         signed_otherwise=told.signed_otherwise,
         causes=tuple(map(Cause.by, told.causes)),
         furthest=tuple(EditPair(**each._asdict()) for each in told.furthest),
@@ -208,6 +218,7 @@ def _ranking(told: compare.Ranking) -> Ranking:
         dimension=told.dimension.id,
         higher_is_better=told.dimension.higher_is_better,
         edits=told.edits,
+        items=told.items,
         models={
             model: Placed(mean=mean, first_place=told.places[model][0], last_place=last)
             for model, mean in told.means.items()
