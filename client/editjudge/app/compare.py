@@ -15,7 +15,7 @@ from ..base.verdict import NotApplicable, Scored
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select
-from ..stats import Comparison, compare, detectable, exchanged, holm, linked, rank_ranges
+from ..stats import Comparison, compare, detectable, difference_p, holm, linked, rank_ranges
 from .view import RunView
 
 LEVEL = 0.05
@@ -326,12 +326,10 @@ def _adjusted(told: Collection[OnDimension]) -> Iterator[OnDimension]:
 
 
 def _p(dimension: str, pair: Iterable[_Numbers], items: Collection[str], sources: Sources) -> float:
-    """That two models differ, by exchanging them within whole clusters; 1 of a single one."""
+    """That two models differ; 1 where one source says nothing of others."""
     first, second = (numbers.of(dimension, items) for numbers in pair)
-    sums: dict[int, list[float]] = {}
-    for item, before, after in zip(items, first, second, strict=True):
-        sums.setdefault(sources[item], []).append(after - before)
-    return exchanged([math.fsum(each) for each in sums.values()]) if len(sums) > 1 else 1.0
+    p = difference_p(first, second, [sources[item] for item in items])
+    return 1.0 if p is None else p
 
 
 def _ranking(

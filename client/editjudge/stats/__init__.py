@@ -7,13 +7,14 @@ clusters of items and not items. Pure functions of numbers; scipy comes by the e
 from .clustered import Estimate, mean
 from .linked import linked
 from .many import holm, rank_ranges
-from .paired import Comparison, compare, detectable, exchanged
+from .paired import Comparison, compare, detectable, difference_p, exchanged
 
 __all__ = [
     "Comparison",
     "Estimate",
     "compare",
     "detectable",
+    "difference_p",
     "exchanged",
     "holm",
     "linked",

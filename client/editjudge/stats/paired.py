@@ -79,12 +79,21 @@ def compare(
         float(after.mean()),
         difference,
         bootstrap(by_cluster),
-        exchanged(by_cluster.sums) if count > 1 else None,
+        difference_p(first, second, clusters),
         _mcnemar(before, after) if count == len(differences) else None,
         higher,
         len(differences) - higher - lower,
         lower,
     )
+
+
+def difference_p(
+    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
+) -> float | None:
+    """Give the p of `compare` alone; None of fewer than two clusters."""
+    differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
+    sums = Clusters.of(differences.tolist(), clusters).sums
+    return exchanged(sums) if len(sums) > 1 else None
 
 
 def exchanged(sums: Sequence[float] | Floats) -> float:
