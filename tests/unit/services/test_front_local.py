@@ -10,7 +10,7 @@ import pytest
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, StackError
 from editjudge.base.local import LocalJudge
-from editjudge_services.front.identity import front_folder
+from editjudge_services.front.identity import Authority, front_folder
 from editjudge_services.front.local import (
     Renewal,
     check_front,
@@ -71,6 +71,25 @@ def test_a_certificate_that_is_due_is_renewed_while_the_door_runs(state: Path) -
     assert server.values.certificate.read_bytes() != before
     (state / "front" / "ca.pem").write_text("broken")
     always.look()  # it is told, and the stack goes on
+
+
+def test_whatever_goes_wrong_with_a_renewal_is_told_once_and_the_stack_goes_on(
+    state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    renewal = Renewal(StackSettings(front=True), seconds=0)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no entropy")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(Authority, "serve", fail)
+        renewal.look()
+        renewal.look()
+    renewal.look()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the front door's certificate cannot be looked after: no entropy"
+    ]
+    assert Authority(front_folder()).server.is_file()
 
 
 def test_a_port_is_tried_where_it_is_listened_at() -> None:
