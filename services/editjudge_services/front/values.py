@@ -383,9 +383,7 @@ class FrontValues(Part):
         web = [Route('prefix: "/v1/"', {}, "judge-json", counted=True)]
         return [
             # Tools that reflect leave their stream of questions open until they have the answers.
-            Route(
-                'prefix: "/grpc.reflection.v1alpha.ServerReflection/"', {}, "judge", streams=True
-            ),
+            Route(_REFLECTION, {}, "judge", streams=True),
             Route('prefix: "/editjudge.v1.JudgeService/"', {}, "judge", counted=True),
             Route('prefix: "/grpc.health.v1.Health/"', {}, "judge"),
             *(web if self.judge.json_addresses else ()),
