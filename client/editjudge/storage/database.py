@@ -124,8 +124,7 @@ class Database:
             yield
             self.run("COMMIT")
         except BaseException:  # an interruption must not leave half a transaction either
-            self._ids.clear()
-            self._texts.clear()
+            self._forget()
             # Where the disk is full SQLite has rolled back by itself.
             if self._db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
@@ -133,6 +132,12 @@ class Database:
             raise
         finally:
             self._depth -= 1
+
+    def _forget(self) -> None:
+        """Read numbers and texts anew: those that are held may stand for nothing."""
+        self._ids.clear()
+        self._texts.clear()
+        self._all = None
 
     def run(self, sql: str, *values: object) -> sqlite3.Cursor:
         """Execute one statement."""
