@@ -16,8 +16,9 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec, RunView
 from editjudge.app.estimate import call_lines
+from editjudge.app.known import Known
 from editjudge.app.run import foreseen
-from editjudge.base.config import Settings
+from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.report.table import usage_text
 
 from ..fakes.openai import ScriptedOpenAi, reply
@@ -151,6 +152,10 @@ async def test_a_dry_run_counts_what_the_ledger_answers(tmp_path: Path) -> None:
         assert estimated.known.calls["generalist.judge"] == 1 + len(ASKED)
         (line,) = call_lines(estimated)
         assert "at most 16 calls (the ledger answers 6), and as many again" in line
+        service = GatewayEndpoint(url="grpc://127.0.0.1:9")
+        through = settings.model_copy(update={"gateway": service})
+        estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", through)
+        assert estimated.known == Known()
         fresh = settings.model_copy(update={"ledger": tmp_path / "none.sqlite"})
         estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", fresh)
         assert not estimated.known.calls

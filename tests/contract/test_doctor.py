@@ -32,6 +32,15 @@ class LockedTriton(ScriptedTriton):
         return await super().ModelInfer(request, context)
 
 
+class BusyTriton(ScriptedTriton):
+    """Has room for those alone who send a header."""
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if KEY not in dict(context.invocation_metadata()):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room")
+        return await super().ModelInfer(request, context)
+
+
 class LockedOpenAi(ScriptedOpenAi):
     """Answers those alone who send a key."""
 
@@ -41,12 +50,30 @@ class LockedOpenAi(ScriptedOpenAi):
         return await super()._chat(request)
 
 
+class ClosedOpenAi(ScriptedOpenAi):
+    """Tells those alone who send a key what it serves."""
+
+    status = 401
+
+    async def _models(self, request: web.Request) -> web.Response:
+        if KEY not in request.headers:
+            return failed_as(problem(self.status, "no key"))
+        return await super()._models(request)
+
+
+class BusyOpenAi(ClosedOpenAi):
+    """Has room for those alone who send a key."""
+
+    status = 503
+
+
 @pytest.mark.parametrize(
     ("server", "headers", "access"),
     [
         (ScriptedTriton, {}, ""),
         (ScriptedTriton, {KEY: "Bearer anything"}, OPEN),
         (LockedTriton, {KEY: "Bearer right"}, NEEDED),
+        (BusyTriton, {KEY: "Bearer right"}, "could not be tried: quality.piqe at grpc"),
     ],
 )
 async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
@@ -56,7 +83,9 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
         endpoint = Endpoint(url=url, services=("quality.piqe",), headers=headers)
         (finding,) = await _examine(Settings(endpoints={"a": endpoint}))
     assert not finding.problem
-    assert (finding.answer, finding.access) == (_NOT_KNOWN, access)
+    assert finding.answer == _NOT_KNOWN
+    assert access in finding.access
+    assert bool(finding.access) == bool(access)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +94,8 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
         (ScriptedOpenAi, False, ""),
         (ScriptedOpenAi, True, OPEN),
         (LockedOpenAi, True, NEEDED),
+        (ClosedOpenAi, True, NEEDED),
+        (BusyOpenAi, True, "could not be tried: generalist.judge at http"),
     ],
 )
 async def test_the_key_of_a_generalist_is_checked_too(
@@ -79,7 +110,8 @@ async def test_the_key_of_a_generalist_is_checked_too(
         judge = GeneralistEndpoint(url=url, api_key=secret, logprobs="never")
         (finding,) = await _examine(Settings(generalists={"judge": judge}))
     assert not finding.problem
-    assert finding.access == access
+    assert access in finding.access
+    assert bool(finding.access) == bool(access)
 
 
 @pytest.fixture

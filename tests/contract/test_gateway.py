@@ -458,6 +458,11 @@ async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> Non
         assert itself["access"] == "a call without them is refused"
         assert {each["service"] for each in services} == {"generalist.judge", "generalist.second"}
         assert all("model-" in each["identity"] for each in services)
+        service.refusal = grpc.StatusCode.RESOURCE_EXHAUSTED
+        code, (busy, *_) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
+        assert code == 0
+        assert "could not be tried: the Judge service at grpc" in busy["access"]
+        service.refusal = grpc.StatusCode.UNAUTHENTICATED
         (tmp_path / "token").write_text("wrong\n")
         code, (only,) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
         assert code == 1

@@ -21,6 +21,7 @@ class ScriptedService(JudgeServicer):
 
     Attributes:
         token: Of callers that are let in; "" lets everybody in.
+        refusal: What the others get.
         panels: Changes each answer of `GetPanel`.
         scores: Changes each answer of `Score`, or fails.
         asked: The edits that were sent, as (id, model).
@@ -30,6 +31,7 @@ class ScriptedService(JudgeServicer):
     def __init__(self, judging: Judging) -> None:
         super().__init__(judging)
         self.token = ""
+        self.refusal = grpc.StatusCode.UNAUTHENTICATED
         self.panels: Callable[[pb.GetPanelResponse], None] = lambda _: None
         self.scores: Callable[[pb.ScoreRequest, pb.ScoreResponse], None] = lambda *_: None
         self.asked: list[tuple[str, str]] = []
@@ -38,7 +40,7 @@ class ScriptedService(JudgeServicer):
     async def _let_in(self, context: Any) -> None:
         said = dict(context.invocation_metadata()).get("authorization", "")
         if self.token and said != f"Bearer {self.token}":
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, f"Jwt is not {said[7:]}")
+            await context.abort(self.refusal, f"Jwt is not {said[7:]}")
 
     async def GetPanel(self, request: Any, context: Any) -> Any:  # noqa: N802
         await self._let_in(context)

@@ -55,7 +55,7 @@ class Estimate:
         image_bytes: Of all image files that are read.
         prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
         cost: Of these tokens and one generated token per call, where a price is configured;
-            nothing for calls that are known.
+            nothing for calls that are known. None where a Judge service asks: prices are its own.
         sampled: Edits whose images were looked at; the rest is taken to be like them.
         notes: What else is to be known of the dimensions and the judges, a line each.
     """
@@ -270,7 +270,10 @@ def _of_these(estimated: Estimate, service: ServiceName) -> str:
 
 
 def _endpoint(service: ServiceName, settings: Settings) -> GeneralistEndpoint | None:
-    return settings.generalists.get(service.variant) if service.is_generalist else None
+    """How a generalist is asked from here; None where a Judge service asks it."""
+    if settings.gateway is not None or not service.is_generalist:
+        return None
+    return settings.generalists.get(service.variant)
 
 
 def _calls(

@@ -51,7 +51,8 @@ class Known:
 def known_calls(plan: RunPlan, out: Path, before: RunHeader | None, settings: Settings) -> Known:
     """Look up the calls that are left in the run and in the ledger of the settings.
 
-    Nothing is called and nothing written. Pictures of 200 edits at most are decoded.
+    None are known where a Judge service is asked, which has replies of its own. Nothing is called
+    and nothing written. Pictures of 200 edits at most are decoded.
 
     Args:
         out: Folder of the run, maybe not begun.
@@ -61,6 +62,8 @@ def known_calls(plan: RunPlan, out: Path, before: RunHeader | None, settings: Se
         ConfigError: the ledger is none, or of a newer editjudge.
         StoreError: it is damaged.
     """
+    if settings.gateway is not None:
+        return Known()
     files = [path for path in (out / FILE, settings.ledger) if path is not None and path.is_file()]
     if settings.ledger not in files:
         return Known()

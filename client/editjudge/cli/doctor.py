@@ -14,7 +14,7 @@ from ..app.client import with_local_stack
 from ..app.wire.base import text_of
 from ..app.wire.services import Finding
 from ..base.config import Settings
-from ..base.errors import Abstained, ServiceError
+from ..base.errors import Abstained, NotAuthorised, ServiceError
 from ..base.identity import ServiceName
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.screen import say, say_json, tell
@@ -22,6 +22,7 @@ from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
+from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
 from ..panel.triton import TritonEndpoint
 from .options import (
@@ -146,7 +147,7 @@ class _Stranger:
             return ""
         bare = self._triton[url].model_copy(update={"headers": {}, "api_key": None})
         async with TritonEndpoint(bare, RetryPolicy(attempts=1)) as endpoint:
-            return await _answered(bound.at(endpoint, probe_inputs(bound.name.role)))
+            return await answered(bound.at(endpoint, probe_inputs(bound.name.role)))
 
     async def asks_generalist(self, generalist: Generalist) -> str:
         """The same of a generalist; it costs a call where it is answered."""
@@ -155,18 +156,25 @@ class _Stranger:
             return ""
         only = {"endpoints": {}, "generalists": {name: self._generalists[name]}, "attempts": 1}
         async with Panel(self._settings.model_copy(update=only)) as panel:
-            known = panel.generalists.get(generalist.name)
-            return await _answered(known.answer(_QUESTION, Option(_CHOICES))) if known else NEEDED
+            if known := panel.generalists.get(generalist.name):
+                return await answered(known.answer(_QUESTION, Option(_CHOICES)))
+        # Not even its model was told: why, a call of its own says.
+        async with transport_for(
+            self._generalists[name], RetryPolicy(attempts=1), generalist.name, 1
+        ) as bare:
+            return await answered(bare.identify(self.timeout))
 
 
-async def _answered(call: Awaitable[object]) -> str:
-    """Whether a call without credentials is answered."""
+async def answered(call: Awaitable[object]) -> str:
+    """What a call without credentials meets: refused is who is turned away for want of them."""
     try:
         await call
     except Abstained:
         return OPEN
-    except ServiceError:
+    except NotAuthorised:
         return NEEDED
+    except ServiceError as error:
+        return f"a call without them could not be tried: {error}"
     return OPEN
 
 
@@ -286,4 +294,7 @@ def _show(finding: Finding) -> None:
     if finding.team:
         say(f"  known to the front door as team {finding.team}")
     if finding.access:
-        say(f"  key and headers: {finding.access}", fg="yellow" if finding.access == OPEN else None)
+        say(
+            f"  key and headers: {finding.access}",
+            fg=None if finding.access == NEEDED else "yellow",
+        )

@@ -13,7 +13,7 @@ from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
 from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
-from .doctor import NEEDED, NOT_ASKED, OPEN
+from .doctor import NOT_ASKED, answered
 
 _SERVICE = "gateway"
 _ROUND_TRIPS = 5
@@ -79,9 +79,5 @@ async def _stranger(endpoint: GatewayEndpoint, settings: Settings) -> str:
     if endpoint.api_key is None and not endpoint.headers:
         return ""
     bare = endpoint.model_copy(update={"headers": {}, "api_key": None})
-    try:
-        async with JudgeService(bare, RetryPolicy(attempts=1)) as service:
-            await service.panel(pb.GetPanelRequest(), settings.probe_timeout)
-    except ServiceError:
-        return NEEDED
-    return OPEN
+    async with JudgeService(bare, RetryPolicy(attempts=1)) as service:
+        return await answered(service.panel(pb.GetPanelRequest(), settings.probe_timeout))

@@ -65,6 +65,7 @@ class Database:
         self._ids: dict[str, int] = {}
         self._texts: dict[int, str] = {}
         self._all: dict[int, str] | None = None
+        self._version_of_others: Row | None = None
         try:
             if path is not None and not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,11 +122,11 @@ class Database:
         self._depth += 1
         try:
             self.run("BEGIN IMMEDIATE")
+            self._look_for_others()
             yield
             self.run("COMMIT")
         except BaseException:  # an interruption must not leave half a transaction either
-            self._ids.clear()
-            self._texts.clear()
+            self._forget()
             # Where the disk is full SQLite has rolled back by itself.
             if self._db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
@@ -133,6 +134,35 @@ class Database:
             raise
         finally:
             self._depth -= 1
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read all of the block as of one moment; inside a transaction, as that has it."""
+        with self._turn:
+            if self._depth:
+                yield
+                return
+            self.run("BEGIN")
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._db.in_transaction:
+                    self.run("COMMIT")
+
+    def _look_for_others(self) -> None:
+        """Forget texts where another connection has written: it may have purged them."""
+        version = self.one("PRAGMA data_version")
+        if version != self._version_of_others:
+            self._version_of_others = version
+            self._forget()
+
+    def _forget(self) -> None:
+        """Read numbers and texts anew: those that are held may stand for nothing."""
+        self._ids.clear()
+        self._texts.clear()
+        self._all = None
 
     def run(self, sql: str, *values: object) -> sqlite3.Cursor:
         """Execute one statement."""

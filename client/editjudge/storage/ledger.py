@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from .codec import (
     unpack,
 )
 from .database import RESTORE, Database
-from .tables import CALLS, PROMPTS, Table
+from .tables import CALLS, NAMING_TEXTS, PROMPTS, TEXTS, Table
 
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
 _USUAL = {
@@ -85,14 +86,15 @@ class Ledger:
         return await self._database.aside(self._get, call)
 
     def _get(self, call: Call) -> Reply | None:
-        row = self._database.one(
-            "SELECT reply, model, prompt_tokens, cached_tokens, completion_tokens, attempts,"
-            " cost, seconds FROM calls WHERE key = ? AND dropped = 0",
-            digest_to_bytes(call.key),
-        )
-        if row is None:
-            return None
-        return Reply(unpack(row[0]), self._database.text(row[1]), *row[2:])
+        with self._database.snapshot():  # its texts may be purged with it
+            row = self._database.one(
+                "SELECT reply, model, prompt_tokens, cached_tokens, completion_tokens, attempts,"
+                " cost, seconds FROM calls WHERE key = ? AND dropped = 0",
+                digest_to_bytes(call.key),
+            )
+            if row is None:
+                return None
+            return Reply(unpack(row[0]), self._database.text(row[1]), *row[2:])
 
     async def put(self, call: Call, reply: Reply) -> None:
         """Keep a reply; the first one for a call stays."""
@@ -220,7 +222,7 @@ class Ledger:
             )
 
     async def purge(self, before: float | None = None, *, shrink: bool = False) -> int:
-        """Delete calls for good, with their prompts: what stood there is overwritten.
+        """Delete calls for good, with their prompts and texts: what stood there is overwritten.
 
         Other processes may go on reading and writing the file. What verdicts rest on is not to be
         purged: it is for ledgers, not for runs.
@@ -241,10 +243,24 @@ class Ledger:
         purged = self._delete_some(CALLS, made, *(() if before is None else (before,)))
         asked = "SELECT prompt FROM main.calls WHERE prompt IS NOT NULL"
         self._delete_some(PROMPTS, f"id NOT IN ({asked})")
+        self._purge_texts()
         if shrink:
             database.shrink()
         database.run("PRAGMA wal_checkpoint(TRUNCATE)")
         return purged
+
+    def _purge_texts(self) -> None:
+        """Delete the texts that no row names any more."""
+        named = (
+            f"SELECT {column} FROM main.{table} WHERE {column} IS NOT NULL"  # noqa: S608
+            for table, column in NAMING_TEXTS
+        )
+        unnamed = f"id NOT IN ({' UNION '.join(named)})"
+        last = "(SELECT max(id) FROM main.texts)"
+        # The last is overwritten and stays: numbers go on from it, so that one which another
+        # process holds never becomes that of another text.
+        self._database.change(TEXTS, f"id = {last} AND {unnamed}", {}, text=f"purged {uuid4().hex}")
+        self._delete_some(TEXTS, f"{unnamed} AND id < {last}")
 
     def _delete_some(self, table: Table, where: str, *values: object) -> int:
         """Delete rows, some at a time, so that others can write in between; returns how many."""
@@ -275,8 +291,9 @@ class Ledger:
         return await self._database.aside(self._said, tuple(keys))
 
     def _said(self, keys: Iterable[str]) -> dict[str, Said]:
-        numbers = {key: call_id(self._database, key) for key in keys}
-        return {k: said(self._database, number) for k, number in numbers.items() if number}
+        with self._database.snapshot():  # they may be purged meanwhile
+            numbers = {key: call_id(self._database, key) for key in keys}
+            return {k: said(self._database, number) for k, number in numbers.items() if number}
 
     @property
     def count(self) -> int:

@@ -194,3 +194,11 @@ EARLIER = Table(
 )
 
 TABLES = (TEXTS, HEADER, FACTS, PROMPTS, CALLS, EDITS, ITEMS, VERDICTS, VERDICT_CALLS, EARLIER)
+
+NAMING_TEXTS = tuple(
+    (table.name, column)
+    for table in TABLES
+    for column, definition in table.columns.items()
+    if definition in {_TEXT, _NO_TEXT}
+)
+"""Where texts are stood for by their numbers: tables and their columns."""

@@ -136,16 +136,16 @@ class Authority:
         return key, certificate
 
     def _due(self, names: tuple[str, ...], authority: x509.Certificate) -> bool:
-        if not (self.server.is_file() and self.server_key.is_file()):
-            return True
-        known = x509.load_pem_x509_certificate(self.server.read_bytes())
-        served = known.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         try:
+            known = x509.load_pem_x509_certificate(self.server.read_bytes())
             known.verify_directly_issued_by(authority)
+            own = _private_key(self.server_key).public_key()
+            served = known.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one mends it
             return True
         soon = known.not_valid_after_utc - datetime.now(UTC) < _RENEWED_BEFORE
-        return soon or {*served} != {_named(name) for name in names}
+        is_for_others = {*served} != {_named(name) for name in names}
+        return soon or is_for_others or own != known.public_key()
 
 
 class TeamKeys:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from editjudge.base.config import StackSettings
-from editjudge.base.errors import ConfigError, EditjudgeError, MissingExtra
+from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local import LocalJudge, private_state_dir
 
 from .values import FrontValues, Tokens
@@ -147,20 +147,32 @@ class Renewal:
         self._settings = settings
         self._seconds = seconds
         self._next = time.monotonic() + seconds
+        self._told = ""
 
     def look(self) -> None:
-        """Renew it where it is due and the last look is long enough ago."""
+        """Renew it where it is due and the last look is long enough ago.
+
+        What keeps it from that is logged, once: the door goes on with the certificate it has.
+        """
         if not self._settings.front or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._seconds
+        try:
+            self._renew()
+        except Exception as error:  # noqa: BLE001 - no certificate is worth the whole stack
+            told = str(error) or type(error).__name__
+            if told != self._told:
+                log.warning("the front door's certificate cannot be looked after: %s", told)
+            self._told = told
+        else:
+            self._told = ""
+
+    def _renew(self) -> None:
         from .identity import front_folder
 
         folder = front_folder()
-        try:
-            host = _values(self._settings, _behind("grpc://x:1", "", _NO_JUDGE), folder).listen.host
-            _identity(host, self._settings.front_names, folder)
-        except (OSError, EditjudgeError) as error:
-            log.warning("the front door's certificate cannot be looked after: %s", error)
+        host = _values(self._settings, _behind("grpc://x:1", "", _NO_JUDGE), folder).listen.host
+        _identity(host, self._settings.front_names, folder)
 
 
 def kept_tokens(folder: Path) -> Tokens | None:

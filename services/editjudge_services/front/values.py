@@ -58,6 +58,14 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Text = Annotated[str, Field(min_length=1)]
 
 
+def _as_text(where: object) -> object:
+    return str(where) if isinstance(where, Path) else where
+
+
+FileOrUrl = Annotated[str, BeforeValidator(_as_text)]
+"""As text, for a path would lose a slash of an address."""
+
+
 class Part(BaseModel):
     """A part of the values; what is misspelt is refused."""
 
@@ -78,7 +86,7 @@ class Tokens(Part):
         ca: Authorities by which an https address of keys is known (PEM).
     """
 
-    keys: Path | str
+    keys: FileOrUrl
     issuer: Text = "editjudge"
     audience: Text = "judges"
     team_claim: Text = "team"
@@ -89,7 +97,7 @@ class Tokens(Part):
     @property
     def url(self) -> str:
         """Where the keys are fetched; "" where they are a file."""
-        return str(self.keys) if "://" in str(self.keys) else ""
+        return self.keys if "://" in self.keys else ""
 
     @model_validator(mode="after")
     def _can_be_fetched(self) -> Self:
@@ -375,9 +383,7 @@ class FrontValues(Part):
         web = [Route('prefix: "/v1/"', {}, "judge-json", counted=True)]
         return [
             # Tools that reflect leave their stream of questions open until they have the answers.
-            Route(
-                'prefix: "/grpc.reflection.v1alpha.ServerReflection/"', {}, "judge", streams=True
-            ),
+            Route(_REFLECTION, {}, "judge", streams=True),
             Route('prefix: "/editjudge.v1.JudgeService/"', {}, "judge", counted=True),
             Route('prefix: "/grpc.health.v1.Health/"', {}, "judge"),
             *(web if self.judge.json_addresses else ()),

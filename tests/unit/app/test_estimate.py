@@ -11,7 +11,7 @@ from PIL import Image as Pil
 
 from editjudge.app.estimate import Estimate, call_lines, estimate, lines, notes
 from editjudge.app.wire import checks as wire
-from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.benchmarks.core.dataset import CoreData
 from editjudge.benchmarks.registry import dimensions
@@ -94,6 +94,17 @@ def test_tokens_and_cost_follow_the_calls(folder: Path) -> None:
     assert once.cost is not None
     assert thrice.cost == pytest.approx(3 * once.cost)
     assert not any("the cost is without" in note for note in once.notes)
+
+
+def test_through_a_judge_service_no_settings_of_judges_here_count(folder: Path) -> None:
+    price = {"input": 1e6, "output": 1.0}
+    own = settings(price=price, repeats=3, logprobs="never")
+    through = own.model_copy(update={"gateway": GatewayEndpoint(url="grpc://127.0.0.1:9")})
+    told = estimate(work(folder, LEVEL), through)
+    assert told.cost is None
+    assert told.calls == {JUDGE: EDITS}
+    (note,) = told.notes
+    assert note.startswith("judged through the Judge service")
 
 
 def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -63,10 +64,21 @@ def test_the_schema_is_the_one_that_is_kept() -> None:
     assert text == SCHEMA.read_text(encoding="utf-8"), "a JSON changed; make golden keeps the new"
 
 
-def test_no_model_is_forgotten() -> None:
-    def below(model: type[Wire]) -> set[type[Wire]]:
-        return {model}.union(*(below(one) for one in model.__subclasses__()))
+def below(model: type[Wire]) -> set[type[Wire]]:
+    return {model}.union(*(below(one) for one in model.__subclasses__()))
 
+
+def test_what_is_described_is_there() -> None:
+    described = {
+        model: set(re.findall(r"^ {8}(\w+): ", (model.__doc__ or ""), re.MULTILINE))
+        for model in below(Wire)
+    }
+    assert any(described.values())
+    absent = {one: names - {*one.model_fields} for one, names in described.items()}
+    assert {one.__name__: names for one, names in absent.items() if names} == {}
+
+
+def test_no_model_is_forgotten() -> None:
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
     abstract = {"Wire", "Event", "Counted", "Outcomes", "Found"}
     ours = [one for one in below(Wire) if one.__module__.startswith("editjudge.")]

@@ -113,6 +113,25 @@ def test_a_certificate_of_another_authority_is_made_anew(tmp_path: Path) -> None
     assert authority.server.read_bytes() != first
 
 
+@pytest.mark.parametrize("damaged", ["garbage", "no names", "another key", "no key"])
+def test_a_certificate_that_is_damaged_is_made_anew(tmp_path: Path, damaged: str) -> None:
+    authority = Authority(tmp_path)
+    authority.serve(("localhost",))
+    nameless, other = authority.client("vision", 90, tmp_path)
+    if damaged == "garbage":
+        authority.server.write_text("junk")
+    elif damaged == "no names":
+        authority.server.write_bytes(nameless.read_bytes())
+        authority.server_key.write_bytes(other.read_bytes())
+    else:
+        authority.server_key.write_bytes(other.read_bytes() if damaged == "another key" else b"")
+    authority.serve(("localhost",))
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(authority.server, authority.server_key)
+    served = x509.load_pem_x509_certificate(authority.server.read_bytes())
+    assert served.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+
+
 def test_a_file_that_is_no_key_is_named(tmp_path: Path) -> None:
     keys = TeamKeys(tmp_path)
     keys.token("vision", 1, "batch", **CLAIMS)

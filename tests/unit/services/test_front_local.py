@@ -10,7 +10,7 @@ import pytest
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, StackError
 from editjudge.base.local import LocalJudge
-from editjudge_services.front.identity import front_folder
+from editjudge_services.front.identity import Authority, front_folder
 from editjudge_services.front.local import (
     Renewal,
     check_front,
@@ -18,6 +18,7 @@ from editjudge_services.front.local import (
     local_front,
     parsed_tokens,
 )
+from editjudge_services.front.values import Tokens
 from editjudge_services.runtime.process import ports
 
 JUDGE = LocalJudge(pid=1, url="grpc://127.0.0.1:2", http="http://127.0.0.1:3", log=Path("log"))
@@ -37,6 +38,16 @@ def test_how_a_door_knows_callers_is_known_after_it(state: Path) -> None:
     tokens = kept_tokens(front_folder())
     assert tokens is not None
     assert tokens.audience == "studio"
+
+
+@pytest.mark.parametrize("keys", ["https://id.example.org/keys", "", "keys/jwks.json"])
+def test_where_keys_are_is_remembered_as_it_was_given(tmp_path: Path, keys: str) -> None:
+    given = Tokens.model_validate({"keys": keys})
+    (tmp_path / "tokens.json").write_text(given.model_dump_json())
+    kept = kept_tokens(tmp_path)
+    assert kept == given
+    assert (kept.keys, kept.url) == (keys, keys if "://" in keys else "")
+    assert Tokens.model_validate({"keys": Path("/a/b")}).keys == "/a/b"
 
 
 def test_tokens_of_values_are_named_when_they_are_wrong() -> None:
@@ -71,6 +82,25 @@ def test_a_certificate_that_is_due_is_renewed_while_the_door_runs(state: Path) -
     assert server.values.certificate.read_bytes() != before
     (state / "front" / "ca.pem").write_text("broken")
     always.look()  # it is told, and the stack goes on
+
+
+def test_whatever_goes_wrong_with_a_renewal_is_told_once_and_the_stack_goes_on(
+    state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    renewal = Renewal(StackSettings(front=True), seconds=0)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no entropy")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(Authority, "serve", fail)
+        renewal.look()
+        renewal.look()
+    renewal.look()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the front door's certificate cannot be looked after: no entropy"
+    ]
+    assert Authority(front_folder()).server.is_file()
 
 
 def test_a_port_is_tried_where_it_is_listened_at() -> None:

@@ -278,7 +278,7 @@ def test_what_is_said_of_tokens_leaves_the_rest(state: Path) -> None:
     file.write_text("tokens: {team_claim: department}")
     server = local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
     assert server.values.tokens.team_claim == "department"
-    assert server.values.tokens.keys == state / "front" / "keys" / "jwks.json"
+    assert server.values.tokens.keys == str(state / "front" / "keys" / "jwks.json")
 
 
 def test_callers_verify_the_name_that_they_are_told(state: Path) -> None:

@@ -37,6 +37,36 @@ async def test_work_that_fails_when_its_caller_has_left_says_nothing() -> None:
     database.close()
 
 
+def test_a_text_of_a_transaction_that_failed_is_not_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    with contextlib.closing(Database(path)) as ours, contextlib.closing(Database(path)) as other:
+
+        def fail() -> None:
+            with ours.transaction():
+                number = ours.intern("ours")
+                assert (ours.text(number), ours.texts()[number]) == ("ours", "ours")
+                raise StoreError("the disk is full")
+
+        with pytest.raises(StoreError):
+            fail()
+        number = other.intern("theirs")
+        assert (ours.text(number), ours.texts()[number]) == ("theirs", "theirs")
+
+
+def test_what_others_write_meanwhile_is_seen_after_a_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with contextlib.closing(Database(path)) as ours, contextlib.closing(Database(path)) as other:
+        with ours.snapshot():
+            assert ours.fact("a") is None
+            other.keep_fact("a", "new")
+            with ours.snapshot():
+                assert ours.fact("a") is None
+        assert ours.fact("a") == "new"
+        with ours.transaction(), ours.snapshot():
+            ours.keep_fact("a", "newer")
+        assert other.fact("a") == "newer"
+
+
 def test_two_threads_that_read_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
     with contextlib.closing(Database(tmp_path / "calls.sqlite")) as db:
         with db.transaction():

@@ -79,6 +79,54 @@ async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> No
         assert service.count == 0
 
 
+SECRETS = ("a secret system", "a secret schema", "a secret judge", "a secret model")
+
+
+def secret(number: int) -> tuple[Call, Reply]:
+    system, schema, judge, model = (f"{one} {number}." for one in SECRETS)
+    asked = call(judge=judge, prompt=Prompt(system, ()), form={"schema": {"title": schema}})
+    return asked, Reply({"text": "Yes"}, model, 10, 4, 1, 1, 0.5, 0.25)
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+async def test_texts_that_nothing_names_any_more_are_purged_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shrink: bool
+) -> None:
+    monkeypatch.setattr("editjudge.storage.ledger._AT_A_TIME", 2)
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path) as ledger:
+        for number in range(4):
+            await ledger.put(*secret(number))
+        between = time.time()
+        await ledger.put(*secret(4))
+        assert await ledger.purge(between, shrink=shrink) == 4
+        kept, reply = secret(4)
+        assert await ledger.get(kept) == reply
+        stored = path.read_bytes()
+        for text in SECRETS:
+            assert f"{text} 4.".encode() in stored
+            assert not any(f"{text} {number}.".encode() in stored for number in range(4))
+        assert await ledger.purge(shrink=shrink) == 1
+    assert not any(text.encode() in path.read_bytes() for text in SECRETS)
+
+
+async def test_a_service_that_knows_purged_texts_writes_them_anew(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path) as service, Ledger(path) as ledger:
+        first, other = secret(1), secret(2)
+        await service.put(*first)
+        assert await service.get(first[0]) == first[1]
+        await ledger.purge()
+        await ledger.put(*other)
+        assert await service.get(other[0]) == other[1]
+        await service.put(*first)
+        for asked, reply in (first, other):
+            for looking in (service, ledger):
+                assert await looking.get(asked) == reply
+                told = (await looking.said([asked.key]))[asked.key]
+                assert (told.judge, told.model) == (asked.judge, reply.model)
+
+
 def test_what_is_no_ledger(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("not a database, but long enough to look at it twice " * 10)

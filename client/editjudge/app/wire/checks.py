@@ -86,7 +86,7 @@ class Estimate(Wire):
         known: Of these, those that the ledger answers; of a sample of edits, for all of them.
         canaries: How many of the calls only watch a judge for drift.
         second_tries: Calls that come on top where no reply can be read.
-        cost: Null where no price is configured.
+        cost: Null where no price is configured, and where a Judge service asks.
         data: What became of the run's items since they were judged.
     """
 

@@ -16,9 +16,8 @@ class Finding(Wire):
         answer: Whether its known answer is right, or that none is known; how a generalist's
             choices are scored.
         team: As whom a front door knows the caller; empty where none says.
-        access: What a call without the key and headers of the settings met; empty where there are
-            none, or where it could not be tried.
-        stop_seconds: That ending it may take, with what is in flight.
+        access: What a call without the key and headers of the settings met, or why none could be
+            tried; empty where there are none.
         problem: Empty where all is well.
         mend: What to do about it.
     """
@@ -50,6 +49,7 @@ class Stack(Wire):
         generalist: Null without one.
         judge: The Judge service over them; null without one.
         front: The front door before it; null without one.
+        stop_seconds: That ending it may take, with what is in flight.
         services: Identities, by role.
         unloaded: Models that could not be loaded, and why.
         problem: Empty where all is well.
