@@ -63,7 +63,8 @@ _PLAINER = {
     "model_attributes_type": "is no object",
 }
 # A value that stands where JSON has numbers; texts may hold the like, so it is looked at again.
-_MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{300}")
+# Of fewer digits none is infinite with an exponent of two.
+_MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{200}")
 _NO_NAMES = frozenset({"", ".", ".."})
 USUAL = "items.jsonl"
 """What the file is called where a folder is given."""

@@ -148,7 +148,8 @@ def test_a_line_that_is_no_item_is_told_by_its_number(tmp_path: Path, name: str,
 
 
 @pytest.mark.parametrize(
-    "number", ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0"]
+    "number",
+    ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0", "1" + "0" * 250 + "e99"],
 )
 @pytest.mark.parametrize("name", OWN)
 def test_what_stands_for_a_number_and_is_none_is_told(
