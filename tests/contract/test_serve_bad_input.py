@@ -176,14 +176,14 @@ WEB: Mapping[str, tuple[str, str, Mapping[str, str], bytes, int, str, str]] = {
         "INVALID_ARGUMENT",
         "edit.instructions",
     ),
-    "a misspelt field in a batch": (
+    "a misspelt field of a batch": (
         "POST",
         "/v1/score:batch",
         HEADERS,
-        json.dumps({"requests": [GOOD, GOOD | {"dims": []}]}).encode(),
+        json.dumps({"requests": [GOOD], "wait": True}).encode(),
         400,
         "INVALID_ARGUMENT",
-        "requests.1.dims",
+        "wait",
     ),
     "too many in a batch": (
         "POST",
@@ -192,7 +192,7 @@ WEB: Mapping[str, tuple[str, str, Mapping[str, str], bytes, int, str, str]] = {
         json.dumps({"requests": [{"edit": {}}] * 65}).encode(),
         400,
         "INVALID_ARGUMENT",
-        "requests.0.edit.instruction",
+        "requests",
     ),
     "a number as text": (
         "POST",

@@ -104,11 +104,10 @@ class JsonService:
             )
         return _reply(Batch(results=tuple(results)))
 
-    async def _result(
-        self, request: web.Request, sent: ScoreAsked, some: asyncio.Semaphore
-    ) -> Result:
+    async def _result(self, request: web.Request, sent: object, some: asyncio.Semaphore) -> Result:
         async def read() -> Asked:
-            return await asyncio.to_thread(sent.asked)
+            checked = await asyncio.to_thread(_checked, ScoreAsked.model_validate, sent)
+            return await asyncio.to_thread(checked.asked)
 
         try:
             with self._asking(request) as asking:
@@ -295,8 +294,17 @@ async def _body(request: web.Request, model: type[W]) -> W:
         text = await request.read()
     except web.RequestPayloadError as error:
         raise Unusable("body", "it is cut short", "send all of it") from error
+    return await asyncio.to_thread(_checked, model.model_validate_json, text)
+
+
+def _checked(validate: Callable[[Any], W], sent: object) -> W:
+    """What was sent, as the model that it is.
+
+    Raises:
+        Unusable: naming the first field that cannot be used.
+    """
     try:
-        return await asyncio.to_thread(model.model_validate_json, text)
+        return validate(sent)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "body"
