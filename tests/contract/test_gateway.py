@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -17,8 +18,10 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.app.callers import ledger_of
+from editjudge.app.client import make_edit
 from editjudge.base.config import Settings, load_settings
 from editjudge.cli import main
+from editjudge.gateway.messages import request_of
 from editjudge.panel.said import Said
 from editjudge.serve.judging import Judging, Kept
 from editjudge.serve.room import Room
@@ -430,6 +433,39 @@ async def test_a_picture_of_another_kind_than_its_name_says_is_judged_alike(
     assert any(verdict["calls"] for verdict in far[1]["verdicts"])
     assert far[1]["verdicts"] == direct[1]["verdicts"]
     assert far[1]["sample"] == direct[1]["sample"]
+
+
+async def test_a_service_is_told_names_of_files_and_no_folders(tmp_path: Path) -> None:
+    """A mask is sent as PNG, and is named so."""
+    Pil.fromarray(np.full((24, 32, 3), 90, np.uint8)).save(tmp_path / "source.png")
+    Pil.fromarray(np.full((24, 32), 200, np.uint8)).save(tmp_path / "mask.jpg")
+    Pil.fromarray(np.full((24, 40, 3), 90, np.uint8)).save(tmp_path / "edited.png")
+    source, edited, mask = (tmp_path / name for name in ("source.png", "edited.png", "mask.jpg"))
+    made = make_edit(source=source, edited=edited, instruction="x", mask=mask)
+    sent = request_of(made, (), pb.Protocol()).edit
+    names = [picture.name for picture in (*sent.sources, sent.edited, sent.mask)]
+    assert names == ["source.png", "edited.png", "mask.png"]
+    asked = ["--source", source, "--edited", edited, "--mask", mask, "--instruction", "x"]
+    asked += ["--dimension", "core.psnr.*"]
+    async with small(tmp_path) as (_, settings), service(settings) as (_, url):
+        file = tmp_path / "editjudge.toml"
+        direct = await asyncio.to_thread(spoken, "score", *asked, "--config", file, "--json")
+        far = await asyncio.to_thread(spoken, "score", *asked, "--gateway", url, "--json")
+    assert far[1]["verdicts"] == direct[1]["verdicts"]
+    assert str(tmp_path) not in str(far[1]["verdicts"])
+
+
+async def test_a_service_that_never_was_there_is_not_waited_for(tmp_path: Path) -> None:
+    """With the usual patience it would be, for longer than a test may take."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"grpc://127.0.0.1:{taken.getsockname()[1]}"
+        async with small(tmp_path) as (arguments, _):
+            out = ["--out", tmp_path / "run", "--config", config(tmp_path, url)]
+            code, said = await told("run", *arguments, *out)
+    assert code == 2
+    assert url in said
+    assert "not back" not in said
 
 
 async def test_own_prompts_are_asked_there(tmp_path: Path) -> None:

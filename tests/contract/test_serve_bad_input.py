@@ -176,14 +176,14 @@ WEB: Mapping[str, tuple[str, str, Mapping[str, str], bytes, int, str, str]] = {
         "INVALID_ARGUMENT",
         "edit.instructions",
     ),
-    "a misspelt field in a batch": (
+    "a misspelt field of a batch": (
         "POST",
         "/v1/score:batch",
         HEADERS,
-        json.dumps({"requests": [GOOD, GOOD | {"dims": []}]}).encode(),
+        json.dumps({"requests": [GOOD], "wait": True}).encode(),
         400,
         "INVALID_ARGUMENT",
-        "requests.1.dims",
+        "wait",
     ),
     "too many in a batch": (
         "POST",
@@ -192,7 +192,7 @@ WEB: Mapping[str, tuple[str, str, Mapping[str, str], bytes, int, str, str]] = {
         json.dumps({"requests": [{"edit": {}}] * 65}).encode(),
         400,
         "INVALID_ARGUMENT",
-        "requests.0.edit.instruction",
+        "requests",
     ),
     "a number as text": (
         "POST",
@@ -254,6 +254,25 @@ WEB: Mapping[str, tuple[str, str, Mapping[str, str], bytes, int, str, str]] = {
     "DELETE": ("DELETE", "/v1/panel", {}, b"", 405, "UNIMPLEMENTED", ""),
     "another path": ("GET", "/v2/score", {}, b"", 404, "NOT_FOUND", ""),
     "a path with a file": ("GET", "/v1/../etc/passwd", {}, b"", 404, "NOT_FOUND", ""),
+    "a misspelt field of a query": (
+        "GET",
+        "/v1/dimensions?pattern=core.*&patern=x",
+        {},
+        b"",
+        400,
+        "INVALID_ARGUMENT",
+        "patern",
+    ),
+    "a query of what takes none": (
+        "POST",
+        "/v1/score?wait=1",
+        HEADERS,
+        json.dumps(GOOD).encode(),
+        400,
+        "INVALID_ARGUMENT",
+        "wait",
+    ),
+    "a query of what is not there": ("GET", "/v2/score?x=1", {}, b"", 404, "NOT_FOUND", ""),
     "no dimension": (
         "GET",
         "/v1/dimensions?pattern=x",

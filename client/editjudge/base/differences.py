@@ -52,7 +52,7 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         if not (self.before or self.after):
             return str(self.part)
-        return f"{self.part} ({self.before or 'none'} → {self.after or 'none'})"
+        return f"{self.part} ({self.before or 'absent'} → {self.after or 'absent'})"
 
 
 WORDS: Mapping[str, str] = {
@@ -179,7 +179,7 @@ def _at_commas(text: str) -> Iterator[str]:
     depth, start = 0, 0
     for place, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
-        if letter == "," and not depth and re.match(r",[\w.]+=", text[place:]):
+        if letter == "," and not depth and re.match(r",[\w.\-]+=", text[place:]):
             yield text[start:place]
             start = place + 1
     yield text[start:]

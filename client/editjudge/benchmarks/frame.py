@@ -23,7 +23,7 @@ class FrameMask(Mask):
     @classmethod
     def of(cls, mask: Mask) -> FrameMask:
         """A mask, laid over whole frames from now on."""
-        return cls(mask.name, mask.encoded, mask.pixels, mask.notes)
+        return cls(mask.name, mask.encoded, mask.pixels, mask.notes, mask.file)
 
     def fitted(self, size: tuple[int, int]) -> FrameMask:
         """The mask at another size, stretched as the released code does (OpenCV's nearest)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,7 +64,8 @@ _PLAINER = {
     "model_attributes_type": "is no object",
 }
 # A value that stands where JSON has numbers; texts may hold the like, so it is looked at again.
-_MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{300}")
+# Of fewer digits none is infinite with an exponent of two.
+_MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{200}")
 _NO_NAMES = frozenset({"", ".", ".."})
 USUAL = "items.jsonl"
 """What the file is called where a folder is given."""
@@ -314,6 +316,10 @@ class ItemsFile:
             if _MAY_BE_NO_NUMBER.search(line) and (what := no_number(line)):
                 wrong.add(number, what)
                 continue
+            # Every key has a colon: most lines have no more of them than fields.
+            if line.count(b":") > len(ref.data.model_fields_set) and (what := repeated(line)):
+                wrong.add(number, what)
+                continue
             if ref.id in seen:
                 wrong.add(number, f"the id {ref.id!r} is that of line {seen[ref.id]} already")
                 continue
@@ -516,6 +522,22 @@ def no_number(line: bytes) -> str:
         read += value.values() if isinstance(value, dict) else ()
         read += value if isinstance(value, list) else ()
     return ""
+
+
+def repeated(line: bytes) -> str:
+    """Which keys an object in a line of JSON has more than once; "" where none has.
+
+    Which of their values is meant, nobody can tell.
+    """
+    twice: dict[str, None] = {}
+
+    def members(pairs: list[tuple[str, Any]]) -> None:
+        if len(pairs) > len(dict(pairs)):
+            counts = Counter(name for name, _ in pairs)
+            twice.update(dict.fromkeys(name for name, count in counts.items() if count > 1))
+
+    parse_json(line.strip(), pairs=members)
+    return f"{', '.join(map(repr, twice))}: given more than once" if twice else ""
 
 
 class _NoNumber(str):

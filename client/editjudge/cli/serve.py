@@ -15,7 +15,7 @@ import click
 from rich.table import Table
 
 from ..app.accounts import Day, Used, used_in
-from ..app.callers import purge
+from ..app.callers import alone_in, purge
 from ..app.wire.base import text_of
 from ..app.wire.usage import UsedOnDay
 from ..base.config import Settings
@@ -135,6 +135,9 @@ def command(
         "pixels": megapixels * 1024 * 1024,
     }
     kept = Kept(cache, cache_shared, audit)
+    _check(
+        (address, http_address), kept, settings.model_copy(update={"max_cost": max_cost_per_day})
+    )
     with services_at_hand(settings, start=True, say=tell) as at_hand:
         asyncio.run(_serve(at_hand, (address, http_address), (notice, drain), kept, **room))
     return 0
@@ -212,6 +215,24 @@ def _on_day(day: Day, used: Used) -> UsedOnDay:
 
 def _named(team: str) -> str:
     return team or "(no team)"
+
+
+def _check(addresses: tuple[str, str], kept: Kept, settings: Settings) -> None:
+    """Refuse now what could not be served, for services may take long to start.
+
+    Raises:
+        ConfigError: an address, a file or a folder cannot be used, or a price is missing.
+    """
+    from ..panel.bind import check_prices
+    from ..serve.asking import Audit
+
+    for address in addresses:
+        _parted(address)
+    check_prices(settings)
+    Audit(kept.audit)
+    if kept.folder is not None:
+        with alone_in(kept.folder):
+            pass
 
 
 async def _serve(

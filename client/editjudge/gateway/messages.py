@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -112,14 +113,16 @@ def flaws_sent(flaws: Flaws) -> list[pb.Flaw]:
 
 
 def _picture(image: Image) -> pb.Picture:
-    return pb.Picture(data=image.encoded, name=whole(image.name))
+    """Its folders are nobody's business there."""
+    return pb.Picture(data=image.encoded, name=whole(PurePath(image.name).name))
 
 
 def _mask(mask: Mask) -> pb.Picture:
     """What it selects: its file may have meant the opposite, or be no file at all."""
     buffer = io.BytesIO()
     Pil.fromarray(mask.selected.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
-    return pb.Picture(data=buffer.getvalue(), name=whole(mask.name))
+    # Named as the PNG that it is now.
+    return pb.Picture(data=buffer.getvalue(), name=whole(f"{PurePath(mask.name).stem}.png"))
 
 
 def _json(value: Any) -> str:

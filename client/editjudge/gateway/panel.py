@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Self
 
 from ..base.config import GatewayEndpoint, Settings
-from ..base.errors import BadReply, ServiceError
+from ..base.errors import BadReply, DeadlineExceeded, ServiceError, Unreachable
 from ..base.identity import ModelIdentity, ServiceName
 from ..panel import Panel, PoolPolicy
 from ..panel.calls import CallStore
@@ -76,10 +76,20 @@ class Gateway(Panel):
         """Ask the service who judges there; from here on these are the services.
 
         Raises:
-            ServiceError: it cannot be reached or asked, or names services that are none.
+            ServiceError: it cannot be reached or asked, or names services that are none. One that
+                was never reached is not waited for.
         """
-        timeout = self._settings.probe_timeout
-        told = await self._pool.run(lambda service: service.panel(request, timeout))
+
+        async def asked(service: JudgeService) -> Told:
+            try:
+                return await service.panel(request, self._settings.probe_timeout)
+            except (Unreachable, DeadlineExceeded) as error:
+                if self._asked:
+                    raise
+                # For the pool it would be lost, and waited for; perhaps it never was there.
+                raise self.error(ServiceError, error.detail) from error
+
+        told = await self._pool.run(asked)
         try:
             self._known = identities_of(told.panel)
         except ValueError as error:

@@ -72,16 +72,12 @@ class Bound:
         Raises:
             ConfigError: a setting cannot be used.
         """
+        check_prices(self.settings)
         for endpoint in self.settings.endpoints.values():
             names = known(endpoint.services or SERVICES, endpoint.url)
             self._tritons.append((await self._triton(endpoint), names))
         for name, generalist in self.settings.generalists.items():
             service = ServiceName.generalist(name)
-            if self.settings.max_cost is not None and generalist.price is None:
-                raise ConfigError(
-                    f"max_cost is set, but {service} has no price",
-                    f"write price = {{input = …, output = …}} in [generalists.{name}]",
-                )
             self._transports[service] = await self._replicas(service, generalist)
 
     async def keep_limits(self) -> None:
@@ -243,3 +239,17 @@ def _differs(identity: ModelIdentity, first: ModelIdentity) -> str:
     if str(identity) == str(first):
         return f"{identity} here, but its fingerprint is not that of the same"
     return f"{identity} here, {first}"
+
+
+def check_prices(settings: Settings) -> None:
+    """That a limit of the cost can be held.
+
+    Raises:
+        ConfigError: a generalist has no price.
+    """
+    for name, generalist in settings.generalists.items():
+        if settings.max_cost is not None and generalist.price is None:
+            raise ConfigError(
+                f"max_cost is set, but {ServiceName.generalist(name)} has no price",
+                f"write price = {{input = …, output = …}} in [generalists.{name}]",
+            )

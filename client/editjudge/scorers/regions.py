@@ -59,7 +59,8 @@ def comparable(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.boo
     try:
         mask = selected(edit, region, size)
     except ImageError as error:
-        raise Abstained("degenerate", str(error)) from error
+        # Without the name of its file: that is another one where the edit was sent to be judged.
+        raise Abstained("degenerate", error.reason) from error
     if mask is not None and not mask.any():
         raise Abstained("degenerate", f"the region {region} the mask has no pixel")
     return mask

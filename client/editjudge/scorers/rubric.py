@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from PIL import Image as Pil
@@ -116,7 +117,9 @@ def _as_jpeg(image: Image) -> Image:
     try:
         Pil.fromarray(image.rgb).save(buffer, "JPEG", quality=JPEG_QUALITY)
     except OSError as error:  # more than 65,535 pixels on a side
-        raise Abstained("degenerate", f"{image.name} cannot be a JPEG: {error}") from error
+        raise Abstained(
+            "degenerate", f"{PurePath(image.name).name} cannot be a JPEG: {error}"
+        ) from error
     return load_image(buffer.getvalue(), image.name)
 
 

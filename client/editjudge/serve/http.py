@@ -54,6 +54,8 @@ _TOKENS = web.RequestKey("tokens", int)
 """What generalists took for a request."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
+_QUERIES = {"/v1/dimensions": ("pattern",)}
+"""Fields of a query, by route; the others take none."""
 _SHOWN = 80
 
 
@@ -104,11 +106,10 @@ class JsonService:
             )
         return _reply(Batch(results=tuple(results)))
 
-    async def _result(
-        self, request: web.Request, sent: ScoreAsked, some: asyncio.Semaphore
-    ) -> Result:
+    async def _result(self, request: web.Request, sent: object, some: asyncio.Semaphore) -> Result:
         async def read() -> Asked:
-            return await asyncio.to_thread(sent.asked)
+            checked = await asyncio.to_thread(_checked, ScoreAsked.model_validate, sent)
+            return await asyncio.to_thread(checked.asked)
 
         try:
             with self._asking(request) as asking:
@@ -240,6 +241,7 @@ def _page() -> Page:
 @web.middleware
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
+        _check_query(request)
         with terms_in(request.headers).held():
             return await handler(request)
     except web.HTTPRequestEntityTooLarge:
@@ -253,6 +255,20 @@ async def _refusals(request: web.Request, handler: Handler) -> web.StreamRespons
         refused, status = _refused(told(error))
     headers = {"retry-after": "1"} if status == 429 else {}
     return _reply(Error(error=refused), status=status, headers=headers)
+
+
+def _check_query(request: web.Request) -> None:
+    """That a route of JSON takes the fields of a query.
+
+    Raises:
+        Unusable: naming the first that it does not.
+    """
+    if request.match_info.http_exception is not None or not request.path.startswith("/v1/"):
+        return
+    there = _QUERIES.get(request.path, ())
+    if unknown := [name for name in request.query if name not in there]:
+        mend = f"there is {', '.join(there)}" if there else "leave it out"
+        raise Unusable(unknown[0][:_SHOWN], "no such field of a query", mend)
 
 
 def _no_such(request: web.Request, error: web.HTTPException) -> Refused:
@@ -295,8 +311,17 @@ async def _body(request: web.Request, model: type[W]) -> W:
         text = await request.read()
     except web.RequestPayloadError as error:
         raise Unusable("body", "it is cut short", "send all of it") from error
+    return await asyncio.to_thread(_checked, model.model_validate_json, text)
+
+
+def _checked(validate: Callable[[Any], W], sent: object) -> W:
+    """What was sent, as the model that it is.
+
+    Raises:
+        Unusable: naming the first field that cannot be used.
+    """
     try:
-        return await asyncio.to_thread(model.model_validate_json, text)
+        return validate(sent)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "body"

@@ -6,7 +6,7 @@ import binascii
 from typing import Annotated, Literal, get_args
 
 import pybase64
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, WrapValidator
 
 from ..app.wire.base import Wire
 from ..app.wire.lists import Dimension
@@ -186,10 +186,14 @@ class ScoreAsked(Wire):
         )
 
 
+_Unchecked = Annotated[ScoreAsked, WrapValidator(lambda sent, _: sent)]
+"""As it was sent: each request of a batch is checked, and refused, by itself."""
+
+
 class BatchAsked(Wire):
     """`POST /v1/score:batch`."""
 
-    requests: Annotated[tuple[ScoreAsked, ...], Field(min_length=1, max_length=_MOST_IN_BATCH)]
+    requests: Annotated[tuple[_Unchecked, ...], Field(min_length=1, max_length=_MOST_IN_BATCH)]
 
 
 class Refused(Wire):

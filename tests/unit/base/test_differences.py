@@ -47,7 +47,9 @@ def test_each_kind_of_part_has_its_words() -> None:
     assert told(PIXELS, PIXELS.replace(".whole(", ".outside(")) == [
         "what is read of pixels (pixels.psnr.whole → pixels.psnr.outside)"
     ]
-    assert told(PIXELS, PIXELS.replace("+decode.2", "")) == ["implementation of decode (2 → none)"]
+    assert told(PIXELS, PIXELS.replace("+decode.2", "")) == [
+        "implementation of decode (2 → absent)"
+    ]
 
 
 def test_what_is_derived_differs_in_what_its_parts_do() -> None:
@@ -65,6 +67,11 @@ def test_identities_and_versions() -> None:
     (only,) = of_identities("ocr.got", "ocr_got/1(weights=a)", "ocr_got/1(weights=b)")
     assert str(only) == "ocr.got: weights (a → b)"
     (only,) = of_identities("ocr.got", "", "ocr_got/1")
-    assert str(only) == "ocr.got: model (none → ocr_got/1)"
+    assert str(only) == "ocr.got: model (absent → ocr_got/1)"
+    (only,) = of_identities("ocr.got", "ocr_got/1", "ocr_got/1(weights=none)")
+    assert str(only) == "ocr.got: weights (absent → none)"
+    before = "ocr_got/1(numpy=2.1,opencv-python-headless=4.10,pillow=11)"
+    (only,) = of_identities("ocr.got", before, before.replace("4.10", "4.11"))
+    assert str(only) == "ocr.got: opencv-python-headless (4.10 → 4.11)"
     (only,) = of_versions("numpy:1.26.4|pillow:11.0", "numpy:2.1.0|pillow:11.0")
     assert str(only) == "package numpy (1.26.4 → 2.1.0)"

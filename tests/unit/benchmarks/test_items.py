@@ -133,6 +133,18 @@ NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
     "list": (lambda name: f"[{line_of(name, '2')}]", "is no object"),
     "nothing": (lambda _: "null", "is no object"),
     "no instruction": (lambda _: '{"id": "2", "source": "s.png"}', ".*instruction: is missing"),
+    "key": (
+        lambda name: line_of(name, "2").replace('"id": "2"', '"id": "3", "id" :"2"'),
+        "'id': given more than once",
+    ),
+    "key written otherwise": (
+        lambda name: line_of(name, "2").replace('"id"', '"\\u0069d": "3", "id"'),
+        "'id': given more than once",
+    ),
+    "key within": (
+        lambda name: line_of(name, "2", extra={"x": 1}).replace('"x": 1', '"x": 2, "x": 1'),
+        "'x': given more than once",
+    ),
     "id": (lambda name: line_of(name).replace('"1"', "NaN"), "NaN is no number that can be kept"),
 }
 
@@ -148,7 +160,8 @@ def test_a_line_that_is_no_item_is_told_by_its_number(tmp_path: Path, name: str,
 
 
 @pytest.mark.parametrize(
-    "number", ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0"]
+    "number",
+    ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0", "1" + "0" * 250 + "e99"],
 )
 @pytest.mark.parametrize("name", OWN)
 def test_what_stands_for_a_number_and_is_none_is_told(
@@ -162,7 +175,8 @@ def test_what_stands_for_a_number_and_is_none_is_told(
 
 @pytest.mark.parametrize("name", OWN)
 def test_what_only_looks_like_no_number_is_kept(tmp_path: Path, name: str) -> None:
-    extra = {"x": "NaN, 1e400 and Infinity", "y": 1e300, "z": 10**299}
+    said = 'NaN, 1e400 and Infinity; "x": 1, "x": 2'
+    extra = {"x": said, "y": 1e300, "z": 10**299, "w": [{"x": 1}, {"x": 1}]}
     (ref,) = lines(tmp_path, name, line_of(name, extra=extra)).checked()
     assert ref.data.extra == extra
 
