@@ -238,7 +238,9 @@ def _latex(table: PaperTable) -> str:
 
 
 def _latex_row(texts: Iterable[str]) -> str:
-    return " & ".join(texts) + r" \\"
+    row = " & ".join(texts) + r" \\"
+    # What ends the row above takes a star or a bracket for an argument of its own.
+    return f"{{}}{row}" if row.startswith(("*", "[")) else row
 
 
 def _latex_number(number: Number) -> str:

@@ -122,6 +122,14 @@ def test_names_are_text(form: Any) -> None:
         assert [row[0] for row in csv.reader(io.StringIO(text))][1:] == [EVIL, "'=1+1"]
 
 
+@pytest.mark.parametrize("name", ["[1]", "*star"])
+def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
+    models = results((UP,), **{name: {"up": cell(1.0)}})
+    assert f"\n{{}}{name} & 1.00 " in typeset(models, "latex")
+    groups = results((replace(UP, group=name),), a={"up": cell(1.0)})
+    assert f"\n{{}}{name} & quality " in typeset(groups, "latex")
+
+
 @pytest.mark.parametrize(
     ("columns", "models", "told"),
     [
