@@ -233,7 +233,7 @@ def _latex(table: PaperTable) -> str:
     notes = [rf"\textsuperscript{{{m}}}~{_latex_text(text)}" for m, text in table.footnotes.items()]
     notes += map(_latex_text, table.notes)
     if notes:
-        out += ["", rf"\footnotesize {'; '.join(notes)}."]
+        out += ["", rf"{{\footnotesize {'; '.join(notes)}.\par}}"]
     return "\n".join(out) + "\n"
 
 

@@ -61,9 +61,9 @@ def test_latex() -> None:
     ]
     below = text.splitlines()[-1]
     assert below == (
-        r"\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
+        r"{\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
         r"\textsuperscript{b}~0 of 10 edits have a number; "
-        r"* imputed: a rule put some of these numbers in, no judge did."
+        r"* imputed: a rule put some of these numbers in, no judge did.\par}"
     )
 
 
