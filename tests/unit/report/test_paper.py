@@ -77,6 +77,16 @@ def test_markdown_with_chosen_columns_and_models() -> None:
     ]
 
 
+def test_a_column_by_a_part_of_its_id() -> None:
+    preserved = replace(UP, id="gie.mean.ssim", title="SSIM (mean)")
+    text = typeset(
+        results((DOWN, preserved), a={"down": cell(1.0), "gie.mean.ssim": cell(0.5)}),
+        "csv",
+        ["SSIM"],
+    )
+    assert [row["column"] for row in csv.DictReader(io.StringIO(text))] == ["gie.mean.ssim"]
+
+
 def test_csv_is_not_rounded() -> None:
     rows = list(csv.DictReader(io.StringIO(typeset(three(), "csv"))))
     assert [row["model"] for row in rows] == ["a", "a", "b", "b", "c", "c"]
@@ -133,7 +143,11 @@ def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "models", "told"),
     [
-        (["nothing"], [], "no column nothing; give an id, a title or a glob: quality, error"),
+        (
+            ["nothing"],
+            [],
+            "no column nothing; give an id, a part of one, a title or a glob: quality, error",
+        ),
         ([], ["d"], "no model d; models: a, b, c"),
     ],
 )
