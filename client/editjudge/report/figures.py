@@ -42,7 +42,7 @@ _WRAPPED = 14
 def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Panel, ...]:
     """The panels that have something to show: a radar of three axes, otherwise one number."""
     fewest = _FEWEST_AXES if figure.kind == "radar" else 2 if figure.kind == "scatter" else 1
-    return tuple(p for p in figure.panels if len(_shown(p, columns, numbers)) >= fewest)
+    return tuple(p for p in figure.panels if len(_with_numbers(p, columns, numbers)) >= fewest)
 
 
 def draw(
@@ -53,7 +53,8 @@ def draw(
     A number that is not there leaves a gap: no line goes through it and no bar stands for it.
 
     Args:
-        columns: Those of the table; what has no number of any model is left out.
+        columns: Those of the table; what has no number of any model is left out, but a turn
+            before the last that has one keeps its place.
         numbers: In the order of the legend.
         warning: Written across the top, for what is no result.
 
@@ -78,7 +79,7 @@ def draw(
         projection = {"projection": "polar"} if figure.kind == "radar" else {}
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, **projection)
-            _DRAWN[figure.kind](axes, figure, _shown(panel, columns, numbers), numbers)
+            _DRAWN[figure.kind](axes, figure, _shown(figure, panel, columns, numbers), numbers)
             axes.set_title(panel.title, fontsize=10, pad=14 if figure.kind == "radar" else 6)
         _legend(canvas, list(numbers))
         if warning:
@@ -114,11 +115,20 @@ def _label(number: int) -> str:
     return f"model {number}"
 
 
-def _shown(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> list[Column]:
+def _shown(
+    figure: Figure, panel: Panel, columns: Sequence[Column], numbers: Numbers
+) -> list[Column]:
+    """What the panel has a place for: of turns also those without numbers before the last."""
+    held = _with_numbers(panel, columns, numbers)
+    if figure.kind != "turns":
+        return held
     meant = panel.of(columns)
-    if any(row.get(c.id) is not None for c in meant for row in numbers.values()):
-        return [c for c in meant if any(row.get(c.id) is not None for row in numbers.values())]
-    return []
+    return list(meant[: meant.index(held[-1]) + 1])
+
+
+def _with_numbers(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> list[Column]:
+    rows = numbers.values()
+    return [c for c in panel.of(columns) if any(row.get(c.id) is not None for row in rows)]
 
 
 def _radar(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:

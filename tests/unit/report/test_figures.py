@@ -67,6 +67,16 @@ def test_omni_by_turn() -> None:
     assert b">turn<" in draw(turns, columns, rows, "svg")
 
 
+def test_turns_keep_their_numbers() -> None:
+    (turns,) = (f for f in figures("omni_iie") if f.kind == "turns")
+    columns = benchmark("omni_iie").rules().columns
+    overall = turns.panels[0].of(columns)
+    rows = {"a": {c.id: 0.5 for c in overall[1:4]}}  # rounds 2, 3 and 4
+    picture = draw(turns, columns, rows, "svg").decode()
+    ticks = re.findall(r'id="xtick_\d+".*?>([^<]+)</text>', picture, re.DOTALL)
+    assert ticks == ["1", "2", "3", "4"]
+
+
 RADAR, BARS = figures("gie")[1], figures("gie")[0]
 COLUMNS = benchmark("gie").rules().columns
 
