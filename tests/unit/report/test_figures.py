@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image as Pil
 
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures
@@ -94,6 +97,18 @@ def test_a_gap_is_no_zero() -> None:
     assert marks_of({"a": with_gap, "b": other}, RADAR) < marks_of(
         {"a": with_zero, "b": other}, RADAR
     )
+
+
+def test_a_bar_of_zero_is_seen() -> None:
+    ids = [c.id for c in BARS.panels[0].of(COLUMNS)]
+    full: dict[str, float | None] = dict.fromkeys(ids, 50.0)
+
+    def blue(row: dict[str, float | None]) -> int:
+        png = draw(BARS, COLUMNS, {"a": row, "b": full}, "png")
+        pixels = np.asarray(Pil.open(io.BytesIO(png)).convert("RGB"))
+        return int((pixels == (0x00, 0x72, 0xB2)).all(axis=-1).sum())
+
+    assert blue(full | {ids[1]: 0.0}) > blue(full | {ids[1]: None}) + 100
 
 
 def test_what_nobody_has_is_left_out() -> None:
