@@ -14,7 +14,7 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..benchmarks.figures import KINDS, Figure, Kind, figures
-from ..report.figures import Form, draw, drawn
+from ..report.figures import LOOKS, Form, draw, drawn
 from ..report.paper import chosen
 from ..report.table import untrained_line
 
@@ -60,6 +60,8 @@ def command(
         )
     folder = out or run / "figures"
     numbers = _numbers(results, models, published=published)
+    if len(numbers) > LOOKS:
+        tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")
     warning = untrained_line(results.identities)
     count = 0
     for number, figure in enumerate(meant, 1):

@@ -19,12 +19,23 @@ Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
 
 # Told apart by people who see few colours (Okabe and Ito, 2008), and by line and marker besides.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-_LINES = ("-", "--", "-.", ":")
-_HATCHES = ("", "///", "...", "xxx")
-_LINE = ("color", "marker", "linestyle")
+_LINE = ("color", "marker", "linestyle", "fillstyle")
 _FILLED = 4
 """Models up to which a radar is filled: more would only be murky."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_ROUNDS = (
+    ("-", "full", ""),
+    ("--", "none", "///"),
+    ("-.", "full", "..."),
+    (":", "none", "xxx"),
+    ("-", "none", "---"),
+    ("--", "full", "+++"),
+    ("-.", "none", "|||"),
+    (":", "full", "\\\\\\"),
+)
+"""Line, marker and hatch of each time that the colours come again."""
+LOOKS = len(_COLOURS) * len(_ROUNDS)
+"""Models that a figure tells apart; after them looks come again."""
 _WIDTH = 5.2
 _DOTS = 200
 _STYLE: Any = {
@@ -210,7 +221,7 @@ def _scatter(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numb
     for label, style, row in _each(numbers):
         if row.get(x.id) is None or row.get(y.id) is None:
             continue
-        inside = style["color"] if style["hatch"] == "" else "none"
+        inside = style["color"] if style["fillstyle"] == "full" else "none"
         axes.scatter(
             [row[x.id]],
             [row[y.id]],
@@ -232,16 +243,27 @@ def _plain(axes: Any) -> None:
 
 
 def _each(numbers: Numbers) -> Iterator[tuple[str, dict[str, str], Mapping[str, float | None]]]:
-    """The models with how each is drawn; after 32 of them looks come again."""
+    """The models with how each is drawn."""
     for number, (style, row) in enumerate(zip(cycle(_styles()), numbers.values(), strict=False)):
         yield _label(number), style, row
 
 
 def _styles() -> Iterator[dict[str, str]]:
-    """Of the models, one after the other; a colour comes again with another line and hatch."""
-    for line, hatch in zip(_LINES, _HATCHES, strict=True):
-        for colour, marker in zip(_COLOURS, _MARKERS, strict=True):
-            yield {"color": colour, "marker": marker, "linestyle": line, "hatch": hatch}
+    """Of the models, one after the other.
+
+    A colour comes again with another marker, and another line or filling, and another hatch:
+    lines, points and bars are each told apart by what they have of it.
+    """
+    for again, (line, fill, hatch) in enumerate(_ROUNDS):
+        markers = (*_MARKERS[again:], *_MARKERS[:again])
+        for colour, marker in zip(_COLOURS, markers, strict=True):
+            yield {
+                "color": colour,
+                "marker": marker,
+                "linestyle": line,
+                "fillstyle": fill,
+                "hatch": hatch,
+            }
 
 
 def _hatched(style: Mapping[str, str]) -> dict[str, str]:

@@ -86,6 +86,12 @@ def test_what_is_not_there_is_named(run: Path, arguments: tuple[str, ...], words
         told(run, *arguments)
 
 
+def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "looks come again" not in told(run)
+    monkeypatch.setattr("editjudge.cli.plot.LOOKS", 1)
+    assert "2 models: after 1 looks come again; choose some with --model" in told(run)
+
+
 def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(ConfigError, match="give another folder with --out"):

@@ -15,7 +15,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures
 from editjudge.benchmarks.published import published
 from editjudge.benchmarks.registry import benchmark, benchmarks
-from editjudge.report.figures import Numbers, _share, draw, drawn
+from editjudge.report.figures import LOOKS, Numbers, _share, _styles, draw, drawn
 
 NAMES = [name for name in benchmarks() if name != "core"]
 
@@ -147,6 +147,20 @@ def test_twenty_models_are_all_in_the_legend() -> None:
     rows = {f"m{n}": {c.id: n / 20 for c in RADAR.panels[0].of(COLUMNS)} for n in range(20)}
     picture = draw(figure, COLUMNS, rows, "svg").decode()
     assert all(f">m{n}<" in picture for n in range(20))
+
+
+@pytest.mark.parametrize(
+    "seen_by",
+    [
+        ("color", "marker", "linestyle", "fillstyle"),  # lines
+        ("marker", "linestyle", "fillstyle"),  # lines without colours
+        ("color", "marker", "fillstyle"),  # points
+        ("color", "hatch"),  # bars
+    ],
+)
+def test_looks_differ(seen_by: tuple[str, ...]) -> None:
+    looks = [tuple(style[name] for name in seen_by) for style in _styles()]
+    assert len(set(looks)) == len(looks) == LOOKS == 64
 
 
 def test_a_benchmark_without_figures() -> None:
