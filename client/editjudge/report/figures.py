@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import cycle
+from itertools import count, cycle
 from typing import Any, Literal, TypeAlias
 
 from ..base.errors import MissingExtra
@@ -37,6 +37,10 @@ _ROUNDS = (
 LOOKS = len(_COLOURS) * len(_ROUNDS)
 """Models that a figure tells apart; after them looks come again."""
 _WIDTH = 5.2
+_LONGEST = 48
+"""Characters of a name in the legend; a paper's rows with their judge have as many."""
+_MANY = 16
+"""Models from which on a legend may be wider than the one panel above it."""
 _DOTS = 200
 _STYLE: Any = {
     "font.size": 9,
@@ -85,7 +89,7 @@ def draw(
         across = min(2, len(panels))
         down = math.ceil(len(panels) / across)
         wide = 2 if figure.kind == "tasks" and across == 1 else 1
-        size = (_WIDTH * across * wide, 4.2 * down + 0.8)
+        size = (_WIDTH * across * wide, 4.2 * down + 0.3)
         canvas = Canvas(figsize=size, layout="constrained")
         projection = {"projection": "polar"} if figure.kind == "radar" else {}
         for place, panel in enumerate(panels, 1):
@@ -108,17 +112,53 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
     for axes in canvas.axes:
         handles, labels = axes.get_legend_handles_labels()
         drawn_as |= dict(zip(labels, handles, strict=True))
-    named = {_label(number): model for number, model in enumerate(models)}
-    known = [label for label in named if label in drawn_as]
-    legend = canvas.legend(
-        [drawn_as[label] for label in known],
-        known,
-        loc="outside lower center",
-        ncols=min(4, len(known)),
-        frameon=False,
-    )
-    for label, text in zip(known, legend.get_texts(), strict=True):
-        text.set_text(named[label])
+    known = {
+        label: name
+        for number, name in enumerate(_shortened(models))
+        if (label := _label(number)) in drawn_as
+    }
+    room = canvas.get_figwidth()
+    if len(known) > _MANY:
+        room = max(room, 2 * _WIDTH)
+    for ncols in range(min(4, len(known)), 0, -1):
+        legend = canvas.legend(
+            [drawn_as[label] for label in known],
+            list(known),
+            loc="outside lower center",
+            ncols=ncols,
+            frameon=False,
+        )
+        for text, name in zip(legend.get_texts(), known.values(), strict=True):
+            text.set_text(name)
+        wide, high = _size(legend, canvas)
+        if wide <= room or ncols == 1:
+            canvas.set_size_inches(max(canvas.get_figwidth(), wide), canvas.get_figheight() + high)
+            return
+        legend.remove()
+
+
+def _size(legend: Any, canvas: Any) -> tuple[float, float]:
+    """Width and height in inches, with what is around it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    on: Any = FigureCanvasAgg(canvas)
+    extent = legend.get_window_extent(on.get_renderer())
+    return extent.width / canvas.dpi + 0.2, extent.height / canvas.dpi + 0.1
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Long names without their middle, of which more stays where two would be the same."""
+    for most in count(_LONGEST):
+        short = [_without_middle(name, most) for name in names]
+        if len(set(short)) == len(names):
+            break
+    return short
+
+
+def _without_middle(name: str, most: int) -> str:
+    if len(name) <= most:
+        return name
+    return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 
 def _label(number: int) -> str:

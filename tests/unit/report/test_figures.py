@@ -15,7 +15,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures
 from editjudge.benchmarks.published import published
 from editjudge.benchmarks.registry import benchmark, benchmarks
-from editjudge.report.figures import LOOKS, Numbers, _share, _styles, draw, drawn
+from editjudge.report.figures import LOOKS, Numbers, _share, _shortened, _styles, draw, drawn
 
 NAMES = [name for name in benchmarks() if name != "core"]
 
@@ -161,6 +161,42 @@ def test_twenty_models_are_all_in_the_legend() -> None:
 def test_looks_differ(seen_by: tuple[str, ...]) -> None:
     looks = [tuple(style[name] for name in seen_by) for style in _styles()]
     assert len(set(looks)) == len(looks) == LOOKS == 64
+
+
+def test_a_legend_has_room_for_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies in the picture, and the plot above it is as large as without it."""
+    from matplotlib.figure import Figure as Canvas
+
+    seen: list[Canvas] = []
+    save = Canvas.savefig
+    monkeypatch.setattr(Canvas, "savefig", lambda me, *a, **k: (seen.append(me), save(me, *a, **k)))
+    figure = replace(RADAR, relative=False, top=1.0)
+    row = {c.id: 0.5 for c in RADAR.panels[0].of(COLUMNS)}
+    for names in (
+        ["a"],
+        [f"† UniPic2(Metaquery Flash {n}), by Gemini 2.5 Pro" for n in range(50)],
+        [f"{'long-' * 20}{n}" for n in range(25)],
+        [f"{'long-' * 20}{n}{'-long' * 20}" for n in range(3)],
+    ):
+        draw(figure, COLUMNS, dict.fromkeys(names, row), "png")
+    radars = [canvas.axes[0].get_window_extent() for canvas in seen]
+    assert len(radars) == 4
+    assert all(radar.width / 100 > 0.9 * radars[0].width / 100 for radar in radars)
+    for canvas in seen:
+        legend = canvas.legends[0].get_window_extent()
+        assert legend.x0 >= 0
+        assert legend.x1 <= canvas.bbox.x1
+        assert legend.y0 >= 0
+
+
+def test_long_names_lose_their_middle_and_stay_apart() -> None:
+    assert _shortened(["short", "x" * 48]) == ["short", "x" * 48]
+    (short,) = _shortened(["begin" + "x" * 80 + "end"])
+    assert len(short) == 48
+    assert re.fullmatch("beginx+…x+end", short)
+    alike = [f"{'x' * 40}{n}{'x' * 40}" for n in range(3)]
+    assert len(set(_shortened(alike))) == 3
+    assert _shortened([]) == []
 
 
 def test_a_benchmark_without_figures() -> None:
