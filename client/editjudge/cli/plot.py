@@ -14,7 +14,7 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..benchmarks.figures import KINDS, Figure, Kind, figures
-from ..report.figures import LOOKS, Form, draw, drawn
+from ..report.figures import LOOKS, Form, Numbers, draw, drawn, shown
 from ..report.paper import chosen
 from ..report.table import untrained_line
 
@@ -96,11 +96,11 @@ def _numbers(
     return rows
 
 
-def _partial(results: Results, figure: Figure, numbers: Mapping[str, object]) -> Iterator[str]:
+def _partial(results: Results, figure: Figure, numbers: Numbers) -> Iterator[str]:
     """Where numbers rest on a part of the edits, which a figure does not show."""
-    columns = {c.id: c for panel in figure.panels for c in panel.of(results.columns)}
+    columns = shown(figure, results.columns, numbers)
     for model in numbers:
-        cells = [results.cells[model][name] for name in columns if model in results.cells]
+        cells = [results.cells[model][c.id] for c in columns if model in results.cells]
         scored = sum(cell.scored for cell in cells)
         asked = sum(cell.asked for cell in cells)
         if scored < asked:

@@ -60,6 +60,12 @@ def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[
     return tuple(p for p in figure.panels if len(_with_numbers(p, columns, numbers)) >= fewest)
 
 
+def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Column, ...]:
+    """The columns of which the figure shows a number, each once."""
+    panels = drawn(figure, columns, numbers)
+    return tuple({c.id: c for p in panels for c in _with_numbers(p, columns, numbers)}.values())
+
+
 def draw(
     figure: Figure, columns: Sequence[Column], numbers: Numbers, form: Form, warning: str = ""
 ) -> bytes:

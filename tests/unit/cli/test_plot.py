@@ -13,7 +13,7 @@ from PIL import Image as Pil
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import Outcome, Scored, Unscored
 from editjudge.cli.plot import command
 from editjudge.storage.store import RunStore
 
@@ -21,6 +21,11 @@ from editjudge.storage.store import RunStore
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Four items of two models; one verdict has no number."""
+    return stored(tmp_path)
+
+
+def stored(tmp_path: Path, *away: str) -> Path:
+    """The same, where dimensions that begin with one of `away` were not served."""
     Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "s.png")
     line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
     lines = [json.dumps(line | {"id": f"{number}"}) for number in range(4)]
@@ -33,13 +38,18 @@ def run(tmp_path: Path) -> Path:
     )
     resolved = Resolved(spec)
     signatures = resolved.order.signatures({})
+    judged = [name for name in signatures if not name.startswith(away)]
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         for number in range(4):
             for place, model in enumerate(("ours", "theirs")):
                 edit = store.edit_id(f"{number}", model, f"sha256:{'0' * 64}")
-                verdicts = {name: Scored(value=(number + place) / 5) for name in signatures}
+                verdicts: dict[str, Outcome] = {
+                    name: Scored(value=(number + place) / 5) for name in judged
+                }
                 if (number, model) == (0, "ours"):
-                    lost = {"i2i.se.image_quality": Unscored(kind="refused", reason="no")}
+                    lost: dict[str, Outcome] = {
+                        "i2i.se.image_quality": Unscored(kind="refused", reason="no")
+                    }
                     store.put_verdicts(edit, verdicts | lost, signatures)
                 else:
                     store.put_verdicts(edit, verdicts, signatures)
@@ -84,6 +94,12 @@ def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> N
 def test_what_is_not_there_is_named(run: Path, arguments: tuple[str, ...], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         told(run, *arguments)
+
+
+def test_the_coverage_is_of_what_is_drawn(tmp_path: Path) -> None:
+    said = told(stored(tmp_path, "i2i.se.subject_identity"), "--figure", "radar")
+    assert "  ours: 55 of 56 verdicts have a number" in said
+    assert "theirs: " not in said
 
 
 def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

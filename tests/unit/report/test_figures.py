@@ -15,7 +15,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures
 from editjudge.benchmarks.published import published
 from editjudge.benchmarks.registry import benchmark, benchmarks
-from editjudge.report.figures import LOOKS, Numbers, _share, _shortened, _styles, draw, drawn
+from editjudge.report.figures import LOOKS, Numbers, _share, _shortened, _styles, draw, drawn, shown
 
 NAMES = [name for name in benchmarks() if name != "core"]
 
@@ -117,6 +117,13 @@ def test_what_nobody_has_is_left_out() -> None:
         draw(RADAR, COLUMNS, {"a": {}}, "svg")
     two = {c.id: 1.0 for c in RADAR.panels[0].of(COLUMNS)[:2]}
     assert drawn(RADAR, COLUMNS, {"a": two}) == ()  # two axes are no radar
+
+
+def test_only_what_has_numbers_is_shown() -> None:
+    three = RADAR.panels[0].of(COLUMNS)[:3]
+    rows = {"a": {c.id: 1.0 for c in three[:2]}, "b": {three[2].id: 1.0}}
+    assert shown(RADAR, COLUMNS, rows) == three
+    assert shown(RADAR, COLUMNS, {"a": rows["a"]}) == ()  # two axes are no radar
 
 
 def test_the_better_is_farther_out_also_where_less_is_better() -> None:
