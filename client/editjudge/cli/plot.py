@@ -14,7 +14,7 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..benchmarks.figures import KINDS, Figure, Kind, figures
-from ..report.figures import LOOKS, Form, Numbers, draw, drawn, shown
+from ..report.figures import LOOKS, Form, Numbers, draw, drawn, lacking, shown
 from ..report.paper import chosen
 from ..report.table import untrained_line
 
@@ -65,8 +65,11 @@ def command(
     warning = untrained_line(results.identities)
     count = 0
     for number, figure in enumerate(meant, 1):
-        if not drawn(figure, results.columns, numbers):
-            tell(f"{figure.kind}, {figure.source}: nothing to show yet")
+        lacks = list(lacking(figure, results.columns, numbers))
+        to_draw = drawn(figure, results.columns, numbers)
+        for line in lacks or ([] if to_draw else ["nothing to show yet"]):
+            tell(f"{figure.kind}, {figure.source}: {line}")
+        if not to_draw:
             continue
         file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
         _write(file, draw(figure, results.columns, numbers, form, warning))
@@ -75,7 +78,7 @@ def command(
         for line in _partial(results, figure, numbers):
             tell(line)
     if not count:
-        raise ConfigError(f"{run}: no figure has anything to show", "see: editjudge summary")
+        raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
 
 
 def _numbers(

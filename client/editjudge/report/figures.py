@@ -50,14 +50,25 @@ _STYLE: Any = {
     "svg.hashsalt": "editjudge",  # ids of elements are the same every time
     "text.parse_math": False,  # a model may be called $x$
 }
-_FEWEST_AXES = 3
+_FEWEST: Mapping[Kind, int] = {"radar": 3, "scatter": 2}
+"""Axes that a panel must have numbers on."""
 _WRAPPED = 14
 
 
 def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Panel, ...]:
     """The panels that have something to show: a radar of three axes, otherwise one number."""
-    fewest = _FEWEST_AXES if figure.kind == "radar" else 2 if figure.kind == "scatter" else 1
+    fewest = _FEWEST.get(figure.kind, 1)
     return tuple(p for p in figure.panels if len(_with_numbers(p, columns, numbers)) >= fewest)
+
+
+def lacking(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> Iterator[str]:
+    """Of each panel that has numbers and is not drawn, what it lacks."""
+    fewest = _FEWEST.get(figure.kind, 1)
+    for panel in figure.panels:
+        axes = len(_with_numbers(panel, columns, numbers))
+        if 0 < axes < fewest:
+            title = f"{panel.title}: " if panel.title else ""
+            yield f"{title}a {figure.kind} needs {fewest} axes with numbers and has {axes}"
 
 
 def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Column, ...]:

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.verdict import Outcome, Scored, Unscored
+from editjudge.base.verdict import Scored, Unscored
 from editjudge.cli.plot import command
 from editjudge.storage.store import RunStore
 
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def stored(tmp_path: Path, *away: str) -> Path:
-    """The same, where dimensions that begin with one of `away` were not served."""
+    """The same, where dimensions that begin with one of `away` have no number."""
     Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "s.png")
     line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
     lines = [json.dumps(line | {"id": f"{number}"}) for number in range(4)]
@@ -38,21 +38,18 @@ def stored(tmp_path: Path, *away: str) -> Path:
     )
     resolved = Resolved(spec)
     signatures = resolved.order.signatures({})
-    judged = [name for name in signatures if not name.startswith(away)]
+    refused = Unscored(kind="refused", reason="no")
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         for number in range(4):
             for place, model in enumerate(("ours", "theirs")):
                 edit = store.edit_id(f"{number}", model, f"sha256:{'0' * 64}")
-                verdicts: dict[str, Outcome] = {
-                    name: Scored(value=(number + place) / 5) for name in judged
+                verdicts: dict[str, Scored | Unscored] = {
+                    name: refused if name.startswith(away) else Scored(value=(number + place) / 5)
+                    for name in signatures
                 }
                 if (number, model) == (0, "ours"):
-                    lost: dict[str, Outcome] = {
-                        "i2i.se.image_quality": Unscored(kind="refused", reason="no")
-                    }
-                    store.put_verdicts(edit, verdicts | lost, signatures)
-                else:
-                    store.put_verdicts(edit, verdicts, signatures)
+                    verdicts["i2i.se.image_quality"] = refused
+                store.put_verdicts(edit, verdicts, signatures)
     return tmp_path / "run"
 
 
@@ -100,6 +97,23 @@ def test_the_coverage_is_of_what_is_drawn(tmp_path: Path) -> None:
     said = told(stored(tmp_path, "i2i.se.subject_identity"), "--figure", "radar")
     assert "  ours: 55 of 56 verdicts have a number" in said
     assert "theirs: " not in said
+
+
+def test_a_radar_of_two_axes_says_what_it_lacks(tmp_path: Path) -> None:
+    away = ("aesth", "blend", "compo", "editing_art", "non_ed", "physical")
+    run = stored(tmp_path, *(f"i2i.se.{name}" for name in away))
+    said = told(run, "--figure", "radar")
+    lack = "Foundational quality and fidelity (SE): a radar needs 3 axes with numbers and has 2"
+    assert f"radar, figure 3: {lack}" in said
+    assert "nothing to show yet" not in said
+    assert "(SE)" in (run / "figures" / "i2i-1-radar.svg").read_text()  # the other panel
+
+
+def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
+    run = stored(tmp_path, "i2i.se.")
+    done = CliRunner().invoke(command, [str(run)])
+    assert "radar, figure 3: nothing to show yet" in done.output
+    assert "no figure can be drawn yet" in str(done.exception)
 
 
 def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,7 +176,12 @@ def test_a_legend_has_room_for_all_names(monkeypatch: pytest.MonkeyPatch) -> Non
 
     seen: list[Canvas] = []
     save = Canvas.savefig
-    monkeypatch.setattr(Canvas, "savefig", lambda me, *a, **k: (seen.append(me), save(me, *a, **k)))
+
+    def saved(canvas: Canvas, *arguments: Any, **options: Any) -> None:
+        seen.append(canvas)
+        save(canvas, *arguments, **options)
+
+    monkeypatch.setattr(Canvas, "savefig", saved)
     figure = replace(RADAR, relative=False, top=1.0)
     row = {c.id: 0.5 for c in RADAR.panels[0].of(COLUMNS)}
     for names in (
