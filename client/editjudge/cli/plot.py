@@ -14,7 +14,7 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..benchmarks.figures import KINDS, Figure, Kind, figures
-from ..report.figures import Form, draw, drawn
+from ..report.figures import LOOKS, Form, Numbers, draw, drawn, lacking, shown
 from ..report.paper import chosen
 from ..report.table import untrained_line
 
@@ -60,11 +60,16 @@ def command(
         )
     folder = out or run / "figures"
     numbers = _numbers(results, models, published=published)
+    if len(numbers) > LOOKS:
+        tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")
     warning = untrained_line(results.identities)
     count = 0
     for number, figure in enumerate(meant, 1):
-        if not drawn(figure, results.columns, numbers):
-            tell(f"{figure.kind}, {figure.source}: nothing to show yet")
+        lacks = list(lacking(figure, results.columns, numbers))
+        to_draw = drawn(figure, results.columns, numbers)
+        for line in lacks or ([] if to_draw else ["nothing to show yet"]):
+            tell(f"{figure.kind}, {figure.source}: {line}")
+        if not to_draw:
             continue
         file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
         _write(file, draw(figure, results.columns, numbers, form, warning))
@@ -73,7 +78,7 @@ def command(
         for line in _partial(results, figure, numbers):
             tell(line)
     if not count:
-        raise ConfigError(f"{run}: no figure has anything to show", "see: editjudge summary")
+        raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
 
 
 def _numbers(
@@ -94,11 +99,11 @@ def _numbers(
     return rows
 
 
-def _partial(results: Results, figure: Figure, numbers: Mapping[str, object]) -> Iterator[str]:
+def _partial(results: Results, figure: Figure, numbers: Numbers) -> Iterator[str]:
     """Where numbers rest on a part of the edits, which a figure does not show."""
-    columns = {c.id: c for panel in figure.panels for c in panel.of(results.columns)}
+    columns = shown(figure, results.columns, numbers)
     for model in numbers:
-        cells = [results.cells[model][name] for name in columns if model in results.cells]
+        cells = [results.cells[model][c.id] for c in columns if model in results.cells]
         scored = sum(cell.scored for cell in cells)
         asked = sum(cell.asked for cell in cells)
         if scored < asked:

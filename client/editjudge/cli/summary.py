@@ -55,7 +55,12 @@ from .options import RulesOptions, json_option, options, single_image_option
     type=click.Choice(["latex", "markdown", "csv"]),
     help="For a paper: best bold, second underlined, coverage in footnotes.",
 )
-@click.option("--column", "columns", multiple=True, help="Of --format: an id, a title or a glob.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    help="Of --format: an id, a part of one, a title or a glob.",
+)
 @click.option("--model", "models", multiple=True, help="Of --format: a model, in this order.")
 @json_option
 def command(

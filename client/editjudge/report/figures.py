@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import cycle
+from itertools import count, cycle
 from typing import Any, Literal, TypeAlias
 
 from ..base.errors import MissingExtra
@@ -19,13 +19,28 @@ Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
 
 # Told apart by people who see few colours (Okabe and Ito, 2008), and by line and marker besides.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-_LINES = ("-", "--", "-.", ":")
-_HATCHES = ("", "///", "...", "xxx")
-_LINE = ("color", "marker", "linestyle")
+_LINE = ("color", "marker", "linestyle", "fillstyle")
 _FILLED = 4
 """Models up to which a radar is filled: more would only be murky."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_ROUNDS = (
+    ("-", "full", ""),
+    ("--", "none", "///"),
+    ("-.", "full", "..."),
+    (":", "none", "xxx"),
+    ("-", "none", "---"),
+    ("--", "full", "+++"),
+    ("-.", "none", "|||"),
+    (":", "full", "\\\\\\"),
+)
+"""Line, marker and hatch of each time that the colours come again."""
+LOOKS = len(_COLOURS) * len(_ROUNDS)
+"""Models that a figure tells apart; after them looks come again."""
 _WIDTH = 5.2
+_LONGEST = 48
+"""Characters of a name in the legend; a paper's rows with their judge have as many."""
+_MANY = 16
+"""Models from which on a legend may be wider than the one panel above it."""
 _DOTS = 200
 _STYLE: Any = {
     "font.size": 9,
@@ -35,14 +50,31 @@ _STYLE: Any = {
     "svg.hashsalt": "editjudge",  # ids of elements are the same every time
     "text.parse_math": False,  # a model may be called $x$
 }
-_FEWEST_AXES = 3
+_FEWEST: Mapping[Kind, int] = {"radar": 3, "scatter": 2}
+"""Axes that a panel must have numbers on."""
 _WRAPPED = 14
 
 
 def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Panel, ...]:
     """The panels that have something to show: a radar of three axes, otherwise one number."""
-    fewest = _FEWEST_AXES if figure.kind == "radar" else 2 if figure.kind == "scatter" else 1
-    return tuple(p for p in figure.panels if len(_shown(p, columns, numbers)) >= fewest)
+    fewest = _FEWEST.get(figure.kind, 1)
+    return tuple(p for p in figure.panels if len(_with_numbers(p, columns, numbers)) >= fewest)
+
+
+def lacking(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> Iterator[str]:
+    """Of each panel that has numbers and is not drawn, what it lacks."""
+    fewest = _FEWEST.get(figure.kind, 1)
+    for panel in figure.panels:
+        axes = len(_with_numbers(panel, columns, numbers))
+        if 0 < axes < fewest:
+            title = f"{panel.title}: " if panel.title else ""
+            yield f"{title}a {figure.kind} needs {fewest} axes with numbers and has {axes}"
+
+
+def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Column, ...]:
+    """The columns of which the figure shows a number, each once."""
+    panels = drawn(figure, columns, numbers)
+    return tuple({c.id: c for p in panels for c in _with_numbers(p, columns, numbers)}.values())
 
 
 def draw(
@@ -53,7 +85,8 @@ def draw(
     A number that is not there leaves a gap: no line goes through it and no bar stands for it.
 
     Args:
-        columns: Those of the table; what has no number of any model is left out.
+        columns: Those of the table; what has no number of any model is left out, but a turn
+            before the last that has one keeps its place.
         numbers: In the order of the legend.
         warning: Written across the top, for what is no result.
 
@@ -73,12 +106,12 @@ def draw(
         across = min(2, len(panels))
         down = math.ceil(len(panels) / across)
         wide = 2 if figure.kind == "tasks" and across == 1 else 1
-        size = (_WIDTH * across * wide, 4.2 * down + 0.8)
+        size = (_WIDTH * across * wide, 4.2 * down + 0.3)
         canvas = Canvas(figsize=size, layout="constrained")
         projection = {"projection": "polar"} if figure.kind == "radar" else {}
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, **projection)
-            _DRAWN[figure.kind](axes, figure, _shown(panel, columns, numbers), numbers)
+            _DRAWN[figure.kind](axes, figure, _shown(figure, panel, columns, numbers), numbers)
             axes.set_title(panel.title, fontsize=10, pad=14 if figure.kind == "radar" else 6)
         _legend(canvas, list(numbers))
         if warning:
@@ -96,17 +129,53 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
     for axes in canvas.axes:
         handles, labels = axes.get_legend_handles_labels()
         drawn_as |= dict(zip(labels, handles, strict=True))
-    named = {_label(number): model for number, model in enumerate(models)}
-    known = [label for label in named if label in drawn_as]
-    legend = canvas.legend(
-        [drawn_as[label] for label in known],
-        known,
-        loc="outside lower center",
-        ncols=min(4, len(known)),
-        frameon=False,
-    )
-    for label, text in zip(known, legend.get_texts(), strict=True):
-        text.set_text(named[label])
+    known = {
+        label: name
+        for number, name in enumerate(_shortened(models))
+        if (label := _label(number)) in drawn_as
+    }
+    room = canvas.get_figwidth()
+    if len(known) > _MANY:
+        room = max(room, 2 * _WIDTH)
+    for ncols in range(min(4, len(known)), 0, -1):
+        legend = canvas.legend(
+            [drawn_as[label] for label in known],
+            list(known),
+            loc="outside lower center",
+            ncols=ncols,
+            frameon=False,
+        )
+        for text, name in zip(legend.get_texts(), known.values(), strict=True):
+            text.set_text(name)
+        wide, high = _size(legend, canvas)
+        if wide <= room or ncols == 1:
+            canvas.set_size_inches(max(canvas.get_figwidth(), wide), canvas.get_figheight() + high)
+            return
+        legend.remove()
+
+
+def _size(legend: Any, canvas: Any) -> tuple[float, float]:
+    """Width and height in inches, with what is around it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    on: Any = FigureCanvasAgg(canvas)
+    extent = legend.get_window_extent(on.get_renderer())
+    return extent.width / canvas.dpi + 0.2, extent.height / canvas.dpi + 0.1
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Long names without their middle, of which more stays where two would be the same."""
+    for most in count(_LONGEST):
+        short = [_without_middle(name, most) for name in names]
+        if len(set(short)) == len(names):
+            break
+    return short
+
+
+def _without_middle(name: str, most: int) -> str:
+    if len(name) <= most:
+        return name
+    return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 
 def _label(number: int) -> str:
@@ -114,11 +183,20 @@ def _label(number: int) -> str:
     return f"model {number}"
 
 
-def _shown(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> list[Column]:
+def _shown(
+    figure: Figure, panel: Panel, columns: Sequence[Column], numbers: Numbers
+) -> list[Column]:
+    """What the panel has a place for: of turns also those without numbers before the last."""
+    held = _with_numbers(panel, columns, numbers)
+    if figure.kind != "turns":
+        return held
     meant = panel.of(columns)
-    if any(row.get(c.id) is not None for c in meant for row in numbers.values()):
-        return [c for c in meant if any(row.get(c.id) is not None for row in numbers.values())]
-    return []
+    return list(meant[: meant.index(held[-1]) + 1])
+
+
+def _with_numbers(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> list[Column]:
+    rows = numbers.values()
+    return [c for c in panel.of(columns) if any(row.get(c.id) is not None for row in rows)]
 
 
 def _radar(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
@@ -156,6 +234,18 @@ def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Number
         places = [place - 0.41 + room * (index + 0.5) for place in range(len(columns))]
         values = [_or_nan(row.get(column.id)) for column in columns]
         axes.bar(places, values, room * 0.92, label=label, color=style["color"], **_hatched(style))
+        there = [p for p, value in zip(places, values, strict=True) if not math.isnan(value)]
+        half = room * 0.46
+        # A foot, over the axis: a bar of 0 is seen, one that is not there has none.
+        axes.hlines(
+            [0] * len(there),
+            [place - half for place in there],
+            [place + half for place in there],
+            colors=style["color"],
+            linewidth=3,
+            clip_on=False,
+            zorder=3,
+        )
     slanted = len(columns) > 5
     axes.set_xticks(
         range(len(columns)),
@@ -188,7 +278,7 @@ def _scatter(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numb
     for label, style, row in _each(numbers):
         if row.get(x.id) is None or row.get(y.id) is None:
             continue
-        inside = style["color"] if style["hatch"] == "" else "none"
+        inside = style["color"] if style["fillstyle"] == "full" else "none"
         axes.scatter(
             [row[x.id]],
             [row[y.id]],
@@ -210,16 +300,27 @@ def _plain(axes: Any) -> None:
 
 
 def _each(numbers: Numbers) -> Iterator[tuple[str, dict[str, str], Mapping[str, float | None]]]:
-    """The models with how each is drawn; after 32 of them looks come again."""
+    """The models with how each is drawn."""
     for number, (style, row) in enumerate(zip(cycle(_styles()), numbers.values(), strict=False)):
         yield _label(number), style, row
 
 
 def _styles() -> Iterator[dict[str, str]]:
-    """Of the models, one after the other; a colour comes again with another line and hatch."""
-    for line, hatch in zip(_LINES, _HATCHES, strict=True):
-        for colour, marker in zip(_COLOURS, _MARKERS, strict=True):
-            yield {"color": colour, "marker": marker, "linestyle": line, "hatch": hatch}
+    """Of the models, one after the other.
+
+    A colour comes again with another marker, and another line or filling, and another hatch:
+    lines, points and bars are each told apart by what they have of it.
+    """
+    for again, (line, fill, hatch) in enumerate(_ROUNDS):
+        markers = (*_MARKERS[again:], *_MARKERS[:again])
+        for colour, marker in zip(_COLOURS, markers, strict=True):
+            yield {
+                "color": colour,
+                "marker": marker,
+                "linestyle": line,
+                "fillstyle": fill,
+                "hatch": hatch,
+            }
 
 
 def _hatched(style: Mapping[str, str]) -> dict[str, str]:

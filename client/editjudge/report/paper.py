@@ -72,7 +72,8 @@ def chosen(
     """The columns and models that are meant.
 
     Args:
-        columns: Globs of ids or titles; by default all that ask anything of any model.
+        columns: Globs of ids or titles, or parts of ids; by default all that ask anything of any
+            model.
         models: Names, in the order of the table; by default all.
 
     Raises:
@@ -84,7 +85,8 @@ def chosen(
     for pattern in columns:
         if not any(_is_meant(column, [pattern]) for column in results.columns):
             titles = ", ".join(column.title for column in results.columns[:6])
-            raise ConfigError(f"no column {pattern}", f"give an id, a title or a glob: {titles}")
+            mend = f"give an id, a part of one, a title or a glob: {titles}"
+            raise ConfigError(f"no column {pattern}", mend)
     names = tuple(models) or tuple(results.cells)
     meant = (c for c in results.columns if not columns or _is_meant(c, columns))
     return tuple(c for c in meant if any(results.cells[n][c.id].asked for n in names)), names
@@ -131,8 +133,12 @@ def paper_table(results: Results, columns: Sequence[Column], models: Sequence[st
 
 
 def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
-    names = (column.id.lower(), column.title.lower())
-    return any(fnmatchcase(name, pattern.lower()) for name in names for pattern in patterns)
+    names = (column.id.casefold(), column.title.casefold())
+    parts = column.id.casefold().split(".")[1:]
+    return any(
+        pattern in parts or any(fnmatchcase(name, pattern) for name in names)
+        for pattern in map(str.casefold, patterns)
+    )
 
 
 def _numbers(
@@ -233,12 +239,14 @@ def _latex(table: PaperTable) -> str:
     notes = [rf"\textsuperscript{{{m}}}~{_latex_text(text)}" for m, text in table.footnotes.items()]
     notes += map(_latex_text, table.notes)
     if notes:
-        out += ["", rf"\footnotesize {'; '.join(notes)}."]
+        out += ["", rf"{{\footnotesize {'; '.join(notes)}.\par}}"]
     return "\n".join(out) + "\n"
 
 
 def _latex_row(texts: Iterable[str]) -> str:
-    return " & ".join(texts) + r" \\"
+    row = " & ".join(texts) + r" \\"
+    # What ends the row above takes a star or a bracket for an argument of its own.
+    return f"{{}}{row}" if row.startswith(("*", "[")) else row
 
 
 def _latex_number(number: Number) -> str:

@@ -21,6 +21,11 @@ from editjudge.storage.store import RunStore
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Four items of two models; one verdict has no number."""
+    return stored(tmp_path)
+
+
+def stored(tmp_path: Path, *away: str) -> Path:
+    """The same, where dimensions that begin with one of `away` have no number."""
     Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "s.png")
     line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
     lines = [json.dumps(line | {"id": f"{number}"}) for number in range(4)]
@@ -33,16 +38,18 @@ def run(tmp_path: Path) -> Path:
     )
     resolved = Resolved(spec)
     signatures = resolved.order.signatures({})
+    refused = Unscored(kind="refused", reason="no")
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         for number in range(4):
             for place, model in enumerate(("ours", "theirs")):
                 edit = store.edit_id(f"{number}", model, f"sha256:{'0' * 64}")
-                verdicts = {name: Scored(value=(number + place) / 5) for name in signatures}
+                verdicts: dict[str, Scored | Unscored] = {
+                    name: refused if name.startswith(away) else Scored(value=(number + place) / 5)
+                    for name in signatures
+                }
                 if (number, model) == (0, "ours"):
-                    lost = {"i2i.se.image_quality": Unscored(kind="refused", reason="no")}
-                    store.put_verdicts(edit, verdicts | lost, signatures)
-                else:
-                    store.put_verdicts(edit, verdicts, signatures)
+                    verdicts["i2i.se.image_quality"] = refused
+                store.put_verdicts(edit, verdicts, signatures)
     return tmp_path / "run"
 
 
@@ -84,6 +91,35 @@ def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> N
 def test_what_is_not_there_is_named(run: Path, arguments: tuple[str, ...], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         told(run, *arguments)
+
+
+def test_the_coverage_is_of_what_is_drawn(tmp_path: Path) -> None:
+    said = told(stored(tmp_path, "i2i.se.subject_identity"), "--figure", "radar")
+    assert "  ours: 55 of 56 verdicts have a number" in said
+    assert "theirs: " not in said
+
+
+def test_a_radar_of_two_axes_says_what_it_lacks(tmp_path: Path) -> None:
+    away = ("aesth", "blend", "compo", "editing_art", "non_ed", "physical")
+    run = stored(tmp_path, *(f"i2i.se.{name}" for name in away))
+    said = told(run, "--figure", "radar")
+    lack = "Foundational quality and fidelity (SE): a radar needs 3 axes with numbers and has 2"
+    assert f"radar, figure 3: {lack}" in said
+    assert "nothing to show yet" not in said
+    assert "(SE)" in (run / "figures" / "i2i-1-radar.svg").read_text()  # the other panel
+
+
+def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
+    run = stored(tmp_path, "i2i.se.")
+    done = CliRunner().invoke(command, [str(run)])
+    assert "radar, figure 3: nothing to show yet" in done.output
+    assert "no figure can be drawn yet" in str(done.exception)
+
+
+def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "looks come again" not in told(run)
+    monkeypatch.setattr("editjudge.cli.plot.LOOKS", 1)
+    assert "2 models: after 1 looks come again; choose some with --model" in told(run)
 
 
 def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:

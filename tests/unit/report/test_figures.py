@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image as Pil
 
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures
 from editjudge.benchmarks.published import published
 from editjudge.benchmarks.registry import benchmark, benchmarks
-from editjudge.report.figures import Numbers, _share, draw, drawn
+from editjudge.report.figures import LOOKS, Numbers, _share, _shortened, _styles, draw, drawn, shown
 
 NAMES = [name for name in benchmarks() if name != "core"]
 
@@ -67,6 +70,16 @@ def test_omni_by_turn() -> None:
     assert b">turn<" in draw(turns, columns, rows, "svg")
 
 
+def test_turns_keep_their_numbers() -> None:
+    (turns,) = (f for f in figures("omni_iie") if f.kind == "turns")
+    columns = benchmark("omni_iie").rules().columns
+    overall = turns.panels[0].of(columns)
+    rows = {"a": {c.id: 0.5 for c in overall[1:4]}}  # rounds 2, 3 and 4
+    picture = draw(turns, columns, rows, "svg").decode()
+    ticks = re.findall(r'id="xtick_\d+".*?>([^<]+)</text>', picture, re.DOTALL)
+    assert ticks == ["1", "2", "3", "4"]
+
+
 RADAR, BARS = figures("gie")[1], figures("gie")[0]
 COLUMNS = benchmark("gie").rules().columns
 
@@ -86,12 +99,31 @@ def test_a_gap_is_no_zero() -> None:
     )
 
 
+def test_a_bar_of_zero_is_seen() -> None:
+    ids = [c.id for c in BARS.panels[0].of(COLUMNS)]
+    full: dict[str, float | None] = dict.fromkeys(ids, 50.0)
+
+    def blue(row: dict[str, float | None]) -> int:
+        png = draw(BARS, COLUMNS, {"a": row, "b": full}, "png")
+        pixels = np.asarray(Pil.open(io.BytesIO(png)).convert("RGB"))
+        return int((pixels == (0x00, 0x72, 0xB2)).all(axis=-1).sum())
+
+    assert blue(full | {ids[1]: 0.0}) > blue(full | {ids[1]: None}) + 100
+
+
 def test_what_nobody_has_is_left_out() -> None:
     assert drawn(RADAR, COLUMNS, {"a": {}}) == ()
     with pytest.raises(ValueError, match="nothing to draw"):
         draw(RADAR, COLUMNS, {"a": {}}, "svg")
     two = {c.id: 1.0 for c in RADAR.panels[0].of(COLUMNS)[:2]}
     assert drawn(RADAR, COLUMNS, {"a": two}) == ()  # two axes are no radar
+
+
+def test_only_what_has_numbers_is_shown() -> None:
+    three = RADAR.panels[0].of(COLUMNS)[:3]
+    rows = {"a": {c.id: 1.0 for c in three[:2]}, "b": {three[2].id: 1.0}}
+    assert shown(RADAR, COLUMNS, rows) == three
+    assert shown(RADAR, COLUMNS, {"a": rows["a"]}) == ()  # two axes are no radar
 
 
 def test_the_better_is_farther_out_also_where_less_is_better() -> None:
@@ -122,6 +154,61 @@ def test_twenty_models_are_all_in_the_legend() -> None:
     rows = {f"m{n}": {c.id: n / 20 for c in RADAR.panels[0].of(COLUMNS)} for n in range(20)}
     picture = draw(figure, COLUMNS, rows, "svg").decode()
     assert all(f">m{n}<" in picture for n in range(20))
+
+
+@pytest.mark.parametrize(
+    "seen_by",
+    [
+        ("color", "marker", "linestyle", "fillstyle"),  # lines
+        ("marker", "linestyle", "fillstyle"),  # lines without colours
+        ("color", "marker", "fillstyle"),  # points
+        ("color", "hatch"),  # bars
+    ],
+)
+def test_looks_differ(seen_by: tuple[str, ...]) -> None:
+    looks = [tuple(style[name] for name in seen_by) for style in _styles()]
+    assert len(set(looks)) == len(looks) == LOOKS == 64
+
+
+def test_a_legend_has_room_for_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies in the picture, and the plot above it is as large as without it."""
+    from matplotlib.figure import Figure as Canvas
+
+    seen: list[Canvas] = []
+    save = Canvas.savefig
+
+    def saved(canvas: Canvas, *arguments: Any, **options: Any) -> None:
+        seen.append(canvas)
+        save(canvas, *arguments, **options)
+
+    monkeypatch.setattr(Canvas, "savefig", saved)
+    figure = replace(RADAR, relative=False, top=1.0)
+    row = {c.id: 0.5 for c in RADAR.panels[0].of(COLUMNS)}
+    for names in (
+        ["a"],
+        [f"† UniPic2(Metaquery Flash {n}), by Gemini 2.5 Pro" for n in range(50)],
+        [f"{'long-' * 20}{n}" for n in range(25)],
+        [f"{'long-' * 20}{n}{'-long' * 20}" for n in range(3)],
+    ):
+        draw(figure, COLUMNS, dict.fromkeys(names, row), "png")
+    radars = [canvas.axes[0].get_window_extent() for canvas in seen]
+    assert len(radars) == 4
+    assert all(radar.width / 100 > 0.9 * radars[0].width / 100 for radar in radars)
+    for canvas in seen:
+        legend = canvas.legends[0].get_window_extent()
+        assert legend.x0 >= 0
+        assert legend.x1 <= canvas.bbox.x1
+        assert legend.y0 >= 0
+
+
+def test_long_names_lose_their_middle_and_stay_apart() -> None:
+    assert _shortened(["short", "x" * 48]) == ["short", "x" * 48]
+    (short,) = _shortened(["begin" + "x" * 80 + "end"])
+    assert len(short) == 48
+    assert re.fullmatch("beginx+…x+end", short)
+    alike = [f"{'x' * 40}{n}{'x' * 40}" for n in range(3)]
+    assert len(set(_shortened(alike))) == 3
+    assert _shortened([]) == []
 
 
 def test_a_benchmark_without_figures() -> None:

@@ -61,9 +61,9 @@ def test_latex() -> None:
     ]
     below = text.splitlines()[-1]
     assert below == (
-        r"\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
+        r"{\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
         r"\textsuperscript{b}~0 of 10 edits have a number; "
-        r"* imputed: a rule put some of these numbers in, no judge did."
+        r"* imputed: a rule put some of these numbers in, no judge did.\par}"
     )
 
 
@@ -75,6 +75,16 @@ def test_markdown_with_chosen_columns_and_models() -> None:
         "| b | **1.00**<sup>a</sup> |",
         "| a | <u>5.00</u> |",
     ]
+
+
+def test_a_column_by_a_part_of_its_id() -> None:
+    preserved = replace(UP, id="gie.mean.ssim", title="SSIM (mean)")
+    text = typeset(
+        results((DOWN, preserved), a={"down": cell(1.0), "gie.mean.ssim": cell(0.5)}),
+        "csv",
+        ["SSIM"],
+    )
+    assert [row["column"] for row in csv.DictReader(io.StringIO(text))] == ["gie.mean.ssim"]
 
 
 def test_csv_is_not_rounded() -> None:
@@ -122,10 +132,22 @@ def test_names_are_text(form: Any) -> None:
         assert [row[0] for row in csv.reader(io.StringIO(text))][1:] == [EVIL, "'=1+1"]
 
 
+@pytest.mark.parametrize("name", ["[1]", "*star"])
+def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
+    models = results((UP,), **{name: {"up": cell(1.0)}})
+    assert f"\n{{}}{name} & 1.00 " in typeset(models, "latex")
+    groups = results((replace(UP, group=name),), a={"up": cell(1.0)})
+    assert f"\n{{}}{name} & quality " in typeset(groups, "latex")
+
+
 @pytest.mark.parametrize(
     ("columns", "models", "told"),
     [
-        (["nothing"], [], "no column nothing; give an id, a title or a glob: quality, error"),
+        (
+            ["nothing"],
+            [],
+            "no column nothing; give an id, a part of one, a title or a glob: quality, error",
+        ),
         ([], ["d"], "no model d; models: a, b, c"),
     ],
 )
