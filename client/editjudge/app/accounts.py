@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextvars import Context
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,6 +149,12 @@ class Taken(Budget):
         """Note what became of the request's calls: a specialist that did not answer has failed."""
         if self._open > 0:
             self.note(failed=self._open)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, *, priced: bool) -> AsyncIterator[None]:
+        """See `Budget`: requests of a team take turns, as calls of one request do."""
+        async with self._whole.turn(priced=priced):
+            yield
 
     @contextlib.contextmanager
     def one_call(
