@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
+import grpc
 import pytest
 from aiohttp import web
 
@@ -12,8 +14,9 @@ from editjudge.app.accounts import used_in
 from editjudge.v1 import judge_pb2 as pb
 
 from ..fakes.openai import ScriptedOpenAi
-from .test_serve import png
-from .test_serve_kept import running
+from ..patience import until
+from .test_serve import asking, png
+from .test_serve_kept import ASKED, running, scripted_judge
 
 
 class SlowJudge(ScriptedOpenAi):
@@ -38,3 +41,30 @@ async def test_a_limit_of_a_day_holds_for_a_burst_of_first_calls(tmp_path: Path)
     assert len(scored) == len(scripted.requests) == 3
     (used,) = used_in(tmp_path).values()
     assert used.cost == pytest.approx(0.3)
+
+
+async def test_hanging_up_is_not_free(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    scripted = scripted_judge(None, 600.0)
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, max_cost=0.35, audit=log) as service:
+            await service.score("a")
+            for number in (2, 3):
+                edited = pb.Picture(data=png(number))
+                call = service.stub.Score(asking(ASKED, edited=edited), metadata=[("x-team", "a")])
+                waiting = asyncio.ensure_future(call.code())
+                await until(lambda sent=number: len(scripted.requests) == sent)
+                call.cancel()
+                assert await waiting is grpc.StatusCode.CANCELLED
+                await until(lambda sent=number: len(log.read_text().splitlines()) == sent)
+                scripted.script = [600.0]
+            over, _ = await service.score("a", 4)
+            assert over.status == pb.STATUS_FAILED
+            assert "00:00 UTC" in over.reason
+            assert len(scripted.requests) == 3
+    (used,) = used_in(tmp_path).values()
+    assert (used.calls, used.failed, used.refused) == (1, 2, 2)
+    assert used.cost == pytest.approx(0.3)
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert [line["failed"] for line in lines] == [0, 1, 1, 0]
+    assert lines[1]["cost"] == pytest.approx(0.1)

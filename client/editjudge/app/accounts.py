@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ..base.errors import ConfigError, CostLimit, ServiceError, StoreError
+from ..base.errors import ConfigError, CostLimit, OutOfTime, ServiceError, StoreError
 from ..panel.budget import Budget, paying
 from ..panel.transport import Usage
 from ..storage.accounts import AccountsFile, Day, Used
@@ -183,9 +183,18 @@ class Taken(Budget):
 
             try:
                 yield both
+            except (asyncio.CancelledError, OutOfTime):
+                # It was sent, and may be charged for: what it cost will not be known.
+                self._note_given_up(0.0 if price is None else self._whole.dearest)
+                raise
             except ServiceError:
                 self.note(failed=1)
                 raise
+
+    def _note_given_up(self, cost: float) -> None:
+        self._whole.spend(cost)
+        self.spent += cost
+        self.note(failed=1, cost=cost)
 
     def count(self, usage: Usage, calls: int = 1) -> None:
         """Note calls that were made and have no price."""
