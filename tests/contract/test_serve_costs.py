@@ -10,7 +10,7 @@ import grpc
 import pytest
 from aiohttp import web
 
-from editjudge.app.accounts import used_in
+from editjudge.app.accounts import Accounts, Used, used_in
 from editjudge.v1 import judge_pb2 as pb
 
 from ..fakes.openai import ScriptedOpenAi
@@ -68,3 +68,24 @@ async def test_hanging_up_is_not_free(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     assert [line["failed"] for line in lines] == [0, 1, 1, 0]
     assert lines[1]["cost"] == pytest.approx(0.1)
+
+
+async def test_a_day_that_comes_back_goes_on_from_what_was_spent(tmp_path: Path) -> None:
+    day = "2026-11-22"
+
+    def today() -> str:
+        return day
+
+    for _ in range(2):  # the second one finds it in the file
+        async with Accounts(tmp_path, 0.5, print, today) as accounts:
+            with accounts.budget("a").room_for_one("judge"):
+                accounts.budget("a").spend(0.2)
+                accounts.add("a", Used(calls=1, cost=0.2, dearest=0.2))
+            day = "2026-11-23"
+            assert accounts.budget("a").spent == 0.0
+            day = "2026-11-22"
+            spent = accounts.budget("a").spent
+    assert spent == pytest.approx(0.4)
+    async with Accounts(tmp_path, 0.5, print, today) as accounts:
+        day = "2026-11-21"
+        assert accounts.budget("a").spent == 0.0

@@ -54,7 +54,7 @@ class Accounts:
         self._limit = limit
         self._say = say
         self._day = day
-        self._budgets: dict[str, tuple[str, Budget]] = {}
+        self._budgets: dict[Day, Budget] = {}
         self._before: Mapping[Day, Used] = {}
         self._unwritten: dict[Day, Used] = {}
         self._writing: asyncio.Task[None] | None = None
@@ -65,7 +65,7 @@ class Accounts:
     async def __aenter__(self) -> Self:
         path = None if self._folder is None else self._folder / FILE
         self._file = self._resources.enter_context(AccountsFile(path))
-        self._before = self._file.read(self._day())
+        self._before = self._file.read()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,14 +78,14 @@ class Accounts:
 
     def budget(self, team: str) -> Budget:
         """What a team may spend today, and has."""
-        day = self._day()
-        known = self._budgets.get(team)
-        if known is None or known[0] != day:
-            budget = Budget(self._limit)
-            before = self._before.get((day, team), Used())
+        # Those of other days stay: a clock that is set back makes one of them today again.
+        at = (self._day(), team)
+        budget = self._budgets.get(at)
+        if budget is None:
+            before = self._before.get(at, Used())
+            budget = self._budgets[at] = Budget(self._limit)
             budget.goes_on(before.cost, before.dearest)
-            known = self._budgets[team] = (day, budget)
-        return known[1]
+        return budget
 
     def add(self, team: str, more: Used) -> None:
         """Note what a team has used; it is written soon."""
