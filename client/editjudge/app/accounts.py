@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextvars import Context
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ..base.errors import ConfigError, CostLimit, ServiceError, StoreError
+from ..base.errors import ConfigError, CostLimit, OutOfTime, ServiceError, StoreError
 from ..panel.budget import Budget, paying
 from ..panel.transport import Usage
 from ..storage.accounts import AccountsFile, Day, Used
@@ -54,7 +54,7 @@ class Accounts:
         self._limit = limit
         self._say = say
         self._day = day
-        self._budgets: dict[str, tuple[str, Budget]] = {}
+        self._budgets: dict[Day, Budget] = {}
         self._before: Mapping[Day, Used] = {}
         self._unwritten: dict[Day, Used] = {}
         self._writing: asyncio.Task[None] | None = None
@@ -65,7 +65,7 @@ class Accounts:
     async def __aenter__(self) -> Self:
         path = None if self._folder is None else self._folder / FILE
         self._file = self._resources.enter_context(AccountsFile(path))
-        self._before = self._file.read(self._day())
+        self._before = self._file.read()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,14 +78,14 @@ class Accounts:
 
     def budget(self, team: str) -> Budget:
         """What a team may spend today, and has."""
-        day = self._day()
-        known = self._budgets.get(team)
-        if known is None or known[0] != day:
-            budget = Budget(self._limit)
-            before = self._before.get((day, team), Used())
+        # Those of other days stay: a clock that is set back makes one of them today again.
+        at = (self._day(), team)
+        budget = self._budgets.get(at)
+        if budget is None:
+            before = self._before.get(at, Used())
+            budget = self._budgets[at] = Budget(self._limit)
             budget.goes_on(before.cost, before.dearest)
-            known = self._budgets[team] = (day, budget)
-        return known[1]
+        return budget
 
     def add(self, team: str, more: Used) -> None:
         """Note what a team has used; it is written soon."""
@@ -150,6 +150,12 @@ class Taken(Budget):
         if self._open > 0:
             self.note(failed=self._open)
 
+    @contextlib.asynccontextmanager
+    async def turn(self, *, priced: bool) -> AsyncIterator[None]:
+        """See `Budget`: requests of a team take turns, as calls of one request do."""
+        async with self._whole.turn(priced=priced):
+            yield
+
     @contextlib.contextmanager
     def one_call(
         self, price: Price | None, service: str
@@ -177,9 +183,18 @@ class Taken(Budget):
 
             try:
                 yield both
+            except (asyncio.CancelledError, OutOfTime):
+                # It was sent, and may be charged for: what it cost will not be known.
+                self._note_given_up(0.0 if price is None else self._whole.dearest)
+                raise
             except ServiceError:
                 self.note(failed=1)
                 raise
+
+    def _note_given_up(self, cost: float) -> None:
+        self._whole.spend(cost)
+        self.spent += cost
+        self.note(failed=1, cost=cost)
 
     def count(self, usage: Usage, calls: int = 1) -> None:
         """Note calls that were made and have no price."""

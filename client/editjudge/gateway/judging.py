@@ -57,7 +57,6 @@ class Far:
         self._calls = calls
         self._paid = 0.0
         self._learning = asyncio.Lock()
-        self._first = asyncio.Lock()
 
     async def begin(
         self,
@@ -166,20 +165,10 @@ class Far:
         raise self.panel.error(WrongModel, f"it signs {name} otherwise than this client: {why}")
 
     async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
-        """The answer to an edit, paid for.
-
-        While costs are limited and none is known yet, edits go one by one.
-        """
+        """The answer to an edit, paid for."""
         budget = paying()
-
-        def is_known() -> bool:
-            return budget.limit is None or not self.panel.priced or budget.dearest > 0
-
-        if not is_known():
-            async with self._first:
-                if not is_known():
-                    return await self._answered(request, budget)
-        return await self._answered(request, budget)
+        async with budget.turn(priced=self.panel.priced):
+            return await self._answered(request, budget)
 
     async def _answered(self, request: pb.ScoreRequest, budget: Budget) -> pb.ScoreResponse:
         with budget.room_for_one(SERVICE):

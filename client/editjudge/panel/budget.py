@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ class Budget:
     A caller (a run, a score) makes its calls inside `pays`; several callers may share a panel.
 
     What a call costs is known when it is done, so each call in flight is taken to cost as much
-    as the dearest one so far.
+    as the dearest one so far. The first ones, of which nothing is known, take turns.
 
     Args:
         limit: In the currency of the prices; None for no limit.
@@ -42,6 +43,7 @@ class Budget:
         self.usage = Usage(attempts=0)
         self._dearest = 0.0
         self._in_flight = 0
+        self._first = asyncio.Lock()
 
     def goes_on(self, spent: float, dearest: float) -> None:
         """Count in what was spent before.
@@ -61,6 +63,26 @@ class Budget:
             yield
         finally:
             _PAYS.reset(before)
+
+    @asynccontextmanager
+    async def turn(self, *, priced: bool) -> AsyncIterator[None]:
+        """Make one call inside, once others that may tell what a call costs have ended.
+
+        While costs are limited and none is known yet, calls go one by one.
+
+        Args:
+            priced: Whether the call costs anything.
+        """
+
+        def is_known() -> bool:
+            return self.limit is None or not priced or self._dearest > 0
+
+        if not is_known():
+            async with self._first:
+                if not is_known():
+                    yield
+                    return
+        yield
 
     @contextmanager
     def one_call(

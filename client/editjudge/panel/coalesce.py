@@ -14,6 +14,8 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
 _REMEMBERED = 4096
+_CLOSING_SECONDS = 1.0
+"""How long a call that is cancelled may take to close its connection."""
 
 
 class Coalesced(Generic[T]):
@@ -35,14 +37,16 @@ class Coalesced(Generic[T]):
             self._running[key] = (task, joint)
             task.add_done_callback(lambda done: self._forget(key, done))
         task, joint = self._running[key]
-        with joint.joined():
-            try:
+        try:
+            with joint.joined():
                 return await asyncio.shield(task)
-            except asyncio.CancelledError:
-                if joint.waiting == 1 and not task.done():
-                    self._forget(key, task)  # who asks from now on is not cancelled with it
-                    task.cancel()
-                raise
+        except asyncio.CancelledError:
+            if not joint.waiting and not task.done():
+                self._forget(key, task)  # who asks from now on is not cancelled with it
+                task.cancel()
+                # So that what it took is noted before its caller is done with.
+                await asyncio.wait([task], timeout=_CLOSING_SECONDS)
+            raise
 
     def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
         if key in self._running and self._running[key][0] is task:

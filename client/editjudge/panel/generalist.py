@@ -386,8 +386,13 @@ class Generalist:
             return reply, call.key
 
     async def _make(self, call: Call, ledger: ReplyStore) -> Reply:
-        # Whoever waits for a leader holds no place among the calls in flight.
-        async with self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"):
+        # Whoever waits for a price or a leader holds no place among the calls in flight.
+        price = self.endpoint.price
+        priced = price is not None and any((price.input, price.cached, price.output))
+        async with (
+            paying(price).turn(priced=priced),
+            self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"),
+        ):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
             return await self._pool.run(
                 lambda server: self._kept_from(server, call, ledger), prefix

@@ -95,6 +95,8 @@ async def with_retries(
             if not error.retryable or made[reached] >= policy.attempts or now + wait >= end:
                 error.gave_up(sum(made.values()), since)
                 raise
+            if is_over(current().end, now):
+                raise OutOfTime.of(error) from error
         if policy.pause is None:
             await clock.sleep(wait)
         else:

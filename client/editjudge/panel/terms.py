@@ -42,7 +42,8 @@ class Terms:
 class Joint:
     """The terms of a call that several callers wait for.
 
-    It goes on for the most patient of those who wait now, and is urgent where it is to one.
+    It goes on for the most patient of those who wait now, and is urgent where it is to one. Where
+    nobody waits any more its end has come.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,7 @@ class Joint:
     def terms(self) -> Terms:
         """Those of all who wait now."""
         of_each = [of() for of in self._callers]
-        end = max((each.end for each in of_each), default=math.inf)
+        end = max((each.end for each in of_each), default=-math.inf)
         return Terms(end, any(each.urgent for each in of_each))
 
     @contextmanager

@@ -372,6 +372,27 @@ async def test_calls_in_flight_count_against_the_limit() -> None:
     assert budget.spent <= 0.2
 
 
+async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
+    transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
+    judge = generalist(transport, price=PRICE)
+    await judge.method()
+    pictures = [judge.picture(load_image(np.full((8, 8, 3), i, np.uint8))) for i in range(8)]
+    prompts = [Prompt("judge", (picture, Text("Good?"))) for picture in pictures]
+
+    async def ask(budget: Budget) -> list[object]:
+        with budget.pays():
+            return await asyncio.gather(
+                *(judge.choose(prompt, YES_NO) for prompt in prompts), return_exceptions=True
+            )
+
+    poor = Budget(limit=0.12)
+    results = await ask(poor)
+    assert sum(isinstance(one, CostLimit) for one in results) == 6
+    assert poor.spent == pytest.approx(0.102)
+    await ask(Budget())
+    assert transport.most_in_flight > 1
+
+
 async def test_callers_of_one_judge_spend_separately() -> None:
     poor, rich = Budget(limit=0.06), Budget(limit=1.0)
     judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.002), price=PRICE)

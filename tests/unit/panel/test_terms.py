@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from typing import Any
 
@@ -209,3 +210,40 @@ def test_a_server_that_takes_no_priority_is_asked_without(
     assert habits.learn(HttpReply(status, words=words), {"priority": -1}) is again
     assert habits.priority is not again
     assert not habits.learn(HttpReply(status, words=words), {})
+
+
+@pytest.mark.parametrize("kind", [DeadlineExceeded, Unreachable])
+async def test_nothing_is_asked_again_where_nobody_waits_any_more(
+    kind: type[ServiceError],
+) -> None:
+    asked = asyncio.Event()
+    given: list[float] = []
+
+    async def attempt(left: float) -> str:
+        given.append(left)
+        asked.set()
+        # A transport whose own limit is reached at the same moment takes the one for the other.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60 if len(given) == 1 else 0)
+        await asyncio.sleep(end - now())
+        raise kind("late", service="generalist.judge")
+
+    ended: list[BaseException] = []
+
+    async def make() -> str:
+        try:
+            return await with_retries(attempt, RetryPolicy(attempts=2, first_wait=0.001))
+        except ServiceError as error:
+            ended.append(error)
+            raise
+
+    calls: Coalesced[str] = Coalesced()
+    end = now() + 0.05
+    with Terms(end).held():
+        caller = asyncio.create_task(calls("a", make))
+    await asked.wait()
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    await until(lambda: ended)
+    assert len(given) == 1
+    assert isinstance(ended[0], OutOfTime)
