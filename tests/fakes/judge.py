@@ -29,6 +29,12 @@ class ScriptedJudge(judge_pb2_grpc.JudgeServiceServicer):
         await context.send_initial_metadata([(TOKENS_HEADER, request.request_id)])
         return pb.ScoreResponse(request_id=request.request_id)
 
+    async def ScoreStream(  # noqa: N802
+        self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
+    ) -> AsyncIterator[pb.ScoreStreamResponse]:
+        async for each in requests:
+            yield pb.ScoreStreamResponse(response=await self.Score(each.request, context))
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
         """Serve until the block is left; gives `host:port`."""

@@ -128,6 +128,20 @@ def test_all_options_together_are_right() -> None:
     right(rendered(values={**values, **GATEWAY}))
 
 
+def test_outside_the_cluster_nobody_reaches_metrics() -> None:
+    things = rendered(values={**BASE, **OPTIONS["load balancer"]})
+    services = [one for one in things if one["kind"] == "Service"]
+    of_metrics = [
+        service["spec"].get("type", "ClusterIP")
+        for service in services
+        if any(port["name"] == "metrics" for port in service["spec"]["ports"])
+    ]
+    assert set(of_metrics) == {"ClusterIP"}
+    (front,) = (one for one in services if one["metadata"]["name"] == "judges-front-metrics")
+    (outside,) = (one for one in services if one["spec"].get("type") == "LoadBalancer")
+    assert front["spec"]["selector"] == outside["spec"]["selector"]
+
+
 def test_the_same_values_give_the_same_bytes() -> None:
     assert text("single-gpu") == text("single-gpu")
 
@@ -196,6 +210,7 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
         ({"judge.generalist": "nobody"}, "there is no vllm.servers.nobody"),
         ({"judge.autoscaling": {"enabled": True, "maxReplicas": 1}}, "it is below judge.replicas"),
         ({"front.tlsSecret": ""}, "front.tlsSecret: name a Secret"),
+        ({"front.envoy.resources.memory": "80Mi"}, "resources.memory: 80Mi is too little"),
         ({"front.keys.configMap": ""}, "one of the two"),
         ({**GATEWAY, "front.gateway.className": ""}, "name a class of gateways"),
         ({"triton.servers": {}}, "it has nobody to ask"),

@@ -39,6 +39,7 @@ class LocalJudge(BaseModel):
         url: `grpc://127.0.0.1:port`.
         http: The same as JSON over HTTP, `http://127.0.0.1:port`.
         log: Its log file.
+        problem: Why it is away, while it is tried again; empty where it runs.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -46,6 +47,7 @@ class LocalJudge(BaseModel):
     url: str
     http: str
     log: Path
+    problem: str = ""
 
 
 class LocalFront(BaseModel):

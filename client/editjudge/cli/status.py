@@ -27,6 +27,9 @@ def command(as_json: bool) -> int:
         say_json(text_of(NoStack())) if as_json else say("no local stack is running")
         return 1
     services, problem = asyncio.run(_services())
+    why = state.judge.problem if state.judge else ""
+    away = f"the Judge service is away: {why}" if why else ""
+    problem = "; ".join(filter(None, (problem, away)))
     seconds = max(0.0, time.time() - state.started)
     if as_json:
         stack = Stack(**dict(state), uptime_seconds=seconds, services=services, problem=problem)

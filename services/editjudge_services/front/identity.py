@@ -10,7 +10,9 @@ import ipaddress
 import json
 import os
 import re
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from filelock import FileLock
 from jwt.algorithms import ECAlgorithm
 
 from editjudge.base.errors import ConfigError
@@ -160,6 +163,7 @@ class TeamKeys:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "teams"
+        self._lock = FileLock(folder / "teams.lock", mode=0o600)
         self.public = folder / "keys" / "jwks.json"
 
     def teams(self) -> list[str]:
@@ -192,7 +196,9 @@ class TeamKeys:
         """
         _check_team(team)
         _check_days(days)
-        newest = max(self._keys(team), default=None, key=_number) or self._new(team)
+        with self._alone():
+            newest = max(self._keys(team), default=None, key=_number) or self._new(team)
+            key = _private_key(newest)
         now = datetime.now(UTC)
         claims: dict[str, Any] = {
             "iss": issuer,
@@ -203,7 +209,6 @@ class TeamKeys:
         }
         for path, value in ((class_claim, of), (team_claim, team)):
             _say(claims, path, value)
-        key = _private_key(newest)
         return jwt.encode(claims, key, ALGORITHM, headers={"kid": newest.stem})
 
     def rotate(self, team: str) -> None:
@@ -212,8 +217,9 @@ class TeamKeys:
         Raises:
             ConfigError: no team of this name has a key.
         """
-        self._check_known(team)
-        self._new(team)
+        with self._alone():
+            self._check_known(team)
+            self._new(team)
 
     def revoke(self, team: str) -> int:
         """Take back every token of a team; a later token is signed with a new key.
@@ -224,28 +230,39 @@ class TeamKeys:
         Raises:
             ConfigError: no team of this name has a key.
         """
-        self._check_known(team)
-        gone = [*self._keys(team)]
-        # The number goes on: a key that comes later is never taken for one of these.
-        kept = self._folder / f".{team}"
-        kept.write_text(str(max(map(_number, gone))))
-        for path in gone:
-            path.unlink()
-        self.publish()
+        with self._alone():
+            self._check_known(team)
+            gone = [*self._keys(team)]
+            # The number goes on: a key that comes later is never taken for one of these.
+            kept = self._folder / f".{team}"
+            kept.write_text(str(max(map(_number, gone))))
+            for path in gone:
+                path.unlink()
+            self._publish()
         return len(gone)
 
     def _new(self, team: str) -> Path:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = self._folder / f".{team}"
         before = int(kept.read_text()) if kept.is_file() else 0
         number = 1 + max([before, *map(_number, self._keys(team))])
         path = self._folder / f"{team}@{number}.pem"
         _replace(path, _pem(ec.generate_private_key(ec.SECP256R1())))
-        self.publish()
+        self._publish()
         return path
 
     def publish(self) -> None:
         """Write the public keys of all teams; Envoy reads them again."""
+        with self._alone():
+            self._publish()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process changes keys meanwhile: what is published is what there is."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._lock:
+            yield
+
+    def _publish(self) -> None:
         private = {path.stem: _private_key(path) for path in sorted(self._keys())}
         # Envoy takes a file without keys for a broken one; to this key nobody has the other half.
         private = private or {"nobody": ec.generate_private_key(ec.SECP256R1())}
@@ -347,8 +364,12 @@ def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 def _replace(path: Path, content: bytes) -> None:
     """Whole or not at all, and nobody else's to read."""
-    partial = path.with_name(f".{path.name}.partial")
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    partial.replace(path)
+    # A name of its own: another may be writing the same file.
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

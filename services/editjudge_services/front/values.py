@@ -192,7 +192,11 @@ class Limits(Part):
             are ended, and above that no more are taken.
         call_seconds: Of one call, its retries included.
         stream_seconds: Of one stream, which its token let in when it began.
-        idle_seconds: Without a byte in either direction.
+        stream_idle_seconds: Of a stream, without a byte in either direction.
+        streams_per_minute: That a team may open.
+        open_streams: At a time, at each group of servers, of each class; apart from other calls.
+        idle_seconds: Of a call, without a byte in either direction.
+        connection_idle_seconds: Of a connection without a call.
         connections: Of all callers.
         streams: At a time on one connection.
         teams: Of which the calls are counted apart.
@@ -204,7 +208,11 @@ class Limits(Part):
     heap_bytes: Annotated[int, Field(ge=64 * 1024 * 1024, le=2**50)] = 2 * 1024**3
     call_seconds: Positive = 300
     stream_seconds: Positive = 600
+    stream_idle_seconds: Positive = 120
+    streams_per_minute: Positive = 60
+    open_streams: Positive = 1024
     idle_seconds: Positive = 300
+    connection_idle_seconds: Positive = 60
     connections: Positive = 4096
     streams: Positive = 256
     teams: Positive = 1000
@@ -217,7 +225,7 @@ class Cluster(NamedTuple):
 
     Attributes:
         http1: They speak HTTP/1.1.
-        most: Calls at a time.
+        most: Calls at a time; 0 is what the class has.
     """
 
     name: str
@@ -232,7 +240,7 @@ class Route(NamedTuple):
     Attributes:
         path_match: In Envoy's words.
         rewrite: A pattern of the path and what stands for it, if the server's is another.
-        streams: Requests may go on without end, so they are not held until whole.
+        streams: It may go on without end, so requests are not held until whole.
         counted: Its answers say how many tokens they took.
         teams: The only ones that may go it; none where all may.
         refusal: What is answered, with no servers.
@@ -315,7 +323,7 @@ class FrontValues(Part):
     def clusters(self) -> list[Cluster]:
         """All groups of servers, once for each class of callers."""
         return [
-            kind._replace(name=f"{kind.name}.{of}", most=getattr(self.limits, of))
+            kind._replace(name=f"{kind.name}.{of}", most=kind.most or getattr(self.limits, of))
             for kind in self._kinds()
             for of in CLASSES
         ]
@@ -329,6 +337,9 @@ class FrontValues(Part):
         judge = []
         if self.judge:
             judge.append(Cluster("judge", self.judge.addresses, 0))
+            # Idle streams cost who opens them nothing, so they take no other call's place.
+            streams = self.limits.open_streams
+            judge.append(Cluster(f"judge{_STREAMS}", self.judge.addresses, streams))
             if self.judge.json_addresses:
                 judge.append(Cluster("judge-json", self.judge.json_addresses, 0, http1=True))
         return [*triton, *generalists, *judge]
@@ -337,7 +348,7 @@ class FrontValues(Part):
         """All ways, the most particular first; what has none is refused."""
         return [
             route._replace(
-                cluster=f"{route.cluster}.{of}",
+                cluster=f"{route.cluster}{_STREAMS if route.streams else ''}.{of}",
                 headers=route.headers | ({"x-class": of} if of != "batch" else {}),
             )
             for route in (*self._to_triton(), *self._telling_no_tokens(), *self._to_judge())
@@ -385,6 +396,7 @@ class FrontValues(Part):
             # Tools that reflect leave their stream of questions open until they have the answers.
             Route(_REFLECTION, {}, "judge", streams=True),
             Route('prefix: "/editjudge.v1.JudgeService/"', {}, "judge", counted=True),
+            Route('path: "/grpc.health.v1.Health/Watch"', {}, "judge", streams=True),
             Route('prefix: "/grpc.health.v1.Health/"', {}, "judge"),
             *(web if self.judge.json_addresses else ()),
         ]
@@ -398,6 +410,8 @@ _TRITON = (
 _OPENAI = "/(v1/(models|chat/completions)|tokenize|version|health)"
 """The same of an OpenAI-compatible server."""
 _VLLM = 'prefix: "/vllm.grpc.engine.VllmEngine/"'
+_STREAMS = "-streams"
+"""What the same servers are called, as streams meet them."""
 _STREAM = 'path: "/editjudge.v1.JudgeService/ScoreStream"'
 _REFLECTION = 'prefix: "/grpc.reflection.v1alpha.ServerReflection/"'
 _ASK_THE_JUDGE = "your team's tokens are counted: ask the Judge service, which asks the generalist"

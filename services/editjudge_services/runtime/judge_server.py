@@ -56,6 +56,8 @@ class JudgeServer:
         self._servers: Sequence[str] = ()
         self._process: subprocess.Popen[bytes] | None = None
         self._grpc, self._http = settings.judge_port, settings.judge_http_port
+        self._begin = 0
+        self._failed = ""
 
     def over(self, triton: str, vllm: str) -> None:
         """Judge with these servers; vLLM's address is "" where there is none."""
@@ -69,12 +71,13 @@ class JudgeServer:
 
     @property
     def state(self) -> LocalJudge:
-        """Where it is."""
+        """Where it is, and why it is away if it is."""
         return LocalJudge(
             pid=self.pid,
             url=f"grpc://{LOOPBACK}:{self._grpc}",
             http=f"http://{LOOPBACK}:{self._http}",
             log=self.log,
+            problem=self._problem(),
         )
 
     def start(self, stopping: threading.Event | None = None) -> None:
@@ -83,10 +86,18 @@ class JudgeServer:
         Raises:
             StackError: a port is taken, it ended by itself, is not ready in time, or was stopped.
         """
+        self._failed = ""
+        try:
+            self._start(stopping or threading.Event())
+        except (StackError, OSError) as error:
+            self._failed = str(error)
+            raise
+
+    def _start(self, stopping: threading.Event) -> None:
         if self._process is None:
             self._grpc, self._http = ports((self._grpc, self._http))
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        begin = self.log.stat().st_size if self.log.is_file() else 0
+        self._begin = self.log.stat().st_size if self.log.is_file() else 0
         with open(self.log, "ab", opener=private) as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 self._command(),
@@ -98,7 +109,7 @@ class JudgeServer:
                 preexec_fn=end_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
             )
         try:
-            self._wait_until_ready(stopping or threading.Event(), begin)
+            self._wait_until_ready(stopping)
         except BaseException:  # also on Ctrl-C: no server may outlive the attempt
             self.stop()
             raise
@@ -134,11 +145,11 @@ class JudgeServer:
             *self._arguments,
         ]
 
-    def _wait_until_ready(self, stopping: threading.Event, begin: int) -> None:
+    def _wait_until_ready(self, stopping: threading.Event) -> None:
         end = time.monotonic() + _READY_SECONDS
         while time.monotonic() < end:
             if not self.alive():
-                raise StackError(f"the Judge service ended: {self._said(begin)}", f"see {self.log}")
+                raise StackError(self._ended(), f"see {self.log}")
             if asked(f"{self.state.http}/health") is not None:
                 return
             if stopping.wait(0.1):
@@ -147,6 +158,12 @@ class JudgeServer:
             f"the Judge service is not ready after {_READY_SECONDS:g} s", f"see {self.log}"
         )
 
-    def _said(self, begin: int) -> str:
-        text = self.log.read_bytes()[begin:].decode(errors="replace")
-        return (text.strip().splitlines() or ["without a word"])[-1]
+    def _problem(self) -> str:
+        if self._process is None or self.alive():
+            return self._failed
+        return self._ended()
+
+    def _ended(self) -> str:
+        text = self.log.read_bytes()[self._begin :].decode(errors="replace")
+        said = (text.strip().splitlines() or ["without a word"])[-1]
+        return f"the Judge service ended: {said}"

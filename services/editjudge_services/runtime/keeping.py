@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 MAX_RESTARTS = 5
 _HEALTHY_SECONDS = 60.0
 _PAUSE = 0.5
+_LONGEST_PAUSE = 60.0
 
 
 class Server(Protocol):
@@ -39,42 +40,85 @@ class Server(Protocol):
         """End it."""
 
 
+class _Kept:
+    """A server, and how often it was started again.
+
+    Args:
+        server: That was started.
+        retried: Whether it is tried for ever, since the others go on without it.
+    """
+
+    def __init__(self, server: Server, retried: bool) -> None:
+        self._server = server
+        self._retried = retried
+        self._restarts = 0
+        self._lame = self._away = False
+        self._since = time.monotonic()
+        self._not_before = 0.0
+
+    def look(self, stopping: threading.Event) -> bool:
+        """Start it again if it has to be; whether there is something to tell."""
+        now = time.monotonic()
+        if self._server.alive() or (self._lame and self._server.running()):
+            if now - self._since > _HEALTHY_SECONDS:
+                self._restarts = 0
+            return False
+        if now < self._not_before:
+            news, self._away = not self._away, True
+            return news
+        self._restarts += 1
+        if self._restarts > MAX_RESTARTS and not self._retried:
+            self._give_up()
+        else:
+            self._start_again(stopping)
+        return True
+
+    def _give_up(self) -> None:
+        name = self._server.log.stem
+        if not self._server.running():
+            told = f"{name} ended {self._restarts} times in a row, see {self._server.log}"
+            raise StackError(told)
+        log.error("%s loses a model again and again; it goes on without it", name)
+        self._lame = True
+
+    def _start_again(self, stopping: threading.Event) -> None:
+        name = self._server.log.stem
+        log.warning("%s ended, or lost a model; starting it again (%d)", name, self._restarts)
+        self._server.stop()
+        try:
+            self._server.start(stopping)
+        except (StackError, OSError) as error:
+            if not self._retried:
+                raise
+            log.error("%s does not start, and is tried again: %s", name, error)  # noqa: TRY400
+        self._away = False
+        self._since = time.monotonic()
+        if self._retried:
+            pause = _PAUSE * 2 ** min(self._restarts, MAX_RESTARTS * 2)
+            self._not_before = self._since + min(pause, _LONGEST_PAUSE)
+
+
 def keep_alive(
     servers: Sequence[Server],
     stopping: threading.Event,
     tell: Callable[[], None] = lambda: None,
     tend: Callable[[], None] = lambda: None,
+    retried: Collection[Server] = (),
 ) -> None:
     """Look after servers that were started, until `stopping` is set.
 
     Args:
-        tell: Called when one was started again, or goes on without one of its models.
+        tell: Called when one was started again, is away, or goes on without one of its models.
         tend: Called at every look, for what else wants looking after.
+        retried: Without these the others go on. However often one ends, or does not start, it is
+            tried again, after pauses that grow to a minute.
 
     Raises:
-        StackError: one ended more than `MAX_RESTARTS` times in a row, or does not start again.
+        StackError: another ended more than `MAX_RESTARTS` times in a row, or does not start again.
     """
-    restarts = [0] * len(servers)
-    lame: set[int] = set()
-    since = [time.monotonic()] * len(servers)
+    kept = [_Kept(server, server in retried) for server in servers]
     while not stopping.wait(_PAUSE):
         tend()
-        for i, server in enumerate(servers):
-            if server.alive() or (i in lame and server.running()):
-                continue
-            if time.monotonic() - since[i] > _HEALTHY_SECONDS:
-                restarts[i] = 0
-            restarts[i] += 1
-            name = server.log.stem
-            if restarts[i] > MAX_RESTARTS and server.running():
-                log.error("%s loses a model again and again; it goes on without it", name)
-                lame.add(i)
+        for each in kept:
+            if each.look(stopping):
                 tell()
-                continue
-            if restarts[i] > MAX_RESTARTS:
-                raise StackError(f"{name} ended {restarts[i]} times in a row, see {server.log}")
-            log.warning("%s ended, or lost a model; starting it again (%d)", name, restarts[i])
-            server.stop()
-            server.start(stopping)
-            tell()  # its process has another id now
-            since[i] = time.monotonic()

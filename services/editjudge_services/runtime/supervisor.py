@@ -171,7 +171,9 @@ def supervise(
 
             tell()
             renewal = Renewal(settings)
-            keep_alive(stack.servers, stopping, tell, renewal.look)
+            # Who asks Triton or vLLM goes on while the Judge service is away.
+            retried = [stack.judge] if stack.judge else []
+            keep_alive(stack.servers, stopping, tell, renewal.look, retried)
         finally:
             stack.stop()
             state_file().unlink(missing_ok=True)

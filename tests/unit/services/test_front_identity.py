@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,27 @@ def test_a_new_key_ends_no_token_and_a_revocation_all_of_the_team(tmp_path: Path
     assert read(keys, third)["team"] == "vision"
     named = [jwt.get_unverified_header(token)["kid"] for token in (first, second, third)]
     assert len(set(named)) == 3
+
+
+def test_keys_that_change_at_the_same_time_are_published_as_they_are(tmp_path: Path) -> None:
+    def revoked(_: int) -> None:
+        TeamKeys(tmp_path).revoke("vision")
+
+    def made(team: str) -> str:
+        return TeamKeys(tmp_path).token(team, 1, "batch", **CLAIMS)
+
+    keys = TeamKeys(tmp_path)
+    for number in range(30):
+        lost = made("vision")
+        teams = [f"team{number}-{i}" for i in range(3)]
+        with ThreadPoolExecutor() as pool:
+            ended = pool.map(revoked, [0])
+            tokens = [*pool.map(made, teams)]
+            assert [*ended] == [None]
+        assert [read(keys, token)["team"] for token in tokens] == teams
+        with pytest.raises(KeyError):
+            read(keys, lost)
+    assert not [*tmp_path.rglob("*.partial")]
 
 
 def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(tmp_path: Path) -> None:

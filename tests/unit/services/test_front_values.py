@@ -151,8 +151,21 @@ def test_only_a_stream_of_requests_is_not_held_until_whole(tmp_path: Path) -> No
     ]
     assert {match.get("path") or match["prefix"] for match in unheld} == {
         "/editjudge.v1.JudgeService/ScoreStream",
+        "/grpc.health.v1.Health/Watch",
         "/grpc.reflection.v1alpha.ServerReflection/",
     }
+
+
+def test_streams_meet_servers_as_a_group_of_their_own(tmp_path: Path) -> None:
+    config = filled(tmp_path, limits={"open_streams": 9, "interactive": 100, "batch": 7})
+    clusters = {c["name"]: c for c in config["static_resources"]["clusters"]}
+    for route in (r for r in routes(config) if "route" in r):
+        way = route["route"]
+        endless = "max_stream_duration" in way["max_stream_duration"]
+        assert ("-streams." in way["cluster"]) == endless == ("rate_limits" in way)
+    for of in CLASSES:
+        (threshold,) = clusters[f"judge-streams.{of}"]["circuit_breakers"]["thresholds"]
+        assert threshold["max_requests"] == 9
 
 
 @pytest.mark.parametrize("limits", [None, {"service": "a:1"}])

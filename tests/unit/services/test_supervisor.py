@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from editjudge.base.config import StackSettings
 from editjudge.base.errors import StackError
+from editjudge_services.runtime import keeping
+from editjudge_services.runtime.judge_server import JudgeServer
 from editjudge_services.runtime.keeping import keep_alive
 
 
@@ -44,6 +49,14 @@ class Server:
         return self.runs
 
 
+class Unstartable(Server):
+    """One that does not even start."""
+
+    def start(self, stopping: object = None) -> None:
+        super().start(stopping)
+        raise StackError("its port is taken")
+
+
 def kept(server: Any, looks: int) -> list[str]:
     told: list[str] = []
     keep_alive([server], Looks(looks), lambda: told.append("told"))  # type: ignore[arg-type]
@@ -64,3 +77,41 @@ def test_one_that_only_loses_a_model_goes_on_without_it_and_that_is_told() -> No
     server.runs = False
     with pytest.raises(StackError):
         kept(server, 10)
+
+
+@pytest.mark.parametrize("kind", [Server, Unstartable])
+def test_one_that_others_go_on_without_is_tried_for_ever_and_ever_less_often(
+    kind: type[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, other = kind(runs=False), Server(runs=True)
+    monkeypatch.setattr(other, "alive", lambda: True)
+    looks, told, tries = Looks(2000), [0], []
+
+    def moment() -> float:
+        return (2000 - looks.left) * 0.5
+
+    def tell() -> None:
+        told[0] += 1
+        if judge.started > len(tries):
+            tries.append(moment())
+
+    monkeypatch.setattr(keeping.time, "monotonic", moment)
+    keep_alive([other, judge], looks, tell, retried=[judge])  # type: ignore[arg-type]
+    pauses = [after - before for before, after in pairwise(tries)]
+    assert pauses[0] == 1
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 60
+    assert told[0] >= 2 * len(tries) - 1  # that it was tried, and that it is away
+    assert (other.started, other.stopped) == (0, 0)
+
+
+def test_the_judge_service_says_why_it_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = JudgeServer(tmp_path / "judge.log", StackSettings(judge=True))
+    program = "import sys; sys.exit('no room for its table')"
+    monkeypatch.setattr(server, "_command", lambda: [sys.executable, "-c", program])
+    assert server.state.problem == ""
+    with pytest.raises(StackError, match="no room for its table"):
+        server.start()
+    assert "the Judge service ended: no room for its table" in server.state.problem

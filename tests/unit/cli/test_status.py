@@ -1,0 +1,38 @@
+"""What `editjudge status` says of a stack that is not whole."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.local import LocalJudge, StackState
+from editjudge.cli import main, status
+
+
+@pytest.mark.parametrize("problem", ["", "port 1 is taken"])
+def test_why_the_judge_service_is_away_is_said(
+    problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Path("judge.log")
+    judge = LocalJudge(pid=1, url="grpc://a:1", http="http://a:2", log=log, problem=problem)
+    state = StackState(
+        pid=1, grpc="", http="", metrics="", log=log, started=time.time(), judge=judge
+    )
+
+    async def services() -> tuple[dict[str, str], str]:
+        return {}, ""
+
+    monkeypatch.setattr(status, "running_stack", lambda: state)
+    monkeypatch.setattr(status, "_services", services)
+    with pytest.raises(SystemExit) as ended:
+        main(["status"])
+    assert ended.value.code == (1 if problem else 0)
+    assert problem in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["status", "--json"])
+    assert json.loads(capsys.readouterr().out)["problem"] == (
+        f"the Judge service is away: {problem}" if problem else ""
+    )
