@@ -8,6 +8,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from editjudge.app.accounts import Accounts, Used, used_in
 from editjudge.app.callers import CallCache, ledger_of, purge
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
-from editjudge.base.threads import Threads, through
+from editjudge.base.threads import through
 from editjudge.serve.asking import Audit
 from editjudge.serve.http import serving_json
 from editjudge.serve.judging import Judging, Kept
@@ -463,7 +464,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
 ) -> None:
     gate = threading.Event()
     loop = asyncio.get_running_loop()
-    loop.set_default_executor(Threads(1))
+    loop.set_default_executor(ThreadPoolExecutor(1))
     busy = loop.run_in_executor(None, gate.wait, 60)  # so that what is asked for has not begun
     told: list[str] = []
 

@@ -21,6 +21,7 @@ from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
 from ..base.errors import EditjudgeError
 from ..base.identity import untrained
 from ..base.signature import package_version
+from ..base.threads import in_thread
 from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
 from .described import described
@@ -87,7 +88,7 @@ class JsonService:
 
     async def _score(self, request: web.Request) -> web.Response:
         async def read() -> Asked:
-            return await asyncio.to_thread((await _body(request, ScoreAsked)).asked)
+            return await in_thread((await _body(request, ScoreAsked)).asked)
 
         with self._asking(request) as asking:
             team = asking.caller.team
@@ -108,7 +109,7 @@ class JsonService:
         self, request: web.Request, sent: ScoreAsked, some: asyncio.Semaphore
     ) -> Result:
         async def read() -> Asked:
-            return await asyncio.to_thread(sent.asked)
+            return await in_thread(sent.asked)
 
         try:
             with self._asking(request) as asking:
@@ -296,7 +297,7 @@ async def _body(request: web.Request, model: type[W]) -> W:
     except web.RequestPayloadError as error:
         raise Unusable("body", "it is cut short", "send all of it") from error
     try:
-        return await asyncio.to_thread(model.model_validate_json, text)
+        return await in_thread(model.model_validate_json, text)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "body"

@@ -15,7 +15,7 @@ from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
 from ..base.signature import Signature
-from ..base.threads import Threads, through
+from ..base.threads import in_thread, through
 from ..engine.judge import Judgement
 from ..panel.budget import Budget
 from ..panel.kept import keeping
@@ -96,7 +96,6 @@ class Judging:
         self._resources = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Judging:
-        asyncio.get_running_loop().set_default_executor(Threads(thread_name_prefix="judging"))
         async with contextlib.AsyncExitStack() as resources:
             await resources.enter_async_context(self._cache)
             await resources.enter_async_context(self.accounts)
@@ -167,10 +166,10 @@ class Judging:
             through(),
         ):
             asked = await read()
-            meaning = await asyncio.to_thread(asked.protocol.meaning)
-            dimensions = await asyncio.to_thread(meaning.chosen, asked.dimensions)
+            meaning = await in_thread(asked.protocol.meaning)
+            dimensions = await in_thread(meaning.chosen, asked.dimensions)
             asking.dimensions = len(dimensions)
-            pixels = await asyncio.to_thread(asked.pixels)
+            pixels = await in_thread(asked.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await asked.edit()
                 with keeping(apart):
@@ -186,8 +185,8 @@ class Judging:
         Raises:
             Unusable: naming the field of the request that cannot be used.
         """
-        meaning = await asyncio.to_thread(protocol.meaning)
-        dimensions = await asyncio.to_thread(meaning.chosen, patterns)
+        meaning = await in_thread(protocol.meaning)
+        dimensions = await in_thread(meaning.chosen, patterns)
         await self.client.panel.settle()
         return meaning.signatures.of(dimensions, self.client.panel.identities())
 
