@@ -22,6 +22,7 @@ from editjudge.app.callers import CallCache, ledger_of, purge
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.threads import through
+from editjudge.benchmarks.dimension import Dimension
 from editjudge.serve.asking import Audit
 from editjudge.serve.http import serving_json
 from editjudge.serve.judging import Judging, Kept
@@ -386,6 +387,48 @@ async def test_a_stream_tells_no_tokens_in_its_headers(tmp_path: Path) -> None:
             call = service.stub.ScoreStream(iter([pb.ScoreStreamRequest(request=asking(ASKED))]))
             assert len([answer async for answer in call]) == 1
             assert "x-tokens-used" not in dict(await call.initial_metadata())
+
+
+async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "audit.jsonl"
+    gate = threading.Event()
+    threads: list[threading.Thread] = []
+    made = Dimension.signature
+
+    def slow(self: Dimension, *rest: Any) -> Any:
+        threads.append(threading.current_thread())
+        assert gate.wait(patience(60))
+        return made(self, *rest)
+
+    monkeypatch.setattr(Dimension, "signature", slow)
+    about = pb.GetPanelRequest(protocol=pb.Protocol(benchmark="kris", rounds=7), dimensions=["*"])
+    team = [("x-team", "a")]
+    async with Judging(Settings(), Room(edits=1), kept=Kept(audit=log)) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+            service = Service(judging, address, "")
+            first = asyncio.ensure_future(_outcome(service.stub.GetPanel(about, metadata=team)))
+            await until(lambda: threads)
+            assert dict(judging.in_flight) == {"a": 1}
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await service.stub.GetPanel(about, metadata=team)
+            assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert await service.stub.GetPanel(pb.GetPanelRequest())  # it costs nothing
+            gate.set()
+            signatures = (await first).signatures
+            await service.stub.Score(asking(ASKED), metadata=team)
+            await service.close()
+        used = judging.accounts.total["a"]
+    assert threading.main_thread() not in threads
+    assert (used.edits, used.refused) == (1, 1)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["method"], line["status"]) for line in lines] == [
+        ("GetPanel", "RESOURCE_EXHAUSTED"),
+        ("GetPanel", "OK"),
+        ("Score", "OK"),
+    ]
+    assert [line["dimensions"] for line in lines] == [0, len(signatures), 1]
 
 
 async def test_what_is_no_name_of_a_team_is_refused() -> None:

@@ -57,6 +57,7 @@ class Asking:
 
     Attributes:
         dimensions: How many were asked for, once it is known.
+        edits: That are judged where it comes to an end; what only asks has none.
         code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
         seconds: It took, at the end.
     """
@@ -71,6 +72,7 @@ class Asking:
         self.caller = caller
         self.taken = taken
         self.dimensions = 0
+        self.edits = 1
         self.code = "OK"
         self.seconds = 0.0
         self._status_of = status_of
@@ -93,7 +95,7 @@ class Asking:
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         if self.code == "OK":
             self.taken.end()
-            self.taken.note(edits=1)
+            self.taken.note(edits=self.edits)
         else:
             self.taken.note(refused=1)
         self._ended(self)
