@@ -59,6 +59,7 @@ class Judging:
         accounts: Of all teams.
         metrics: For Prometheus.
         ending: It is about to end: it answers, and says so to who asks for its health.
+        over: Set when it takes nothing more; what is in flight is finished.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Judging:
         )
         self._rebind_seconds = rebind_seconds
         self.ending = False
+        self.over = asyncio.Event()
         self._resources = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Judging:
