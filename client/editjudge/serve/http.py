@@ -126,13 +126,15 @@ class JsonService:
                 return _reply(Score.of(await self._judging.score(read, asking)))
 
     async def _batch(self, request: web.Request) -> web.Response:
-        team = _caller(request).team
-        async with self._judging.requests.taking(team, _announced(request), waits=False):
-            batch = await _body(request, BatchAsked)
-            some = asyncio.Semaphore(_OF_BATCH)
-            results = await asyncio.gather(
-                *(self._result(request, each, some) for each in batch.requests)
-            )
+        with self._asking(request) as asking:
+            team = asking.caller.team
+            async with self._judging.requests.taking(team, _announced(request), waits=False):
+                batch = await _body(request, BatchAsked)
+                asking.in_parts = True
+                some = asyncio.Semaphore(_OF_BATCH)
+                results = await asyncio.gather(
+                    *(self._result(request, each, some) for each in batch.requests)
+                )
         return _reply(Batch(results=tuple(results)))
 
     async def _result(
@@ -152,7 +154,7 @@ class JsonService:
 
     @contextlib.contextmanager
     def _asking(self, request: web.Request) -> Iterator[Asking]:
-        """Account for an edit; the tokens of all edits of the request are its reply's."""
+        """Account for a request or an edit of it; the tokens of all its edits are its reply's."""
         with self._judging.asking(_caller(request)) as asking:
             try:
                 yield asking
