@@ -360,6 +360,10 @@ async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_
         if verdict["status"] == "scored"
     )
     assert set(made_by) == {True, False}
+    first, *again = [about.HasField("protocol") for about in service.about]
+    assert first
+    assert again
+    assert not any(again)
 
 
 async def test_max_cost_holds_over_sessions(tmp_path: Path) -> None:

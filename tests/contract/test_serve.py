@@ -236,7 +236,7 @@ async def test_each_caller_pays_for_itself() -> None:
     assert ours[-1].status == pb.STATUS_FAILED
     assert "max_cost" in ours[-1].reason
     assert theirs.status != pb.STATUS_FAILED
-    assert 0.9 < judging.budget("a").spent <= 1.0
+    assert 0.9 < judging.accounts.budget("a").spent <= 1.0
 
 
 async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
@@ -428,6 +428,7 @@ UNKNOWN = [
     ({"judges": ["a"] * 17}, "protocol.judges"),
     ({"rounds": -1}, "protocol.rounds"),
     ({"judges": ["a", "b"], "rounds": 501}, "protocol.rounds"),
+    ({"benchmark": "i2i", "rounds": 1000}, "protocol.rounds"),
     ({"prompts": {"core/nothing.toml": 'user = "x"'}}, "protocol.prompts"),
     ({"prompts": {"core/instruction_following.toml": "x" * 1_100_000}}, "protocol.prompts"),
 ]

@@ -19,6 +19,7 @@ from PIL import Image
 from editjudge.app.wire.verdict import Score
 from editjudge.base.config import Settings
 from editjudge.base.images import Mask
+from editjudge.cli.serve import parted
 from editjudge.serve.http import openapi, serving_json
 from editjudge.serve.judging import Judging
 from editjudge.serve.room import Room
@@ -305,3 +306,65 @@ async def test_rules_that_are_not_there_are_refused_by_their_field(
 ) -> None:
     status, body = await served.post("/v1/score", asking() | {"protocol": protocol})
     assert (status, body["error"]["field"]) == (400, field)
+
+
+async def test_both_protocols_end_together() -> None:
+    """While either finishes what is in flight, neither takes anything new."""
+    async with ScriptedOpenAi(60.0, 60.0, None).serving() as url, contextlib.AsyncExitStack() as on:
+        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        judging = await on.enter_async_context(Judging(settings))
+        session = await on.enter_async_context(aiohttp.ClientSession())
+        async with serving_json(judging, "127.0.0.1", 0, 60) as base:
+            client = Json(session, base)
+            body = asking() | {"dimensions": ["core.instruction_following"]}
+            async with serving(judging, "127.0.0.1:0", End(drain=60)) as at:
+                channel = await on.enter_async_context(grpc.aio.insecure_channel(at))
+                stub = judge_pb2_grpc.JudgeServiceStub(channel)
+                edit = pb.Edit(
+                    instruction="make it blue",
+                    sources=[pb.Picture(data=png(0))],
+                    edited=pb.Picture(data=png(1)),
+                )
+                request = pb.ScoreRequest(edit=edit, dimensions=["core.instruction_following"])
+                far = stub.Score(request)
+                near = asyncio.create_task(client.post("/v1/score", body))
+                await until(lambda: sum(judging.in_flight.values()) == 2)
+
+                async def refused() -> Any:
+                    await judging.over.wait()
+                    await asyncio.sleep(0)
+                    answer = await client.post("/v1/score", asking())
+                    far.cancel()
+                    near.cancel()
+                    return answer
+
+                asked = asyncio.create_task(refused())
+        status, answer = await asked
+    assert (status, answer["error"]["code"]) == (503, "UNAVAILABLE")
+
+
+async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut() -> None:
+    for seconds, finished in ((1.0, True), (60.0, False)):
+        scripted = ScriptedOpenAi(seconds, None)
+        async with scripted.serving() as url, aiohttp.ClientSession() as session:
+            settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+            async with Judging(settings) as judging:
+                async with serving_json(judging, "127.0.0.1", 0, 60 if finished else 0.1) as base:
+                    body = asking() | {"dimensions": ["core.instruction_following"]}
+                    near = asyncio.create_task(Json(session, base).post("/v1/score", body))
+                    await until(lambda: scripted.requests)  # noqa: B023
+                if finished:
+                    assert (await near)[0] == 200
+                else:
+                    with pytest.raises(aiohttp.ClientError):
+                        await near
+                assert not judging.in_flight
+
+
+async def test_an_address_of_ipv6_is_served_and_shown() -> None:
+    host, port = parted("[::1]:0")
+    assert (host, port) == ("::1", 0)
+    async with Judging(Settings()) as judging, serving_json(judging, host, port, 1) as base:
+        assert base.startswith("http://[::1]:")
+        async with aiohttp.ClientSession() as session:
+            assert (await Json(session, base).get("/v1/panel"))[0] == 200

@@ -8,6 +8,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from editjudge.app.accounts import Accounts, Used, used_in
 from editjudge.app.callers import CallCache, ledger_of, purge
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
-from editjudge.base.threads import Threads, through
+from editjudge.base.threads import through
+from editjudge.benchmarks.dimension import Dimension
 from editjudge.serve.asking import Audit
 from editjudge.serve.http import serving_json
 from editjudge.serve.judging import Judging, Kept
@@ -387,6 +389,74 @@ async def test_a_stream_tells_no_tokens_in_its_headers(tmp_path: Path) -> None:
             assert "x-tokens-used" not in dict(await call.initial_metadata())
 
 
+async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "audit.jsonl"
+    gate = threading.Event()
+    threads: list[threading.Thread] = []
+    made = Dimension.signature
+
+    def slow(self: Dimension, *rest: Any) -> Any:
+        threads.append(threading.current_thread())
+        assert gate.wait(patience(60))
+        return made(self, *rest)
+
+    monkeypatch.setattr(Dimension, "signature", slow)
+    about = pb.GetPanelRequest(protocol=pb.Protocol(benchmark="kris", rounds=7), dimensions=["*"])
+    team = [("x-team", "a")]
+    async with Judging(Settings(), Room(edits=1), kept=Kept(audit=log)) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+            service = Service(judging, address, "")
+            first = asyncio.ensure_future(_outcome(service.stub.GetPanel(about, metadata=team)))
+            await until(lambda: threads)
+            assert dict(judging.in_flight) == {"a": 1}
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await service.stub.GetPanel(about, metadata=team)
+            assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert await service.stub.GetPanel(pb.GetPanelRequest())  # it costs nothing
+            gate.set()
+            signatures = (await first).signatures
+            await service.stub.Score(asking(ASKED), metadata=team)
+            await service.close()
+        used = judging.accounts.total["a"]
+    assert threading.main_thread() not in threads
+    assert (used.edits, used.refused) == (1, 1)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["method"], line["status"]) for line in lines] == [
+        ("GetPanel", "RESOURCE_EXHAUSTED"),
+        ("GetPanel", "OK"),
+        ("Score", "OK"),
+    ]
+    assert [line["dimensions"] for line in lines] == [0, len(signatures), 1]
+
+
+async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    async with Judging(Settings(), Room(held_bytes=2**20), kept=Kept(audit=log)) as judging:
+        async with serving_json(judging, "127.0.0.1", 0, 1) as web, aiohttp.ClientSession() as http:
+
+            async def post(data: bytes, team: str = "a", kind: str = "application/json") -> int:
+                headers = {"x-team": team, "content-type": kind}
+                async with http.post(f"{web}/v1/score:batch", data=data, headers=headers) as reply:
+                    return reply.status
+
+            good = json.dumps({"requests": [asking_json(), asking_json()]}).encode()
+            assert await post(b"{") == 400
+            assert await post(good, kind="text/plain") == 415
+            assert await post(b" " * 2**20) == 400  # more than one caller can ever have
+            async with judging.requests.taking("a", 2**19, waits=False):
+                assert await post(good) == 429
+                assert await post(good, team="a b") == 400
+            assert await post(good) == 200
+        used = judging.accounts.total["a"]
+        assert list(judging.accounts.total) == ["a"]
+    assert (used.edits, used.refused) == (2, 4)
+    statuses = [json.loads(line)["status"] for line in log.read_text().splitlines()]
+    refused = ["INVALID_ARGUMENT"] * 3 + ["RESOURCE_EXHAUSTED"]
+    assert statuses == [*refused, "OK", "OK"]
+
+
 async def test_what_is_no_name_of_a_team_is_refused() -> None:
     async with running("http://127.0.0.1:9/v1") as service:
         for team in ("../../etc", "a b", ".hidden", "a" * 129):
@@ -463,7 +533,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
 ) -> None:
     gate = threading.Event()
     loop = asyncio.get_running_loop()
-    loop.set_default_executor(Threads(1))
+    loop.set_default_executor(ThreadPoolExecutor(1))
     busy = loop.run_in_executor(None, gate.wait, 60)  # so that what is asked for has not begun
     told: list[str] = []
 

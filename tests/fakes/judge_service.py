@@ -24,6 +24,7 @@ class ScriptedService(JudgeServicer):
         refusal: What the others get.
         panels: Changes each answer of `GetPanel`.
         scores: Changes each answer of `Score`, or fails.
+        about: What was asked of its panel.
         asked: The edits that were sent, as (id, model).
         callers: Metadata of all calls.
     """
@@ -34,6 +35,7 @@ class ScriptedService(JudgeServicer):
         self.refusal = grpc.StatusCode.UNAUTHENTICATED
         self.panels: Callable[[pb.GetPanelResponse], None] = lambda _: None
         self.scores: Callable[[pb.ScoreRequest, pb.ScoreResponse], None] = lambda *_: None
+        self.about: list[pb.GetPanelRequest] = []
         self.asked: list[tuple[str, str]] = []
         self.deadlines: list[float] = []
 
@@ -44,6 +46,7 @@ class ScriptedService(JudgeServicer):
 
     async def GetPanel(self, request: Any, context: Any) -> Any:  # noqa: N802
         await self._let_in(context)
+        self.about.append(request)
         response = await super().GetPanel(request, context)
         self.panels(response)
         return response

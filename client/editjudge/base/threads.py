@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar, TypeVarTuple
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
-class Threads(ThreadPoolExecutor):
-    """Threads that note for which request each piece of work is done."""
+async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | None = None) -> T:
+    """Do it in a thread, for the request that asks; see `through`.
 
-    def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Do it in a thread, for the request that asks."""
-        job = super().submit(work, *args, **kwargs)
-        if (jobs := _JOBS.get()) is not None:
-            jobs.add(job)
-            job.add_done_callback(jobs.discard)
-        return job
+    It is for work on pictures and whatever else takes much. What others may be waiting for too is
+    no request's: it takes `asyncio.to_thread`.
+
+    Args:
+        executor: Has the threads; None for the usual one.
+    """
+    job: Future[T] = Future()
+    if (jobs := _JOBS.get()) is not None:
+        jobs.add(job)
+        job.add_done_callback(jobs.discard)
+    context = copy_context()
+
+    def run() -> None:
+        if not job.set_running_or_notify_cancel():
+            return
+        try:
+            result = context.run(work, *args)
+        except BaseException as error:  # noqa: BLE001 - it is told to who asked
+            job.set_exception(error)
+        else:
+            job.set_result(result)
+
+    asyncio.get_running_loop().run_in_executor(executor, run)
+    return await asyncio.wrap_future(job)
 
 
 @contextlib.asynccontextmanager
@@ -30,7 +47,8 @@ async def through() -> AsyncIterator[None]:
     """Leave the block when all threads that work for it are through, also where it was cancelled.
 
     What has not begun is not begun any more. So places that are given back behind this block are
-    free: no picture of a caller who has gone is still being decoded.
+    free: no picture of a caller who has gone is still being decoded. These are the threads of
+    `in_thread`.
     """
     jobs: set[Future[Any]] = set()
     before = _JOBS.set(jobs)
@@ -39,6 +57,16 @@ async def through() -> AsyncIterator[None]:
     finally:
         _JOBS.reset(before)
         await _ended(jobs)
+
+
+@contextlib.contextmanager
+def for_others() -> Iterator[None]:
+    """Begin tasks that others wait for too: their threads are not those of who asks first."""
+    before = _JOBS.set(None)
+    try:
+        yield
+    finally:
+        _JOBS.reset(before)
 
 
 async def _ended(jobs: set[Future[Any]]) -> None:

@@ -57,7 +57,7 @@ class JudgeRounds:
 def in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> dict[str, Dimension]:
     """All dimensions by id: the judged ones as means of their rounds, which stand before them."""
     each = judge_rounds.each
-    judged = {name for name in known if each and _asks_a_judge(name, known)}
+    judged = _judged(known, judge_rounds)
     by_id: dict[str, Dimension] = {}
     for name, dimension in known.items():
         if name not in judged:
@@ -73,6 +73,11 @@ def in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> dict
     return by_id
 
 
+def number_in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> int:
+    """How many `in_rounds` would make."""
+    return len(known) + len(_judged(known, judge_rounds)) * len(judge_rounds.each)
+
+
 def with_rounds(
     chosen: Iterable[Dimension], known: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
@@ -83,6 +88,10 @@ def with_rounds(
         if dimension.round_of:
             rounds.setdefault(dimension.round_of, []).append(dimension)
     return tuple(one for name in names for one in (*rounds.get(name, ()), known[name]))
+
+
+def _judged(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> set[str]:
+    return {name for name in known if judge_rounds.each and _asks_a_judge(name, known)}
 
 
 def _asks_a_judge(name: str, known: Mapping[str, Dimension]) -> bool:

@@ -256,7 +256,7 @@ async def _serve(
     ):
         try:
             web = await served.enter_async_context(
-                serving_json(judging, *_parted(addresses[1]), end.drain)
+                serving_json(judging, *parted(addresses[1]), end.drain)
             )
             at = await served.enter_async_context(serving(judging, addresses[0], end))
         except OSError as error:
@@ -266,8 +266,13 @@ async def _serve(
         tell("ending: what is in flight is finished")
 
 
-def _parted(address: str) -> tuple[str, int]:
+def parted(address: str) -> tuple[str, int]:
+    """The host and port of an address; one of IPv6 stands in brackets there.
+
+    Raises:
+        ConfigError: it is none.
+    """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"{address}: this is no address", "write it as HOST:PORT")
-    return host, int(port)
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -150,7 +150,7 @@ class Signatures:
     """Signatures of dimensions, with those of what they derive from.
 
     Each is made once while the services stay what they are: it takes a millisecond, and a run asks
-    for it with every edit.
+    for it with every edit. Several threads may ask.
 
     Args:
         known: All dimensions by id.
@@ -158,19 +158,28 @@ class Signatures:
 
     def __init__(self, known: Mapping[str, Dimension]) -> None:
         self.known = known
-        self._identities: Identities = {}
-        self._made: dict[str, Signature] = {}
+        self._latest = _Signing({}, known)
 
     def of(self, dimensions: Iterable[Dimension], identities: Identities) -> dict[str, Signature]:
         """By dimension id, with these services."""
-        if identities != self._identities:
-            self._identities, self._made = dict(identities), {}
-        return {dimension.id: self._signature(dimension) for dimension in dimensions}
+        signing = self._latest
+        if identities != signing.identities:
+            signing = self._latest = _Signing(dict(identities), self.known)
+        return {dimension.id: signing.of(dimension) for dimension in dimensions}
 
-    def _signature(self, dimension: Dimension) -> Signature:
+
+class _Signing:
+    """Signatures with the same services; two threads that make one make it alike."""
+
+    def __init__(self, identities: Identities, known: Mapping[str, Dimension]) -> None:
+        self.identities = identities
+        self._known = known
+        self._made: dict[str, Signature] = {}
+
+    def of(self, dimension: Dimension) -> Signature:
         if dimension.id not in self._made:
-            parts = {name: self._signature(self.known[name]) for name in dimension.operands}
-            self._made[dimension.id] = dimension.signature(self._identities, parts)
+            parts = {name: self.of(self._known[name]) for name in dimension.operands}
+            self._made[dimension.id] = dimension.signature(self.identities, parts)
         return self._made[dimension.id]
 
 

@@ -152,7 +152,7 @@ class Far:
         if _signed(response, before):
             return self._judgement(edit, asked, response, before)
         async with self._learning:
-            await self.panel.learn(pb.GetPanelRequest(protocol=self._protocol))
+            await self.panel.learn(pb.GetPanelRequest())  # who judges; signatures are made here
         now = signatures.of(asked, self.panel.identities())
         if _signed(response, now):
             return self._judgement(edit, asked, response, now)

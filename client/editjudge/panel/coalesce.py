@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 
+from ..base.threads import for_others
 from .terms import NONE, Joint
 
 K = TypeVar("K", bound=Hashable)
@@ -32,7 +33,7 @@ class Coalesced(Generic[T]):
         """The result of `make()`, shared with all who ask for the same key meanwhile."""
         if key not in self._running:
             joint = Joint()
-            with joint.held():
+            with joint.held(), for_others():
                 task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make))
             self._running[key] = (task, joint)
             task.add_done_callback(lambda done: self._forget(key, done))
@@ -71,7 +72,7 @@ class Shared(Generic[K, V]):
         """
         task = self._made.get(key)
         if task is None:
-            with NONE.held():  # it is kept for those who come later
+            with NONE.held(), for_others():  # it is kept for those who come later
                 task = self._made[key] = asyncio.create_task(make())
             task.add_done_callback(lambda done: self._drop_failure(key, done))
             if len(self._made) > self._kept:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +15,7 @@ from PIL import Image as Pil
 
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
-from ..base.threads import Threads
+from ..base.threads import in_thread
 from ..base.verdict import Evidence, Scored, Unscored, Verdict
 from ..pixels import (
     Aligned,
@@ -46,7 +46,7 @@ for photographs, 246 for noise."""
 _ALIGNING = Turns(ALIGNING_MEMORY)
 # A pool of their own: more of them than cores would only take memory, and in the event loop's they
 # would hold up the pictures that judges wait for.
-_ALIGNERS = Threads(_CORES, "editjudge-align")
+_ALIGNERS = ThreadPoolExecutor(_CORES, "editjudge-align")
 _KEYPOINTS = SharedKeypoints(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
 METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "mse": (mse,),
@@ -110,12 +110,11 @@ class PixelComparison(Scorer):
         Edits with the same reference share its keypoints.
         """
         if not self.aligned:
-            return await asyncio.to_thread(self.compare, edit, fields)
+            return await in_thread(self.compare, edit, fields)
         reference: Image = getattr(edit.item, self.reference)
         pixels = max(math.prod(image.size) for image in (edit.output, reference))
         async with _ALIGNING.of(pixels * ALIGNING_BYTES_A_PIXEL):
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(_ALIGNERS, self.compare, edit, fields)
+            return await in_thread(self.compare, edit, fields, executor=_ALIGNERS)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
@@ -208,7 +207,7 @@ class BlackedOutSsim(Scorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Compare in a worker thread."""
-        return await asyncio.to_thread(self.compare, edit, fields)
+        return await in_thread(self.compare, edit, fields)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from ..base.errors import Abstained
 from ..base.identity import ServiceName
 from ..base.images import Image
 from ..base.item import Edit, Item
+from ..base.threads import in_thread
 from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
 from ..panel.generalist import Answer
 from ..panel.together import together
@@ -202,7 +202,7 @@ class _Pair:
                 what = "fills" if mask.all() else "vanishes at the size of"
                 self._note(side, f"{what} the {self._called(side)}")
             regions[side] = ~mask if self._how.inverted else mask
-            shown = await asyncio.to_thread(_shown, regions[side])
+            shown = await in_thread(_shown, regions[side])
             self.evidence[side] |= shown
         return regions
 
@@ -241,7 +241,7 @@ class _Pair:
         self._problems[side].append(f"{self._command.phrase!r} {what}")
 
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
-        mask = await asyncio.to_thread(png_of, region)
+        mask = await in_thread(png_of, region)
         inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
         reply = await self._panel.call(self._how.features, inputs, {"region": self._how.rule})
         return np.asarray(reply["EMBEDDING"], dtype=np.float64)

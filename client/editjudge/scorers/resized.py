@@ -7,7 +7,6 @@ aspect ratios (section 4.1). Regions are `whole`, `foreground` (where the mask i
 
 from __future__ import annotations
 
-import asyncio
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from ..base.errors import Abstained
 from ..base.images import Image, decode, load_mask, without_alpha
 from ..base.item import Edit, Item
 from ..base.signature import implementation
+from ..base.threads import in_thread
 from ..base.verdict import Scored, Verdict
 from ..panel.together import together
 from ..pixels import mse, psnr_from_mse, ssim
@@ -65,7 +65,7 @@ class SquaredPixels(Scorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
-        return await asyncio.to_thread(self.compare, edit, fields)
+        return await in_thread(self.compare, edit, fields)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """The same, at once."""
@@ -102,7 +102,7 @@ class RegionShare(Scorer):
         def share(region: str) -> Verdict:
             return Scored(value=float(_selected(edit.item, region, self.side).mean()))
 
-        return {region: await asyncio.to_thread(share, region) for region in fields}
+        return {region: await in_thread(share, region) for region in fields}
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,11 @@ class RegionLpips(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call for each region, side by side; the service takes them together."""
-        target, edited = await asyncio.to_thread(_squared_pair, edit, self.side, self.alpha_dropped)
+        target, edited = await in_thread(_squared_pair, edit, self.side, self.alpha_dropped)
 
         async def distance(region: str) -> Verdict:
             smallest = SMALLEST_SHARE if self.empty_counts else 0.0
-            mask = await asyncio.to_thread(_mask, edit.item, region, self.side, smallest)
+            mask = await in_thread(_mask, edit.item, region, self.side, smallest)
             if mask is None:
                 return _empty(region, 0.0 if self.empty_counts else None)
             inputs = {"IMAGE_A": target.encoded, "IMAGE_B": edited.encoded, **mask}
@@ -187,7 +187,7 @@ class RegionClip(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Two calls for each region, side by side; the service takes them together."""
-        pair = await asyncio.to_thread(_squared_pair, edit, self.side, self.alpha_dropped)
+        pair = await in_thread(_squared_pair, edit, self.side, self.alpha_dropped)
 
         async def embedding(image: Image, mask: Mapping[str, bytes]) -> NDArray[np.float64]:
             inputs = {"IMAGE": image.encoded, **mask}
@@ -197,7 +197,7 @@ class RegionClip(ServiceScorer):
         async def similarity(region: str) -> Verdict:
             background = region == "background"
             smallest = SMALLEST_SHARE if self.empty_counts and background else 0.0
-            mask = await asyncio.to_thread(_mask, edit.item, region, self.side, smallest)
+            mask = await in_thread(_mask, edit.item, region, self.side, smallest)
             if mask is None:
                 counts = 0.0 if background else 1.0
                 return _empty(region, counts if self.empty_counts else None)

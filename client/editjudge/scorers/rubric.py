@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from ..answers.first_digit import FirstDigit, FoundScores
 from ..base.errors import Abstained
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
+from ..base.threads import in_thread
 from ..base.verdict import Scored, Unscored, Verdict
 from ..panel.generalist import Answer, merged
 from ..panel.together import together
@@ -56,7 +56,7 @@ class Rubric(Asking):
         """Ask once, or `repeats` times."""
         judge = panel.generalist(self.service)
         (question,) = self.questions(edit.item)
-        shown = await asyncio.to_thread(self.shown, edit) if self.computes else self.shown(edit)
+        shown = await in_thread(self.shown, edit) if self.computes else self.shown(edit)
         repeats = question.repeats(judge.endpoint)
         each = range(self.repeat * repeats, (self.repeat + 1) * repeats)
         said: _Said = await together(*(question.ask(shown, judge, repeat=i) for i in each))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import BadReply, ImageError
 from ..base.images import Image, load_mask
+from ..base.threads import in_thread
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -41,7 +41,7 @@ async def segmented(
     if not data:
         return None, sure
     try:
-        mask = (await asyncio.to_thread(load_mask, data)).fitted(image.size).selected
+        mask = (await in_thread(load_mask, data)).fitted(image.size).selected
     except ImageError as error:
         raise BadReply(f"MASK: {error.reason}", service=service) from error
     return (mask if mask.any() else None), sure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from ..base.errors import Abstained
 from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
+from ..base.threads import in_thread
 from ..base.verdict import Evidence, Scored, Verdict, unscored
 from ..panel.together import together
 from .regions import Reference, encoded_region, fitted, is_empty, squashed
@@ -69,15 +69,13 @@ class FeatureSimilarity(ServiceScorer):
         async def embedding(
             image: Image, region: str
         ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-            inputs = await asyncio.to_thread(self._inputs, edit, image, region)
+            inputs = await in_thread(self._inputs, edit, image, region)
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
         async def cosine(region: str) -> Verdict:
             reference: Image = getattr(edit.item, self.reference)
-            if self.empty is not None and await asyncio.to_thread(
-                is_empty, edit, region, reference.size
-            ):
+            if self.empty is not None and await in_thread(is_empty, edit, region, reference.size):
                 return Scored(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
             pair = (embedding(reference, region), embedding(edit.output, region))
             vectors = await together(*pair)
@@ -122,11 +120,11 @@ class Lpips(ServiceScorer):
     ) -> Mapping[str, Verdict]:
         """One call for each region, side by side."""
         reference: Image = getattr(edit.item, self.reference)
-        image, note = await asyncio.to_thread(_as_large, edit.output, reference)
+        image, note = await in_thread(_as_large, edit.output, reference)
 
         async def distance(region: str) -> Verdict:
             inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": image.encoded}
-            inputs |= await asyncio.to_thread(encoded_region, edit, region, reference.size)
+            inputs |= await in_thread(encoded_region, edit, region, reference.size)
             reply = await panel.call(self.service, inputs, {"region": self.rule})
             return Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)
 

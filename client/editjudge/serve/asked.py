@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 from ..base.errors import EditjudgeError, InputError
 from ..base.images import Image, load_image, load_mask, pixels_of
 from ..base.item import Edit, Flaws, Item, Missing, Need, check_text
+from ..base.threads import in_thread
 from ..benchmarks.frame import FrameMask
 from ..benchmarks.registry import CORE
 from .protocols import Protocol, Unusable
@@ -137,7 +138,7 @@ async def _decoded(field: str, picture: Picture) -> Image:
 
 
 async def _beside(field: str, load: Callable[[bytes, str], T], picture: Picture) -> T:
-    return await asyncio.to_thread(_tried, field, lambda: load(picture.data, picture.name))
+    return await in_thread(_tried, field, lambda: load(picture.data, picture.name))
 
 
 def _tried(field: str, make: Callable[[], T]) -> T:

@@ -57,6 +57,8 @@ class Asking:
 
     Attributes:
         dimensions: How many were asked for, once it is known.
+        edits: That are judged where it comes to an end; what only asks has none.
+        in_parts: Its edits account for themselves from here on; it itself says nothing more.
         code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
         seconds: It took, at the end.
     """
@@ -71,6 +73,8 @@ class Asking:
         self.caller = caller
         self.taken = taken
         self.dimensions = 0
+        self.edits = 1
+        self.in_parts = False
         self.code = "OK"
         self.seconds = 0.0
         self._status_of = status_of
@@ -86,6 +90,8 @@ class Asking:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self.in_parts:
+            return
         self.seconds = time.monotonic() - self._began
         if isinstance(error, EditjudgeError):
             self.code = code_pb2.Code.Name(self._status_of(error))
@@ -93,7 +99,7 @@ class Asking:
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         if self.code == "OK":
             self.taken.end()
-            self.taken.note(edits=1)
+            self.taken.note(edits=self.edits)
         else:
             self.taken.note(refused=1)
         self._ended(self)

@@ -21,6 +21,7 @@ from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
 from ..base.errors import EditjudgeError
 from ..base.identity import untrained
 from ..base.signature import package_version
+from ..base.threads import in_thread
 from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
 from .described import described
@@ -57,6 +58,8 @@ _JSON = "application/json"
 _QUERIES = {"/v1/dimensions": ("pattern",)}
 """Fields of a query, by route; the others take none."""
 _SHOWN = 80
+_CUT_SECONDS = 0.1
+"""For the answers that requests have which are cut at the end."""
 
 
 class JsonService:
@@ -68,10 +71,24 @@ class JsonService:
 
     def __init__(self, judging: Judging) -> None:
         self._judging = judging
+        self._draining = False
+        self._in_flight = 0
+        self._done = asyncio.Event()
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more, and wait so long for what is in flight."""
+        self._draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._in_flight:
+                    self._done.clear()
+                    await self._done.wait()
 
     def app(self) -> web.Application:
         """The application with all routes."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refusals])
+        app = web.Application(
+            client_max_size=MAX_BODY_BYTES, middlewares=[self._admitting, _refusals]
+        )
         for method, path, handler in (
             ("POST", "/v1/score", self._score),
             ("POST", "/v1/score:batch", self._batch),
@@ -87,9 +104,23 @@ class JsonService:
         app.on_response_prepare.append(_tell_tokens)
         return app
 
+    @web.middleware
+    async def _admitting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._draining:
+            told = Refused(code="UNAVAILABLE", message="it ends", mend="ask again in a second")
+            response = _reply(Error(error=told), status=503, headers={"retry-after": "1"})
+            response.force_close()
+            return response
+        self._in_flight += 1
+        try:
+            return await handler(request)
+        finally:
+            self._in_flight -= 1
+            self._done.set()
+
     async def _score(self, request: web.Request) -> web.Response:
         async def read() -> Asked:
-            return await asyncio.to_thread((await _body(request, ScoreAsked)).asked)
+            return await in_thread((await _body(request, ScoreAsked)).asked)
 
         with self._asking(request) as asking:
             team = asking.caller.team
@@ -97,19 +128,21 @@ class JsonService:
                 return _reply(Score.of(await self._judging.score(read, asking)))
 
     async def _batch(self, request: web.Request) -> web.Response:
-        team = _caller(request).team
-        async with self._judging.requests.taking(team, _announced(request), waits=False):
-            batch = await _body(request, BatchAsked)
-            some = asyncio.Semaphore(_OF_BATCH)
-            results = await asyncio.gather(
-                *(self._result(request, each, some) for each in batch.requests)
-            )
+        with self._asking(request) as asking:
+            team = asking.caller.team
+            async with self._judging.requests.taking(team, _announced(request), waits=False):
+                batch = await _body(request, BatchAsked)
+                asking.in_parts = True
+                some = asyncio.Semaphore(_OF_BATCH)
+                results = await asyncio.gather(
+                    *(self._result(request, each, some) for each in batch.requests)
+                )
         return _reply(Batch(results=tuple(results)))
 
     async def _result(self, request: web.Request, sent: object, some: asyncio.Semaphore) -> Result:
         async def read() -> Asked:
-            checked = await asyncio.to_thread(_checked, ScoreAsked.model_validate, sent)
-            return await asyncio.to_thread(checked.asked)
+            checked = await in_thread(_checked, ScoreAsked.model_validate, sent)
+            return await in_thread(checked.asked)
 
         try:
             with self._asking(request) as asking:
@@ -122,7 +155,7 @@ class JsonService:
 
     @contextlib.contextmanager
     def _asking(self, request: web.Request) -> Iterator[Asking]:
-        """Account for an edit; the tokens of all edits of the request are its reply's."""
+        """Account for a request or an edit of it; the tokens of all its edits are its reply's."""
         with self._judging.asking(_caller(request)) as asking:
             try:
                 yield asking
@@ -311,7 +344,7 @@ async def _body(request: web.Request, model: type[W]) -> W:
         text = await request.read()
     except web.RequestPayloadError as error:
         raise Unusable("body", "it is cut short", "send all of it") from error
-    return await asyncio.to_thread(_checked, model.model_validate_json, text)
+    return await in_thread(_checked, model.model_validate_json, text)
 
 
 def _checked(validate: Callable[[Any], W], sent: object) -> W:
@@ -365,7 +398,9 @@ async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> No
 
 @contextlib.asynccontextmanager
 async def serving_json(judging: Judging, host: str, port: int, drain: float) -> AsyncIterator[str]:
-    """Serve at an address; at the end what is in flight is finished.
+    """Serve at an address until the block is left, or `judging` takes nothing more.
+
+    What is in flight then has `drain` seconds.
 
     Yields:
         The address with its port.
@@ -373,17 +408,37 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
     Raises:
         OSError: the address is taken.
     """
+    service = JsonService(judging)
     runner = web.AppRunner(
-        JsonService(judging).app(),
+        service.app(),
         access_log=None,
-        shutdown_timeout=drain,
+        shutdown_timeout=_CUT_SECONDS,  # it is taken twice, after the drain
         auto_decompress=False,  # a few bytes would become gigabytes
         handler_cancellation=True,  # who went away waits for nothing, and pays for no more
     )
     await runner.setup()
+    left = asyncio.Event()
+
+    async def end() -> None:
+        await _either(left, judging.over)
+        await service.drain(drain)
+        await runner.cleanup()
+
+    ending = asyncio.create_task(end())
     try:
         site = web.TCPSite(runner, host, port)
         await site.start()
-        yield f"http://{host}:{runner.addresses[0][1]}"
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{runner.addresses[0][1]}"
     finally:
-        await runner.cleanup()
+        left.set()
+        await ending
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()

@@ -15,14 +15,14 @@ from ..app.client import Client
 from ..base.config import Settings
 from ..base.screen import tell
 from ..base.signature import Signature
-from ..base.threads import Threads, through
+from ..base.threads import in_thread, through
+from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
-from ..panel.budget import Budget
 from ..panel.kept import keeping
 from .asked import Asked
 from .asking import Asking, Audit, Caller
 from .metrics import Metrics
-from .protocols import Protocol, Unusable
+from .protocols import Meaning, Protocol, Unusable
 from .room import Room, Shared
 
 _TEAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})?")
@@ -59,6 +59,7 @@ class Judging:
         accounts: Of all teams.
         metrics: For Prometheus.
         ending: It is about to end: it answers, and says so to who asks for its health.
+        over: Set when it takes nothing more; what is in flight is finished.
     """
 
     def __init__(
@@ -93,10 +94,10 @@ class Judging:
         )
         self._rebind_seconds = rebind_seconds
         self.ending = False
+        self.over = asyncio.Event()
         self._resources = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Judging:
-        asyncio.get_running_loop().set_default_executor(Threads(thread_name_prefix="judging"))
         async with contextlib.AsyncExitStack() as resources:
             await resources.enter_async_context(self._cache)
             await resources.enter_async_context(self.accounts)
@@ -117,10 +118,6 @@ class Judging:
     def end(self) -> None:
         """Say that it is about to end; whoever spreads calls looks elsewhere."""
         self.ending = True
-
-    def budget(self, team: str) -> Budget:
-        """What a team may spend today, and has."""
-        return self.accounts.budget(team)
 
     @contextlib.contextmanager
     def asking(self, caller: Caller) -> Iterator[Asking]:
@@ -167,12 +164,13 @@ class Judging:
             through(),
         ):
             asked = await read()
-            meaning = await asyncio.to_thread(asked.protocol.meaning)
-            dimensions = await asyncio.to_thread(meaning.chosen, asked.dimensions)
+            meaning = await in_thread(asked.protocol.meaning)
+            dimensions = await in_thread(meaning.chosen, asked.dimensions)
             asking.dimensions = len(dimensions)
-            pixels = await asyncio.to_thread(asked.pixels)
+            pixels = await in_thread(asked.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await asked.edit()
+                await self._signed(meaning, dimensions)  # so that the event loop finds them made
                 with keeping(apart):
                     judgement = await self.client.judge(
                         edit, dimensions, meaning.known, meaning.signatures, asking.taken
@@ -180,16 +178,32 @@ class Judging:
         await self.accounts.written()
         return judgement
 
-    async def signatures(self, protocol: Protocol, patterns: Iterable[str]) -> dict[str, Signature]:
+    async def signatures(
+        self, protocol: Protocol, patterns: Iterable[str], asking: Asking
+    ) -> dict[str, Signature]:
         """The signatures that values by a protocol have now, by dimension id.
+
+        It takes a place, as an edit does.
+
+        Args:
+            asking: The request, entered.
 
         Raises:
             Unusable: naming the field of the request that cannot be used.
+            Busy: there is no room now.
         """
-        meaning = await asyncio.to_thread(protocol.meaning)
-        dimensions = await asyncio.to_thread(meaning.chosen, patterns)
-        await self.client.panel.settle()
-        return meaning.signatures.of(dimensions, self.client.panel.identities())
+        asking.edits = 0
+        async with self.edits.taking(asking.caller.team, 1, waits=False), through():
+            meaning = await in_thread(protocol.meaning)
+            dimensions = await in_thread(meaning.chosen, patterns)
+            asking.dimensions = len(dimensions)
+            await self.client.panel.settle()
+            return await self._signed(meaning, dimensions)
+
+    async def _signed(
+        self, meaning: Meaning, dimensions: Iterable[Dimension]
+    ) -> dict[str, Signature]:
+        return await in_thread(meaning.signatures.of, dimensions, self.client.panel.identities())
 
     async def _rebind(self) -> None:
         while True:

@@ -52,13 +52,13 @@ class Metrics:
         self._registry.register(_Now(gauges))
         self._requests = Counter(
             "editjudge_requests",
-            "Edits that were asked for, by what became of them.",
+            "Requests, each edit of its own, by what became of them.",
             ("team", "method", "status"),
             registry=self._registry,
         )
         self._seconds = Histogram(
             "editjudge_request_seconds",
-            "From an edit's arrival to its answer.",
+            "From a request's arrival to its answer.",
             ("method",),
             buckets=_SECONDS,
             registry=self._registry,

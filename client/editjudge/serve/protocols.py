@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 from ..app.spec import MAX_ROUNDS, Resolved, RunSpec
 from ..base.errors import ConfigError, InputError
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import CORE, select
 from ..benchmarks.registry import benchmark as benchmark_of
-from ..benchmarks.rounds import USUAL, with_rounds
+from ..benchmarks.registry import dimensions as all_dimensions
+from ..benchmarks.rounds import USUAL, number_in_rounds, with_rounds
 from ..engine.judge import Signatures
 from ..engine.plan import in_order
 from ..prompts.custom import custom_templates
@@ -22,8 +24,12 @@ _LONGEST_NAME = 200
 _MOST_JUDGES = 16
 _MOST_PROMPTS = 512
 _LONGEST_PROMPTS = 1024 * 1024
-_KEPT = 64
-"""Protocols whose dimensions are kept ready."""
+MAX_DIMENSIONS = 8192
+"""Of a protocol, in all rounds of all judges."""
+_BYTES_OF_ONE = 2048
+"""That a dimension takes with its signature."""
+_KEPT_BYTES = 128 * 1024 * 1024
+"""Of protocols whose dimensions are kept ready."""
 
 
 class Unusable(InputError):
@@ -66,7 +72,7 @@ class Protocol:
         Raises:
             Unusable: naming the field.
         """
-        return _meaning(self)
+        return _MEANINGS.of(self)
 
 
 def listed(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
@@ -78,11 +84,6 @@ def listed(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
     return Protocol().meaning().chosen(tuple(patterns) or ("*",), field)
 
 
-@lru_cache(_KEPT)
-def _meaning(protocol: Protocol) -> Meaning:
-    return Meaning(protocol)
-
-
 class Meaning:
     """The dimensions of a protocol.
 
@@ -92,9 +93,23 @@ class Meaning:
 
     def __init__(self, protocol: Protocol) -> None:
         self.resolved = Resolved(_spec(protocol))
+        self._check_number()
         self.known = self.resolved.known
         self.signatures = Signatures(self.known)
         self._asked: set[str] = set()
+
+    @property
+    def bytes(self) -> int:
+        """That it takes, about."""
+        prompts = sum(map(len, self.resolved.spec.prompts.values()))
+        return len(self.known) * _BYTES_OF_ONE + prompts
+
+    def _check_number(self) -> None:
+        known = self.resolved.rules.known(all_dimensions())
+        number = number_in_rounds(known, self.resolved.spec.judge_rounds)
+        if number > MAX_DIMENSIONS:
+            told = f"{number:,} dimensions in all rounds of all judges"
+            raise Unusable("protocol.rounds", told, f"send fewer: at most {MAX_DIMENSIONS:,}")
 
     def chosen(self, patterns: Iterable[str], field: str = "dimensions") -> tuple[Dimension, ...]:
         """The dimensions that a request names: an id names itself, a glob all with their rounds.
@@ -131,6 +146,44 @@ class Meaning:
         for dimension in in_order(new, self.known):
             _ = dimension.words
         self._asked.update(dimension.id for dimension in new)
+
+
+class Meanings:
+    """Meanings that were asked for lately, as many as there is room for; for several threads.
+
+    Args:
+        most: Bytes that they take.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Protocol, Meaning] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def bytes(self) -> int:
+        """That they take now, about."""
+        return sum(meaning.bytes for meaning in self._kept.values())
+
+    def of(self, protocol: Protocol) -> Meaning:
+        """What a protocol means.
+
+        Raises:
+            Unusable: naming the field of the request.
+        """
+        with self._lock:
+            if protocol in self._kept:
+                self._kept.move_to_end(protocol)
+                return self._kept[protocol]
+        meaning = Meaning(protocol)
+        with self._lock:
+            meaning = self._kept.setdefault(protocol, meaning)
+            while self.bytes > self._most:
+                self._kept.popitem(last=False)
+        return meaning
+
+
+_MEANINGS = Meanings(_KEPT_BYTES)
 
 
 def _spec(protocol: Protocol) -> RunSpec:

@@ -76,6 +76,7 @@ async def serving(judging: Judging, address: str, end: End) -> AsyncIterator[str
         judging.end()
         await checks.enter_graceful_shutdown()
         await asyncio.sleep(end.notice)
+        judging.over.set()  # JSON drains beside it
         await server.stop(end.drain)
 
 

@@ -192,7 +192,10 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         try:
             if request.HasField("protocol"):
                 protocol = protocol_of(request.protocol)
-                signatures = await self._judging.signatures(protocol, request.dimensions)
+                with self._judging.asking(_caller(context, "GetPanel")) as asking:
+                    signatures = await self._judging.signatures(
+                        protocol, request.dimensions, asking
+                    )
         except Exception as error:  # noqa: BLE001 - of this request alone
             await abort(context, told(error))
         return panel_of(self._judging.client.panel, signatures)

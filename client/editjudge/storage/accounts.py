@@ -79,8 +79,8 @@ class AccountsFile:
         read_only: Changes nothing; another process may be writing.
 
     Raises:
-        ConfigError: it cannot be opened, or is something else.
-        StoreError: it is damaged.
+        ConfigError: it is something else.
+        StoreError: it cannot be opened, or is damaged.
     """
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +11,7 @@ import numpy as np
 from ...base.errors import Abstained
 from ...base.images import decode, load_image, load_mask
 from ...base.item import Edit
+from ...base.threads import in_thread
 from ...base.verdict import Scored, Verdict
 from ...scorers.regions import comparable, fitted, png_of
 from ...scorers.scorer import ServiceScorer
@@ -54,7 +54,7 @@ class KeptDistance(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call."""
-        inputs, note = await asyncio.to_thread(self._inputs, edit)
+        inputs, note = await in_thread(self._inputs, edit)
         reply = await panel.call(self.service, inputs, {"region": "weight"})
         return {"kept": Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)}
 

@@ -16,6 +16,7 @@ from ...base.identity import ServiceName
 from ...base.images import RGB, Image, decode, load_image, load_mask
 from ...base.item import Edit, Item
 from ...base.signature import implementation
+from ...base.threads import in_thread
 from ...base.verdict import Scored, Verdict
 from ...scorers.regions import comparable, fitted, png_of
 from ...scorers.scorer import ServiceScorer
@@ -101,10 +102,10 @@ class SubjectSimilarity(ServiceScorer):
     ) -> Mapping[str, Verdict]:
         """Embed both, side by side."""
         if self.padded_canvas:
-            edit = await asyncio.to_thread(off_canvas, edit)
+            edit = await in_thread(off_canvas, edit)
         region = str(edit.item.extra[SUBJECT_REGION])
         evidence: dict[str, Any] = {"region": region}
-        source = _Subject(*await asyncio.to_thread(_of_source, edit, region))
+        source = _Subject(*await in_thread(_of_source, edit, region))
         if self.anew and source.region is not None:
             there = await self._found_anew(edit, panel)
             if there is None:
@@ -112,7 +113,7 @@ class SubjectSimilarity(ServiceScorer):
                 return {"subject": Scored(value=LOST, evidence=lost, imputed=True)}
             edited = _Subject(edit.output, there)
         else:
-            output, note = await asyncio.to_thread(_as_large, edit.output, source.image)
+            output, note = await in_thread(_as_large, edit.output, source.image)
             edited = _Subject(output, source.region)
             evidence |= note
         vectors = await asyncio.gather(*(self._embedding(one, panel) for one in (source, edited)))
@@ -132,7 +133,7 @@ class SubjectSimilarity(ServiceScorer):
         return after
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
-        inputs = await asyncio.to_thread(self._inputs, subject)
+        inputs = await in_thread(self._inputs, subject)
         rule = {"region": "pool" if self.pooled else "zero"}
         reply = await panel.call(self.service, inputs, rule)
         return np.asarray(reply["EMBEDDING"], dtype=np.float64)
