@@ -227,7 +227,7 @@ def _check(addresses: tuple[str, str], kept: Kept, settings: Settings) -> None:
     from ..serve.asking import Audit
 
     for address in addresses:
-        _parted(address)
+        parted(address)
     check_prices(settings)
     Audit(kept.audit)
     if kept.folder is not None:
