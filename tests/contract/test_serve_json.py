@@ -116,8 +116,8 @@ async def test_a_batch_refuses_one_and_judges_the_others(served: Json) -> None:
     assert [r["score"]["sample"]["id"] for r in body["results"] if r["score"]] == list("0134")
     wrong = (asking(), asking() | {"bogus": 1}, asking(instruction=7), 7)
     status, body = await served.post("/v1/score:batch", {"requests": wrong})
-    refused = [each["error"] and each["error"]["field"] for each in body["results"]]
-    assert (status, refused) == (200, [None, "bogus", "edit.instruction", "body"])
+    fields = [each["error"] and each["error"]["field"] for each in body["results"]]
+    assert (status, fields) == (200, [None, "bogus", "edit.instruction", "body"])
     status, body = await served.post("/v1/score:batch", {"requests": []})
     assert (status, body["error"]["field"]) == (400, "requests")
 
