@@ -16,6 +16,7 @@ from google.rpc import code_pb2
 
 from ..app.accounts import Taken
 from ..base.errors import ConfigError, EditjudgeError
+from ..base.local import private
 from ..base.screen import tell
 
 REQUEST_HEADER = "x-request-id"
@@ -158,5 +159,5 @@ class Audit:
     @staticmethod
     def _add(where: Path, text: str) -> None:
         # Opened each time: it may have been moved away, as logs are.
-        with where.open("a", encoding="utf-8") as file:
+        with open(where, "a", encoding="utf-8", opener=private) as file:
             file.write(text)
