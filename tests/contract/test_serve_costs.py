@@ -115,3 +115,16 @@ async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
     assert {path.suffix for path in modes} >= {".sqlite", ".sqlite-wal", ".lock"}
     assert {f"{mode:o}" for mode in modes.values()} == {"600"}
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+async def test_lines_of_the_audit_that_are_lost_are_counted(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, audit=log) as service:
+            assert "\neditjudge_audit_lost_total 0.0\n" in await service.metrics()
+            log.unlink()
+            log.symlink_to("/dev/full")
+            for _ in range(2):
+                await service.score("a")
+            assert "\neditjudge_audit_lost_total 2.0\n" in await service.metrics()

@@ -123,12 +123,16 @@ class Audit:
     Args:
         where: The file; `-` is standard error, None nowhere.
 
+    Attributes:
+        lost: Lines that could not be written.
+
     Raises:
         ConfigError: the file cannot be written.
     """
 
     def __init__(self, where: Path | None) -> None:
         self._where = where
+        self.lost = 0
         self._failing = False
         if where is not None and not self._on_screen:
             try:
@@ -149,6 +153,7 @@ class Audit:
             if not self._failing:
                 tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
             self._failing = True
+            self.lost += 1
         else:
             self._failing = False
 
