@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import grpc
@@ -11,6 +12,8 @@ import pytest
 from aiohttp import web
 
 from editjudge.app.accounts import Accounts, Used, used_in
+from editjudge.app.callers import ledger_of
+from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 
 from ..fakes.openai import ScriptedOpenAi
@@ -89,3 +92,39 @@ async def test_a_day_that_comes_back_goes_on_from_what_was_spent(tmp_path: Path)
     async with Accounts(tmp_path, 0.5, print, today) as accounts:
         day = "2026-11-21"
         assert accounts.budget("a").spent == 0.0
+
+
+async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir(0o755)
+    log = tmp_path / "audit.jsonl"
+    earlier = ledger_of(kept, "old")
+    earlier.parent.mkdir(0o755)
+    with Ledger(earlier):
+        earlier.chmod(0o644)
+    before = os.umask(0)
+    try:
+        scripted = scripted_judge()
+        async with scripted.serving() as url:
+            async with running(url, kept, audit=log) as service:
+                for team in ("a", "old"):
+                    await service.score(team)
+                modes = {p: p.stat().st_mode & 0o777 for p in kept.rglob("*") if p.is_file()}
+    finally:
+        os.umask(before)
+    assert {path.suffix for path in modes} >= {".sqlite", ".sqlite-wal", ".lock"}
+    assert {f"{mode:o}" for mode in modes.values()} == {"600"}
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+async def test_lines_of_the_audit_that_are_lost_are_counted(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, audit=log) as service:
+            assert "\neditjudge_audit_lost_total 0.0\n" in await service.metrics()
+            log.unlink()
+            log.symlink_to("/dev/full")
+            for _ in range(2):
+                await service.score("a")
+            assert "\neditjudge_audit_lost_total 2.0\n" in await service.metrics()

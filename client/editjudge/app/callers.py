@@ -26,6 +26,7 @@ from ..panel.kept import Apart
 from ..panel.remembered import RememberedReplies
 from ..panel.said import Said
 from ..storage.ledger import Ledger
+from ..storage.private import made_private
 from .accounts import taking
 
 T = TypeVar("T")
@@ -132,6 +133,7 @@ class CallCache:
         path = self.folder / _SHARED if self._shared else ledger_of(self.folder, name)
 
         async def opened() -> Ledger:
+            await asyncio.to_thread(made_private, path)
             ledger = await asyncio.to_thread(Ledger, path)
             try:
                 if not self._shared and await ledger.fact(_TEAM) != name:
@@ -298,7 +300,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = FileLock(folder / _LOCK).acquire(timeout=0)
+        lock = FileLock(folder / _LOCK, mode=0o600).acquire(timeout=0)
     except Timeout as error:
         raise ConfigError(
             f"{folder}: another Judge service keeps its calls here", "give another folder"

@@ -16,6 +16,7 @@ from google.rpc import code_pb2
 
 from ..app.accounts import Taken
 from ..base.errors import ConfigError, EditjudgeError
+from ..base.local import private
 from ..base.screen import tell
 
 REQUEST_HEADER = "x-request-id"
@@ -128,12 +129,16 @@ class Audit:
     Args:
         where: The file; `-` is standard error, None nowhere.
 
+    Attributes:
+        lost: Lines that could not be written.
+
     Raises:
         ConfigError: the file cannot be written.
     """
 
     def __init__(self, where: Path | None) -> None:
         self._where = where
+        self.lost = 0
         self._failing = False
         if where is not None and not self._on_screen:
             try:
@@ -154,6 +159,7 @@ class Audit:
             if not self._failing:
                 tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
             self._failing = True
+            self.lost += 1
         else:
             self._failing = False
 
@@ -164,5 +170,5 @@ class Audit:
     @staticmethod
     def _add(where: Path, text: str) -> None:
         # Opened each time: it may have been moved away, as logs are.
-        with where.open("a", encoding="utf-8") as file:
+        with open(where, "a", encoding="utf-8", opener=private) as file:
             file.write(text)

@@ -83,6 +83,7 @@ class Judging:
         self._audit = Audit(kept.audit)
         self.metrics = Metrics(
             lambda: dict(self.accounts.total),
+            lambda: self._audit.lost,
             {
                 "edits_in_hand": (
                     "Edits that are judged now.",

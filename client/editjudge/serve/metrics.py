@@ -39,16 +39,19 @@ class Metrics:
 
     Args:
         used: What each team has used.
+        lost: Lines of the audit that were.
         gauges: What is now, each with what it says and how to read it.
     """
 
     def __init__(
         self,
         used: Callable[[], Mapping[str, Used]],
+        lost: Callable[[], int],
         gauges: Mapping[str, tuple[str, Callable[[], float]]],
     ) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_OfTeams(used))
+        self._registry.register(_Lost(lost))
         self._registry.register(_Now(gauges))
         self._requests = Counter(
             "editjudge_requests",
@@ -87,6 +90,15 @@ class _OfTeams(Collector):
                 for kind, count in counts.items():
                     family.add_metric([team, kind][: 1 + len(kinds)], getattr(used, count))
             yield family
+
+
+class _Lost(Collector):
+    def __init__(self, lost: Callable[[], int]) -> None:
+        self._lost = lost
+
+    def collect(self) -> Iterator[Metric]:
+        says = "Lines of the audit that could not be written."
+        yield CounterMetricFamily("editjudge_audit_lost", says, value=self._lost())
 
 
 class _Now(Collector):

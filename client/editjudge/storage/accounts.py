@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self, TypeAlias
 
 from ..base.errors import ConfigError, StoreError
+from .private import made_private
 
 Day: TypeAlias = tuple[str, str]
 """A day as ISO 8601 writes it, in UTC, and a team."""
@@ -87,6 +88,8 @@ class AccountsFile:
         self._path = path
         where = ":memory:" if path is None else path.resolve().as_uri()
         how = "?mode=ro" if read_only else ""
+        if path is not None and not read_only:
+            made_private(path)
         with self._told():
             self._db = sqlite3.connect(
                 where + how, uri=True, isolation_level=None, check_same_thread=False, timeout=30
