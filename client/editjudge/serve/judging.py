@@ -56,6 +56,7 @@ class Judging:
         client: The client that judges.
         edits: Judged now, by caller.
         requests: Bytes of the requests that are held, by caller.
+        streams: Open now, by caller.
         accounts: Of all teams.
         metrics: For Prometheus.
         ending: It is about to end: it answers, and says so to who asks for its health.
@@ -77,6 +78,7 @@ class Judging:
         self.client = Client(settings.model_copy(update=alone))
         self.edits = Shared(room.edits, room.edits_of_one, "edits")
         self.requests = Shared(room.held_bytes, room.held_bytes // 2, "bytes", "body")
+        self.streams = Shared(room.streams, room.streams_of_one, "streams")
         self._pixels = Shared(room.pixels, room.pixels // 2, "pixels")
         self.accounts = Accounts(kept.folder, room.max_cost, tell)
         self._cache = CallCache(kept.folder, shared=kept.shared, say=tell)

@@ -25,6 +25,10 @@ class Room:
         pixels: Of the pictures that are decoded at a time; judging takes up to some 120 bytes for
             each. One caller has half of them at most.
         held_bytes: Of the requests that are held at a time; one caller has half of them at most.
+            Each stream holds one message more at most, which waits for them.
+        streams: Open at a time, of all callers.
+        streams_of_one: The same of one caller.
+        idle_seconds: After which a stream is ended that has nothing in flight and asks nothing.
         max_cost: Of one caller on one day (UTC), in the currency of the prices.
     """
 
@@ -32,6 +36,9 @@ class Room:
     edits_of_one: int = 32
     pixels: int = 128 * 1024 * 1024
     held_bytes: int = 2 * 1024**3
+    streams: int = 64
+    streams_of_one: int = 8
+    idle_seconds: float = 300.0
     max_cost: float | None = None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any, NoReturn
 
 import grpc
@@ -32,7 +33,7 @@ _SHOWN = 300
 
 
 class Late(EditjudgeError):
-    """The caller's deadline is over."""
+    """The caller's deadline is over, or the time for which a stream may ask nothing."""
 
 
 _CODES: tuple[tuple[type[EditjudgeError], int], ...] = (
@@ -114,16 +115,20 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         request: pb.ScoreRequest,
         asking: Asking,
         seconds: float | None = None,
-        *,
-        waits: bool = False,
+        placed: asyncio.Event | None = None,
     ) -> pb.ScoreResponse:
+        """Judge an edit; with `placed` it waits for room, and says there that it has its bytes."""
+
         async def read() -> Asked:
             return asked_of(request)
 
         team = asking.caller.team
+        waits = placed is not None
         held = self._judging.requests.taking(team, request.ByteSize(), waits=waits)
         try:
             async with asyncio.timeout(seconds) as limit, held:
+                if placed is not None:
+                    placed.set()
                 judgement = await self._judging.score(read, asking, waits=waits)
         except TimeoutError as error:
             if limit.expired():
@@ -134,32 +139,77 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     async def ScoreStream(  # noqa: N802
         self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
     ) -> AsyncIterator[pb.ScoreStreamResponse]:
-        """Judge edits as they come, a few at a time."""
+        """Judge edits as they come, a few at a time.
+
+        It has a place among the streams until it ends; one that asks nothing is ended.
+        """
         caller = _caller(context, "ScoreStream")
-        upcoming = aiter(requests)
-        reading: asyncio.Task[Any] | None = asyncio.create_task(_next(upcoming))
-        judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
+        place = self._judging.streams.taking(caller.team, 1, waits=False)
         try:
-            while waited := {*judged, *([reading] if reading and len(judged) < _IN_STREAM else [])}:
-                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            async with place, aclosing(self._results(aiter(requests), caller)) as results:
+                async for result in results:
+                    yield result
+        except (Busy, Late) as error:
+            await abort(context, error)
+
+    async def _results(
+        self, upcoming: AsyncIterator[pb.ScoreStreamRequest], caller: Caller
+    ) -> AsyncGenerator[pb.ScoreStreamResponse, None]:
+        idle = self._judging.room.idle_seconds
+        judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
+        reading: asyncio.Task[bool] | None = None
+        more = True
+        try:
+            while True:
+                if more and reading is None and len(judged) < _IN_STREAM:
+                    reading = asyncio.create_task(self._begin_next(upcoming, caller, judged))
+                if not (waited := {*judged, *([reading] if reading else [])}):
+                    return
+                done, _ = await asyncio.wait(
+                    waited,
+                    timeout=None if judged else idle,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not done and not judged:
+                    raise Late(
+                        f"nothing was asked for {idle:g} s", "open a stream when there is more"
+                    )
                 if reading is not None and reading in done:
-                    each = reading.result()
-                    reading = asyncio.create_task(_next(upcoming)) if each is not None else None
-                    if each is not None:
-                        judged.add(asyncio.create_task(self._result(each.request, caller)))
-                for task in done & judged:
+                    more, reading = reading.result(), None
+                for task in judged & done:
                     judged.remove(task)
                     yield task.result()
         finally:
             unfinished = [*judged, *([reading] if reading else [])]
-            for task in unfinished:
-                task.cancel()
+            for each in unfinished:
+                each.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
 
-    async def _result(self, request: pb.ScoreRequest, caller: Caller) -> pb.ScoreStreamResponse:
+    async def _begin_next(
+        self,
+        upcoming: AsyncIterator[pb.ScoreStreamRequest],
+        caller: Caller,
+        judged: set[asyncio.Task[pb.ScoreStreamResponse]],
+    ) -> bool:
+        """Read a request and begin to judge it; False at the end.
+
+        It returns when the bytes of that request have room: what is read is in memory already, so
+        a stream reads no other one before.
+        """
+        each = await anext(upcoming, None)
+        if each is None:
+            return False
+        placed = asyncio.Event()
+        judged.add(asyncio.create_task(self._result(each.request, caller, placed)))
+        await placed.wait()
+        return True
+
+    async def _result(
+        self, request: pb.ScoreRequest, caller: Caller, placed: asyncio.Event
+    ) -> pb.ScoreStreamResponse:
         try:
             with self._judging.asking(caller) as asking:
-                response = await self._score(request, asking, waits=True)
+                response = await self._score(request, asking, placed=placed)
         except Exception as error:  # noqa: BLE001 - of this request alone
             known = told(error)
             return pb.ScoreStreamResponse(
@@ -171,6 +221,8 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
                     mend=whole(known.mend),
                 )
             )
+        finally:
+            placed.set()
         return pb.ScoreStreamResponse(response=response)
 
     async def ListDimensions(  # noqa: N802
@@ -199,11 +251,6 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         except Exception as error:  # noqa: BLE001 - of this request alone
             await abort(context, told(error))
         return panel_of(self._judging.client.panel, signatures)
-
-
-async def _next(requests: AsyncIterator[Any]) -> Any:
-    """The next request, or None at the end."""
-    return await anext(requests, None)
 
 
 async def abort(context: Any, error: EditjudgeError) -> NoReturn:

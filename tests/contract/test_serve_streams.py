@@ -1,0 +1,165 @@
+"""Streams of the Judge service: what they hold in memory, how many there are, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from editjudge.base.config import Settings
+from editjudge.serve.judging import Judging
+from editjudge.serve.room import Room
+from editjudge.serve.server import End, serving
+from editjudge.serve.servicer import JudgeServicer
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from ..patience import until
+from .test_serve import asking
+
+ONE = asking().ByteSize()
+
+
+class Ended(Exception):
+    """By the service."""
+
+
+class Context:
+    """Of a call that reaches the service without a network."""
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("x-team", "a"),)
+
+    def set_trailing_metadata(self, _: Any) -> None:
+        pass
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        raise Ended(code.name, details)
+
+
+class Caller:
+    """Sends requests as fast as they are read, and then nothing, until it is told to end."""
+
+    def __init__(self, count: int) -> None:
+        self.read = 0
+        self.ends = asyncio.Event()
+        self._count = count
+
+    async def __aiter__(self) -> AsyncIterator[pb.ScoreStreamRequest]:
+        for _ in range(self._count):
+            self.read += 1
+            yield pb.ScoreStreamRequest(request=asking())
+        await self.ends.wait()
+
+
+async def test_a_stream_holds_one_message_at_most_that_has_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on = asyncio.Event()
+    callers = [Caller(10) for _ in range(3)]
+    async with Judging(Settings(), Room(held_bytes=2 * 4 * ONE)) as judging:
+        score = judging.score
+
+        async def held_up(*asked: Any, **more: Any) -> Any:
+            await goes_on.wait()
+            return await score(*asked, **more)
+
+        async def answers(caller: Caller) -> int:
+            caller.ends.set()
+            stream = JudgeServicer(judging).ScoreStream(aiter(caller), Context())
+            return len([answer async for answer in stream if answer.response.outcomes])
+
+        monkeypatch.setattr(judging, "score", held_up)
+        streams = [asyncio.create_task(answers(caller)) for caller in callers]
+        await until(lambda: judging.requests.taken.get("a") == 4 * ONE)
+        for _ in range(200):  # whoever could read on does so
+            await asyncio.sleep(0)
+        assert judging.requests.taken == {"a": 4 * ONE}
+        assert sum(caller.read for caller in callers) == 4 + len(callers)
+        goes_on.set()
+        assert await asyncio.gather(*streams) == [10] * 3
+        assert not judging.requests.taken
+        assert not judging.streams.taken
+
+
+async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
+    async with Judging(Settings(), Room(streams=3, streams_of_one=2)) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+            async with grpc.aio.insecure_channel(address) as channel:
+                stub = judge_pb2_grpc.JudgeServiceStub(channel)
+
+                async def opened(team: str) -> Any:
+                    call = stub.ScoreStream(metadata=[("x-team", team)])
+                    await call.write(pb.ScoreStreamRequest(request=asking()))
+                    assert (await call.read()).response.outcomes
+                    return call
+
+                async def refused(team: str) -> str:
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await stub.ScoreStream(metadata=[("x-team", team)]).read()
+                    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                    (detail,) = rpc_status.from_call(caught.value).details
+                    assert detail.Unpack(error_details_pb2.RetryInfo())
+                    return str(caught.value.details())
+
+                first = await opened("busy")
+                second = await opened("busy")
+                assert "2 streams of yours" in await refused("busy")
+                third = await opened("other")
+                assert "3 streams are in hand" in await refused("another")
+                assert await stub.Score(asking(), metadata=[("x-team", "busy")])
+                await first.done_writing()
+                assert await first.read() is grpc.aio.EOF
+                second.cancel()
+                await until(lambda: judging.streams.taken == {"other": 1})
+                await opened("busy")
+                third.cancel()
+
+
+async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
+    async with Judging(Settings()) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+            async with grpc.aio.insecure_channel(address) as channel:
+                call = judge_pb2_grpc.JudgeServiceStub(channel).ScoreStream()
+                long = asking(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
+                for _ in range(6):
+                    await call.write(pb.ScoreStreamRequest(request=long))
+                await until(lambda: judging.accounts.total and not judging.requests.taken)
+                assert judging.streams.taken
+                call.cancel()
+                await until(lambda: not judging.streams.taken and not judging.requests.taken)
+
+
+async def test_a_stream_that_asks_nothing_is_ended() -> None:
+    async with Judging(Settings(), Room(idle_seconds=0.2)) as judging:
+        async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+            async with grpc.aio.insecure_channel(address) as channel:
+                call = judge_pb2_grpc.JudgeServiceStub(channel).ScoreStream()
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await call.read()
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert "nothing was asked for 0.2 s" in (caught.value.details() or "")
+        assert not judging.streams.taken
+
+
+async def test_a_stream_is_not_ended_while_its_edits_are_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Judging(Settings(), Room(idle_seconds=0.05)) as judging:
+        score = judging.score
+
+        async def slow(*asked: Any, **more: Any) -> Any:
+            await asyncio.sleep(0.3)
+            return await score(*asked, **more)
+
+        monkeypatch.setattr(judging, "score", slow)
+        stream = JudgeServicer(judging).ScoreStream(aiter(Caller(1)), Context())
+        assert (await anext(stream)).response.outcomes
+        with pytest.raises(Ended, match="DEADLINE_EXCEEDED"):
+            await anext(stream)
+        assert not judging.streams.taken
