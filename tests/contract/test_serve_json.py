@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -21,7 +22,7 @@ from editjudge.base.config import Settings
 from editjudge.base.images import Mask
 from editjudge.cli.serve import parted
 from editjudge.serve.http import openapi, serving_json
-from editjudge.serve.judging import Judging
+from editjudge.serve.judging import Judging, Kept
 from editjudge.serve.room import Room
 from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
@@ -368,3 +369,29 @@ async def test_an_address_of_ipv6_is_served_and_shown() -> None:
         assert base.startswith("http://[::1]:")
         async with aiohttp.ClientSession() as session:
             assert (await Json(session, base).get("/v1/panel"))[0] == 200
+
+
+async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    async with Judging(Settings(), Room(held_bytes=2**20), kept=Kept(audit=log)) as judging:
+        async with serving_json(judging, "127.0.0.1", 0, 1) as web, aiohttp.ClientSession() as http:
+
+            async def post(data: bytes, team: str = "a", kind: str = "application/json") -> int:
+                headers = {"x-team": team, "content-type": kind}
+                async with http.post(f"{web}/v1/score:batch", data=data, headers=headers) as reply:
+                    return reply.status
+
+            good = json.dumps({"requests": [asking(), asking()]}).encode()
+            assert await post(b"{") == 400
+            assert await post(good, kind="text/plain") == 415
+            assert await post(b" " * 2**20) == 400  # more than one caller can ever have
+            async with judging.requests.taking("a", 2**19, waits=False):
+                assert await post(good) == 429
+                assert await post(good, team="a b") == 400
+            assert await post(good) == 200
+        used = judging.accounts.total["a"]
+        assert list(judging.accounts.total) == ["a"]
+    assert (used.edits, used.refused) == (2, 4)
+    statuses = [json.loads(line)["status"] for line in log.read_text().splitlines()]
+    refused = ["INVALID_ARGUMENT"] * 3 + ["RESOURCE_EXHAUSTED"]
+    assert statuses == [*refused, "OK", "OK"]

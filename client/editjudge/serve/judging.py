@@ -13,6 +13,7 @@ from ..app.accounts import Accounts
 from ..app.callers import CallCache
 from ..app.client import Client
 from ..base.config import Settings
+from ..base.contracts import LONGEST_NAME, NAME
 from ..base.screen import tell
 from ..base.signature import Signature
 from ..base.threads import in_thread, through
@@ -25,7 +26,8 @@ from .metrics import Metrics
 from .protocols import Meaning, Protocol, Unusable
 from .room import Room, Shared
 
-_TEAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})?")
+_TEAM = re.compile(f"({NAME})?")
+_NAMES = f"letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class Judging:
         from .servicer import status_of  # it stands on this module
 
         if not _TEAM.fullmatch(caller.team):
-            raise Unusable("x-team", "this is no name of a team", "letters, digits, . _ - alone")
+            raise Unusable("x-team", "this is no name of a team", _NAMES)
         taken = self.accounts.taken(caller.team)
         with Asking(caller, taken, lambda error: status_of(error).code, self._ended) as asking:
             yield asking

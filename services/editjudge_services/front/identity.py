@@ -26,10 +26,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from filelock import FileLock
 from jwt.algorithms import ECAlgorithm
 
+from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.errors import ConfigError
 from editjudge.base.local import private_state_dir
 
-from .values import LONGEST_NAME, NAME, Class
+from .values import Class
 
 ALGORITHM = "ES256"
 AUTHORITY_DAYS = 3650
@@ -286,7 +287,7 @@ class TeamKeys:
 
 
 def _check_team(team: str) -> None:
-    if not re.fullmatch(NAME, team) or len(team) > LONGEST_NAME:
+    if not re.fullmatch(NAME, team):
         raise ConfigError(
             f"no team can be called {team!r}",
             f"letters, digits, dot, - and _, {LONGEST_NAME} at most, a letter or digit first",

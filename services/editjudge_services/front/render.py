@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from editjudge.base.contracts import TOKENS_HEADER
+from editjudge.base.contracts import NAME, TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
 
 from .values import OWN_HEADERS, Address, FrontValues
@@ -54,6 +54,7 @@ def render(values: FrontValues, folder: Path) -> Path:
         clusters=values.clusters(),
         routes=values.routes(),
         tokens_header=TOKENS_HEADER,
+        team_name=NAME,
         jwks_at=fetched if values.tokens.url else None,
         jwks_tls=keys.scheme == "https",
         jwks_uri=values.tokens.url or "http://keys/jwks.json",

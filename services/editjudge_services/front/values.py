@@ -16,14 +16,11 @@ from pydantic import (
     model_validator,
 )
 
-from editjudge.base.contracts import MODEL_HEADER
+from editjudge.base.contracts import LONGEST_NAME, MODEL_HEADER, NAME
 
 _HOST = r"[A-Za-z0-9_.:%-]+"
 Class = Literal["interactive", "batch"]
 CLASSES: tuple[Class, ...] = ("interactive", "batch")
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-"""What teams, models and servers may be called: it goes into headers, paths, logs and metrics."""
-LONGEST_NAME = 63
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$", max_length=LONGEST_NAME)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editjudge.base.config import StackSettings
+from editjudge.base.contracts import NAME
 from editjudge.base.errors import ConfigError
 from editjudge_services.front.local import check_front, local_front, parsed_values, read_values
 from editjudge_services.front.render import checked, render
 from editjudge_services.front.server import EnvoyServer
-from editjudge_services.front.values import CLASSES, NAME, OWN_HEADERS, FrontValues
+from editjudge_services.front.values import CLASSES, OWN_HEADERS, FrontValues
 
 WHOLE: Mapping[str, Any] = {
     "listen": "127.0.0.1:8443",
@@ -192,6 +194,19 @@ def test_only_who_is_uncounted_reaches_generalists_where_tokens_are_counted(
         assert headers["x-team"] == {"safe_regex": {"regex": "one[.]two|three"}}
 
 
+def test_the_door_lets_in_the_teams_that_the_judge_service_takes(tmp_path: Path) -> None:
+    (rbac,) = (
+        each["typed_config"]["rules"]
+        for each in manager(filled(tmp_path))["http_filters"]
+        if each["name"] == "envoy.filters.http.rbac"
+    )
+    (principal,) = rbac["policies"]["teams"]["principals"]
+    pattern = principal["header"]["string_match"]["safe_regex"]["regex"]
+    assert pattern == NAME
+    for team, taken in (("a", 1), ("A.b-c_7", 1), ("a" * 63, 1), ("a" * 64, 0), (".a", 0), ("", 0)):
+        assert bool(re.fullmatch(pattern, team)) == taken, team
+
+
 def test_what_a_caller_says_about_itself_is_taken_away(tmp_path: Path) -> None:
     (extension,) = manager(filled(tmp_path))["early_header_mutation_extensions"]
     removed = [each["remove"] for each in extension["typed_config"]["mutations"]]
@@ -309,7 +324,7 @@ def test_callers_verify_the_name_that_they_are_told(state: Path) -> None:
     assert unnamed.url == f"grpcs://{socket.gethostname()}:8443"
 
 
-NAMES = st.lists(st.from_regex(NAME, fullmatch=True).filter(lambda n: len(n) < 64), unique=True)
+NAMES = st.lists(st.from_regex(NAME, fullmatch=True), unique=True)
 
 
 @settings(max_examples=20)
