@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import resource
@@ -175,6 +176,7 @@ def _forget_peak() -> None:
 def in_process(attack: Attack, seed: int, numbers: Sequence[int]) -> Tried:
     """The same in this process, for tests: what hangs or crashes does so here."""
     report, began = Tried(attack), time.monotonic()
+    gc.collect()  # what other tests left behind must not be given back while a trial is measured
     for number in numbers:
         outcome, what, _ = made(attack, seed, number)
         if what:
