@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def counted(count: int, single: str, several: str = "") -> str:
     """A count with what is counted: `1 item`, `2 items`, `3 entries`.
@@ -11,3 +13,9 @@ def counted(count: int, single: str, several: str = "") -> str:
         several: The same of several, or of none; by default with an s.
     """
     return f"{count:,} {single if count == 1 else several or f'{single}s'}"
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -26,7 +26,7 @@ from ..base.console import console
 from ..base.errors import ConfigError
 from ..base.identity import untrained
 from ..base.screen import say, say_json
-from ..base.words import counted
+from ..base.words import counted, few
 from ..report.table import untrained_line
 from ..stats.paired import smallest_p
 from .options import json_option
@@ -230,9 +230,7 @@ def _left_out(told: Iterable[OnDimension]) -> Iterator[str]:
 
 def _named(told: Sequence[OnDimension]) -> str:
     """Dimensions, the first three by name."""
-    names = [each.dimension.id for each in told]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return few([each.dimension.id for each in told])
 
 
 def _sentence(told: ModelComparison, on: OnDimension) -> str:

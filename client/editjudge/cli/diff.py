@@ -11,7 +11,7 @@ from ..app.diff import RunDifference, diff
 from ..app.wire.base import text_of
 from ..app.wire.diff import RunDifference as Printed
 from ..base.screen import say, say_json
-from ..base.words import counted
+from ..base.words import counted, few
 from .options import json_option
 
 _DIFFER = 4
@@ -90,5 +90,4 @@ def _others(told: RunDifference) -> Iterator[str]:
 def _named(verdicts: Mapping[str, int]) -> str:
     """Dimensions, the first three by name."""
     names = list(verdicts)
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{len(names)} dimensions: " * (len(names) > 1) + ", ".join(names[:3]) + more
+    return f"{len(names)} dimensions: " * (len(names) > 1) + few(names)

@@ -22,6 +22,7 @@ from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.verdict import Verdict, calls_of
+from ..base.words import few
 from ..engine.header import RunHeader
 from ..engine.items import ItemChanges, ItemState
 from ..engine.keeping import JudgedEdit
@@ -43,8 +44,6 @@ __all__ = ["FILE", "LOCK", "EarlierVerdict", "RunHeader", "RunStore", "StoredEdi
 FILE = "run.sqlite"
 LOCK = "run.lock"
 _ITEM_NAMES = "items of the data"
-
-_NAMED = 3  # runs in a line
 
 
 class RunStore:
@@ -578,8 +577,7 @@ def _file(seen: Seen | None, digest: object) -> bytes | None:
 def _no_run(folder: Path) -> ConfigError:
     """What is said where none is, and which runs the folder has in it."""
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
-    more = f" and {len(below) - _NAMED:,} more" if len(below) > _NAMED else ""
-    runs = f", such as {', '.join(below[:_NAMED])}{more}" if below else ""
+    runs = f", such as {few(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from editjudge.base.words import counted
+import pytest
+
+from editjudge.base.words import counted, few
 
 
 def test_one_is_not_several() -> None:
@@ -14,3 +16,17 @@ def test_one_is_not_several() -> None:
     ]
     assert counted(1, "entry is", "entries are") == "1 entry is"
     assert counted(3, "entry is", "entries are") == "3 entries are"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, ""),
+        (1, "0"),
+        (3, "0, 1, 2"),
+        (4, "0, 1, 2 and 1 more"),
+        (1003, "0, 1, 2 and 1,000 more"),
+    ],
+)
+def test_the_first_of_some_names(count: int, text: str) -> None:
+    assert few([str(number) for number in range(count)]) == text
