@@ -22,7 +22,8 @@ CJK = Path(importlib.util.find_spec("matplotlib_fontja").origin).parent / "fonts
 
 PARAGRAPH = ("The first line of it", "goes on to a second", "and then a third one", "to its end")
 JAPANESE = ("今日は良い天気です", "東京都千代田区", "漢字とカタカナ")
-ENGINE = {"Global.log_level": "critical"}
+# In one thread: onnxruntime's others wait by spinning, which costs what runs beside the test.
+ENGINE = {"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1}
 ALONE = {**ENGINE, "Cls.cls_batch_num": 1, "Rec.rec_batch_num": 1}
 
 
@@ -62,7 +63,7 @@ PAGES = {
 
 @pytest.fixture(scope="session")
 def reader():
-    return PpOcrReader()
+    return PpOcrReader(threads=1)
 
 
 @pytest.fixture(scope="session")
