@@ -26,10 +26,11 @@ SEED ?= 15
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
 
-# Types keep one core busy, and contract tests mostly wait: side by side they take as long as one.
+# Contract and integration tests mostly wait: beside them others take no time of their own.
 test: lint
 	$(MAKE) --output-sync=target -j2 types contract
-	$(MAKE) unit models integration e2e k8s
+	$(MAKE) --output-sync=target -j2 integration models k8s
+	$(MAKE) unit e2e
 	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
