@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimit
 from editjudge_services.runtime import launcher, vllm_server
 from editjudge_services.runtime.repository import config_text, specialists
 from editjudge_services.runtime.serving import read_table
+from editjudge_services.runtime.vllm_server import VllmOptions, VllmServer
 from editjudge_services.zoo.artefact import checkpoint_dir
 from editjudge_services.zoo.checkpoint import PULLED
 
@@ -215,14 +217,29 @@ def test_triton_is_as_closed_as_on_a_laptop(production: list[Object]) -> None:
                     assert f"--{argument}={','.join(apis)}:{launcher._LOCK}" in each["args"]
 
 
-def test_vllm_is_started_as_on_a_laptop(production: list[Object]) -> None:
-    launched, *own = vllm_server._LAUNCHERS["http"]
-    for one in of(production, "Deployment"):
-        for each in one["spec"]["template"]["spec"]["containers"]:
-            if each["name"] == "vllm":
-                assert launched in each["command"]
-                assert {*own, "--enable-prefix-caching"} <= set(each["args"])
-                assert {"name": "HF_HUB_OFFLINE", "value": "1"} in each["env"]
+def said(arguments: Sequence[str]) -> set[str]:
+    """Arguments, whether their values stand apart or behind =."""
+    text = " ".join(arguments)
+    return set(re.sub(r"(--[\w-]+) (?!--)", r"\1=", text).split())
+
+
+def test_vllm_is_started_as_on_a_laptop(tmp_path: Path) -> None:
+    for protocol, (launched, *own) in vllm_server._LAUNCHERS.items():
+        options = VllmOptions(Path("python3"), tmp_path, protocol)
+        (tmp_path / "config.json").touch()
+        (tmp_path / "model.safetensors").touch()
+        (tmp_path / "tokenizer.json").touch()
+        server = VllmServer(tmp_path / "log", options)
+        laptop = said([*server._command(on_cpu=False)[3:], *own])
+        things = rendered(values={**BASE, "vllm.servers.v": {**SERVER, "protocol": protocol}})
+        (vllm,) = containers(names(things, "Deployment")["judges-vllm-v"]["spec"]["template"])[1:]
+        assert launched in vllm["command"]
+        chart = said(vllm["args"])
+        differ = {one.partition("=")[0] for one in laptop - chart}
+        assert differ == {"--model", "--served-model-name", "--host", "--port"}
+        env = {one["name"]: one["value"] for one in vllm["env"]}
+        assert env.items() >= {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}.items()
+        assert ("SMG_VLLM_MM_PROCESSOR" in env) == (protocol == "grpc")
 
 
 def test_vllm_waits_for_what_the_job_brings(
