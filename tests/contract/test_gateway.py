@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
