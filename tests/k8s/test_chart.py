@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from editjudge.cli.run import command as run_command
 
 from .chart import CHART, HERE, TOOLS, Object, Refused, checked, helm, rendered, text
 from .rules import broken, of
@@ -333,6 +336,18 @@ def test_every_value_is_described() -> None:
     for kind in ("triton", "vllm", "serving", "run"):
         for name in schema["definitions"][kind]["properties"]:
             assert name in shown, f"{kind}: {name}"
+
+
+@pytest.mark.parametrize("file", ["images", "run", "next"])
+def test_the_values_of_the_page_are_right(file: str, tmp_path: Path) -> None:
+    page = (CHART.parents[1] / "docs" / "deploying.md").read_text()
+    (block,) = re.findall(rf"```yaml\n# {file}[.]yaml\n(.*?)```", page, re.DOTALL)
+    shown = block.replace("sha256:…", f"sha256:{64 * '0'}").replace("<the new commit>", REVISION)
+    values = yaml.safe_load(shown)
+    right(rendered(values={**BASE, **values}))
+    for run in values.get("runs", {}).values():
+        flags = {name.partition("=")[0] for name in run["arguments"]}
+        assert flags <= {name for option in run_command.params for name in option.opts}
 
 
 def test_helm_finds_no_fault(tmp_path: Path) -> None:

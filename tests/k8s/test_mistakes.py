@@ -211,11 +211,15 @@ def test_what_an_api_server_takes_and_does_not_work_is_found(
     assert any(told in one for one in broken(things)), broken(things)
 
 
-@pytest.fixture(scope="module")
-def whole() -> list[Object]:
+def with_further_parts() -> list[Object]:
     """With what is off by default: a cache, GPUs by claim, a run."""
     options = ("GPU by claim", "cache", "run")
     return rendered(values={**BASE, **{k: v for each in options for k, v in OPTIONS[each].items()}})
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[Object]:
+    return with_further_parts()
 
 
 def job(things: list[Object]) -> Any:

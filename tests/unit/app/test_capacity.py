@@ -14,7 +14,7 @@ from editjudge.cli import main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "capacity.md").read_text()
 SUMS = re.findall(
-    r"^[^:\n]+: ([\d,.]+(?: [×÷] [\d,.]+)+) = ([\d,.]+)$",  # noqa: RUF001
+    r"^[^:\n]+: ([\d,.]+(?: [×÷] [\d,.]+)+) = ([\d,.]+)$",
     "\n".join(re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)),
     re.MULTILINE,
 )
@@ -45,11 +45,11 @@ def test_the_estimate_is_what_the_command_prints(
 
 @pytest.mark.parametrize(("terms", "result"), SUMS)
 def test_the_arithmetic_is_right(terms: str, result: str) -> None:
-    first, *steps = re.split(r" (?=[×÷])", terms.replace(",", ""))  # noqa: RUF001
+    first, *steps = re.split(r" (?=[×÷])", terms.replace(",", ""))
     value = float(first)
     for step in steps:
         factor = float(step[2:])
-        value = value * factor if step[0] == "×" else value / factor  # noqa: RUF001
+        value = value * factor if step[0] == "×" else value / factor
     digits = len(result.partition(".")[2])
     assert float(result.replace(",", "")) == pytest.approx(value, abs=0.5 * 10**-digits + 1e-9)
 
