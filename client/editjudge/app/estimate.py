@@ -275,9 +275,9 @@ def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
     return for_people
 
 
-def _each(service: ServiceName, one: PerEdit) -> str:
-    calls = f"{service} {one.calls:,.3g} {'call' if one.calls == 1 else 'calls'}"
-    return calls + (f", {one.prompt_tokens:,.0f} prompt tokens" if one.prompt_tokens else "")
+def _each(service: ServiceName, taken: PerEdit) -> str:
+    calls = f"{service} {taken.calls:,.3g} {'call' if taken.calls == 1 else 'calls'}"
+    return calls + (f", {taken.prompt_tokens:,.0f} prompt tokens" if taken.prompt_tokens else "")
 
 
 def call_lines(estimated: Estimate) -> list[str]:

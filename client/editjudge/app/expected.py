@@ -71,11 +71,11 @@ def differences(
         if name not in served:
             yield name, "it is expected, and nobody serves it"
             continue
-        wanted = {_UNTRAINED: "", **facts}
+        compared = {_UNTRAINED: "", **facts}
         there = served[name]
         differ = [
             f"{fact} {value or 'none'} is expected, and {there.get(fact) or 'none'} is served"
-            for fact, value in wanted.items()
+            for fact, value in compared.items()
             if fact not in untold and there.get(fact, "") != value
         ]
         if differ:

@@ -68,11 +68,11 @@ def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int
     if settings.gateway is not None:
         from .gateway import examined
 
-        findings, identities = asyncio.run(examined(settings.gateway, settings))
+        told, identities = asyncio.run(examined(settings.gateway, settings))
         if expected is not None and identities is not None:
             served = {name: facts_of(identity) for name, identity in identities.items()}
-            findings = compared(findings, expected, served, untold={DEVICE, ROOT})
-        return _told(findings, as_json=as_json)
+            told = compared(told, expected, served, untold={DEVICE, ROOT})
+        return _told(told, as_json=as_json)
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
     findings: list[Finding] = []
@@ -101,7 +101,7 @@ def compared(
     findings: list[Finding], expected: Services, served: Services, untold: Collection[str] = ()
 ) -> list[Finding]:
     """Findings, and as problems what is not as expected."""
-    differ = dict(differences(expected, served, untold))
+    differ: dict[str, str] = dict(differences(expected, served, untold))
     mend = "serve what the panel file says, or mend the file"
     about = [
         _with(one, problem=differ.pop(name), mend=mend)
