@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from editjudge.base.config import Settings
+from editjudge.base.identity import ServiceName
+from editjudge.cli.doctor import _examine
+
 from ..k8s.chart import TOOLS, Object, rendered
 from ..k8s.rules import containers, workloads
 from ..k8s.test_chart import REVISION, ROOM, SOURCE
-from .conftest import PYTHON
+from .conftest import PYTHON, Pair
 
 pytestmark = pytest.mark.skipif(
     not (TOOLS / "bin" / "helm").is_file(), reason="no helm: make k8s brings it"
@@ -86,3 +90,14 @@ def test_vllm_takes_those_of_its_own_protocol() -> None:
     assert own["scheduling_policy"] == "priority"
     assert own["logprobs_mode"] == "processed_logprobs"
     assert own["port"] == 8000
+
+
+async def test_doctor_finds_the_folder_that_the_panel_expects(pair: Pair) -> None:
+    settings = Settings(generalists={"judge": pair.endpoint("http")})
+    judge = ServiceName.generalist("judge")
+    # The name of the checkpoint says that its weights are random.
+    served = {"name": pair.folder.name, "root": str(pair.folder), "untrained": "yes"}
+    (finding,) = await _examine(settings, {judge: served})
+    assert not finding.problem
+    (finding,) = await _examine(settings, {judge: {**served, "root": "/weights/another"}})
+    assert f"root /weights/another is expected, and {pair.folder} is served" in finding.problem
