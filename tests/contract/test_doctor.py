@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,83 @@ async def test_the_key_of_a_generalist_is_checked_too(
     assert not finding.problem
     assert access in finding.access
     assert bool(finding.access) == bool(access)
+
+
+class PlacedTriton(ScriptedTriton):
+    """Says on what its instances run."""
+
+    kinds = ("KIND_GPU",)
+
+    async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
+        response = await super().ModelConfig(request, context)
+        for kind in self.kinds:
+            group = response.config.instance_group.add()
+            group.kind = group.Kind.Value(kind)
+        return response
+
+
+EXPECTED: dict[str, dict[str, str]] = {
+    "quality.piqe": {"name": "quality_piqe/1", "implementation": "scripted.1", "device": "gpu"},
+    "generalist.judge": {"name": "judge", "root": "Org/Judge"},
+}
+
+
+async def doctor_of(folder: Path, expected: object, *kinds: str) -> tuple[int, Any]:
+    """What `doctor --expect` says of a Triton and a generalist."""
+    file, config = folder / "panel.json", folder / "editjudge.toml"
+    file.write_text(json.dumps(expected))
+    triton = PlacedTriton(score(0.5), models=("quality_piqe",))
+    triton.kinds = kinds or triton.kinds
+    judge = ScriptedOpenAi(reply("Yes"), owner="vllm")
+    async with triton.serving() as at, judge.serving() as url:
+        config.write_text(
+            f'[endpoints.a]\nurl = "{at}"\nservices = ["quality.piqe"]\n'
+            f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\n'
+        )
+        flags = ["--config", str(config), "--expect", str(file), "--json"]
+        ran = await asyncio.to_thread(
+            CliRunner().invoke, doctor.command, flags, standalone_mode=False
+        )
+    assert ran.return_value is not None, ran.exception
+    return ran.return_value, json.loads(ran.stdout)
+
+
+async def test_what_a_panel_file_expects_is_found(tmp_path: Path) -> None:
+    code, findings = await doctor_of(tmp_path, EXPECTED)
+    assert (code, [one["problem"] for one in findings]) == (0, ["", ""])
+
+
+@pytest.mark.parametrize(
+    ("service", "facts", "told"),
+    [
+        ("quality.piqe", {"implementation": "piqe.2"}, "implementation piqe.2 is expected"),
+        ("quality.piqe", {"weights": "sha256:aa"}, "and none is served"),
+        ("generalist.judge", {"root": "/weights/another"}, "and Org/Judge is served"),
+        ("ocr.ppocr", {}, "it is expected, and nobody serves it"),
+    ],
+)
+async def test_what_is_served_otherwise_is_a_problem(
+    tmp_path: Path, service: str, facts: dict[str, str], told: str
+) -> None:
+    expected = {**EXPECTED, service: {**EXPECTED.get(service, {}), **facts}}
+    code, findings = await doctor_of(tmp_path, expected)
+    assert code == 1
+    (finding,) = (one for one in findings if one["problem"])
+    assert finding["service"] == service
+    assert told in finding["problem"]
+    assert "panel file" in finding["mend"]
+
+
+async def test_where_models_run_is_expected_too(tmp_path: Path) -> None:
+    code, (first, _) = await doctor_of(tmp_path, EXPECTED, "KIND_GPU", "KIND_CPU")
+    assert code == 1
+    assert first["problem"] == "device gpu is expected, and cpu+gpu is served"
+
+
+async def test_a_service_that_nobody_expects_is_a_problem(tmp_path: Path) -> None:
+    code, findings = await doctor_of(tmp_path, {})
+    assert code == 1
+    assert {one["problem"] for one in findings} == {"it is served, and nobody expects it"}
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -498,6 +499,17 @@ async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> Non
         assert itself["access"] == "a call without them is refused"
         assert {each["service"] for each in services} == {"generalist.judge", "generalist.second"}
         assert all("model-" in each["identity"] for each in services)
+        # On what they run a Judge service does not tell.
+        panel = {each["service"]: {"device": "gpu"} for each in services}
+        expect = tmp_path / "panel.json"
+        for facts, right in (({}, 0), ({"name": "another"}, 1)):
+            expect.write_text(json.dumps({**panel, "generalist.judge": facts}))
+            asked = ("doctor", "--config", file, "--expect", expect, "--json")
+            code, found = await asyncio.to_thread(spoken, *asked)
+            assert code == right
+            assert [each["service"] for each in found if each["problem"]] == (
+                ["generalist.judge"] * right
+            )
         service.refusal = grpc.StatusCode.RESOURCE_EXHAUSTED
         code, (busy, *_) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
         assert code == 0

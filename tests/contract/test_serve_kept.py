@@ -18,7 +18,7 @@ import pytest
 
 from editjudge.app import callers
 from editjudge.app.accounts import Accounts, Used, used_in
-from editjudge.app.callers import CallCache, ledger_of, purge
+from editjudge.app.callers import CallCache, ledger_of, purge, purging
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.threads import through
@@ -239,6 +239,24 @@ async def test_a_full_disk_costs_the_cache_alone(
                 assert outcome.status == pb.STATUS_SCORED
     assert len(scripted.requests) == 2
     assert capsys.readouterr().err.count("the disk is full") == 1
+
+
+def count_of(path: Path) -> int:
+    with Ledger.to_read(path) as ledger:
+        return ledger.count
+
+
+async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
+    scripted, told = scripted_judge(), []
+    async with scripted.serving() as url, running(url, tmp_path) as service:
+        await service.score("a", instruction="paint a zeppelin")
+        async with purging(tmp_path, 3600.0, told.append):
+            assert (await service.score("a", instruction="paint a zeppelin"))[1] == 0
+        kept = ledger_of(tmp_path, "a")
+        async with purging(tmp_path, -1.0, told.append, every=0.01):
+            await until(lambda: not count_of(kept))
+        assert (await service.score("a", instruction="paint a zeppelin"))[1] == 101
+    assert not told
 
 
 async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from editjudge.answers import Option
 from editjudge.app.client import Client, make_edit
 from editjudge.app.wire.verdict import Score
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
+from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs
 from editjudge.cli.doctor import _examine
 from editjudge.panel import Panel
@@ -419,5 +420,11 @@ async def test_doctor_says_as_whom_it_came_in(door: Door) -> None:
     assert findings["quality.piqe"].team == "vision"
     assert findings["quality.piqe"].access == "a call without them is refused"
     assert not any(f.problem for f in findings.values())
+    expected = {ServiceName.parsed(name): {} for name in findings}
+    expected[ServiceName.parsed("quality.piqe")] = {"implementation": "piqe.0", "device": "gpu"}
+    found = {f.service: f for f in await _examine(door.settings(token), expected)}
+    assert "implementation piqe.0 is expected" in found["quality.piqe"].problem
+    assert "device gpu is expected, and cpu is served" in found["quality.piqe"].problem
+    assert [name for name, f in found.items() if f.problem] == ["quality.piqe"]
     (ended,) = await _examine(door.settings(door.expired("vision")))
     assert "Jwt is expired" in ended.problem

@@ -14,6 +14,8 @@ from .chart import Object, label
 
 Rule: TypeAlias = Callable[[Sequence[Object]], Iterator[str]]
 RULES: list[Rule] = []
+SERVING = ("Deployment", "StatefulSet")
+"""What makes pods that run until they are told to end."""
 # Handlers that a probe may have; one of them.
 _HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
 _REMOVED = {
@@ -48,7 +50,7 @@ def of(things: Sequence[Object], *kinds: str) -> list[Object]:
 
 def workloads(things: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, Any]]]:
     """Whatever makes pods, with their template."""
-    for one in of(things, "Deployment", "Job"):
+    for one in of(things, *SERVING, "Job"):
         yield one, one["spec"]["template"]
 
 
@@ -95,7 +97,7 @@ def _names_are_names(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _selectors_find_pods(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "Deployment"):
+    for one in of(things, *SERVING):
         spec = one["spec"]
         if not matches(spec["selector"], spec["template"]["metadata"]["labels"]):
             yield f"{label(one)}: its selector does not match its pods"
@@ -150,7 +152,9 @@ def _routes_lead_to_services(things: Sequence[Object]) -> Iterator[str]:
 @rule
 def _volumes_are_declared(things: Sequence[Object]) -> Iterator[str]:
     for one, template in workloads(things):
+        own = one["spec"].get("volumeClaimTemplates", ())
         volumes = {volume["name"] for volume in template["spec"].get("volumes", ())}
+        volumes |= {claim["metadata"]["name"] for claim in own}
         mounted = {m["name"] for c in containers(template) for m in c.get("volumeMounts", ())}
         yield from (f"{label(one)}: volume {name} is not declared" for name in mounted - volumes)
         yield from (f"{label(one)}: volume {name} is not used" for name in volumes - mounted)
@@ -204,7 +208,7 @@ def _probes_lead_to_ports(things: Sequence[Object]) -> Iterator[str]:
             for name in ("startupProbe", "readinessProbe", "livenessProbe"):
                 probe = each.get(name)
                 if probe is None:
-                    if one["kind"] == "Deployment" and each in template["spec"]["containers"]:
+                    if one["kind"] in SERVING and each in template["spec"]["containers"]:
                         yield f"{label(one)}: {each['name']} has no {name}"
                     continue
                 handlers = _HANDLERS & probe.keys()
@@ -306,8 +310,8 @@ def _images_are_by_digest(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _rollouts_end(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "Deployment"):
-        gpus = any(
+    for one in of(things, *SERVING):
+        gpus = one["spec"]["template"]["spec"].get("resourceClaims") or any(
             "gpu" in what
             for c in containers(one["spec"]["template"])
             for what in c["resources"]["limits"]
@@ -319,7 +323,7 @@ def _rollouts_end(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _pods_have_time_to_end(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "Deployment"):
+    for one in of(things, *SERVING):
         spec = one["spec"]["template"]["spec"]
         for each in spec["containers"]:
             pause = each.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
@@ -337,7 +341,7 @@ def _budgets_can_be_kept(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, "PodDisruptionBudget"):
         if {"minAvailable", "maxUnavailable"} <= one["spec"].keys():
             yield f"{label(one)}: both minAvailable and maxUnavailable"
-    for one in of(things, "Deployment"):
+    for one in of(things, *SERVING):
         if not any(matches(s, one["spec"]["template"]["metadata"]["labels"]) for s in covered):
             yield f"{label(one)}: no PodDisruptionBudget covers it"
 
@@ -415,6 +419,55 @@ def _lets(
 
 
 @rule
+def _sets_have_their_service(things: Sequence[Object]) -> Iterator[str]:
+    for one in of(things, "StatefulSet"):
+        service = names(things, "Service").get(one["spec"].get("serviceName", ""))
+        if service is None or service["spec"].get("clusterIP") != "None":
+            yield f"{label(one)}: its Service is not there, or has an address of its own"
+
+
+@rule
+def _claims_of_devices_fit(things: Sequence[Object]) -> Iterator[str]:
+    templates, used = names(things, "ResourceClaimTemplate"), set()
+    for one, template in workloads(things):
+        claims = {c["name"]: c for c in template["spec"].get("resourceClaims", ())}
+        taken = {
+            c["name"] for each in containers(template) for c in each["resources"].get("claims", ())
+        }
+        used |= {claim["resourceClaimTemplateName"] for claim in claims.values()}
+        for name in taken ^ claims.keys():
+            yield f"{label(one)}: device {name} is asked for, and not claimed or not used"
+    for name in used ^ templates.keys():
+        yield f"ResourceClaimTemplate {name}: nobody takes it, or it is not there"
+
+
+@rule
+def _jobs_can_be_retried(things: Sequence[Object]) -> Iterator[str]:
+    """What an API server refuses of indexed Jobs, and what would make two pods write one run."""
+    for one in of(things, "Job"):
+        spec, pod = one["spec"], one["spec"]["template"]["spec"]
+        told = json.dumps(pod)
+        indexed = spec.get("completionMode") == "Indexed"
+        if "job-completion-index" in told and not indexed:
+            yield f"{label(one)}: its pods have no index"
+        if indexed and "completions" not in spec:
+            yield f"{label(one)}: it says not how many indexes there are"
+        if "backoffLimitPerIndex" in spec and not indexed:
+            yield f"{label(one)}: backoffLimitPerIndex of a Job that is not Indexed"
+        if "podFailurePolicy" in spec and pod["restartPolicy"] != "Never":
+            yield f"{label(one)}: podFailurePolicy needs restartPolicy Never"
+        if indexed and spec.get("podReplacementPolicy") != "Failed":
+            yield f"{label(one)}: a pod that ends and the one in its place write the same run"
+        known = {each["name"] for each in containers(spec["template"])}
+        for each in spec.get("podFailurePolicy", {}).get("rules", ()):
+            name = each.get("onExitCodes", {}).get("containerName")
+            if name is not None and name not in known:
+                yield f"{label(one)}: podFailurePolicy speaks of {name}, which is not there"
+            if each["action"] == "FailIndex" and "backoffLimitPerIndex" not in spec:
+                yield f"{label(one)}: FailIndex without backoffLimitPerIndex"
+
+
+@rule
 def _servers_do_not_write_weights(things: Sequence[Object]) -> Iterator[str]:
     for one, template in workloads(things):
         claims = {
@@ -422,7 +475,7 @@ def _servers_do_not_write_weights(things: Sequence[Object]) -> Iterator[str]:
             for volume in template["spec"].get("volumes", ())
             if "persistentVolumeClaim" in volume
         }
-        for each in containers(template) if one["kind"] == "Deployment" else ():
+        for each in containers(template) if one["kind"] in SERVING else ():
             for mount in each.get("volumeMounts", ()):
                 if mount["name"] in claims and not mount.get("readOnly"):
                     yield f"{label(one)}: {each['name']} may write the weights"

@@ -5,31 +5,34 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click import Context
 from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from editjudge.base.config import load_settings
+from editjudge.base.config import Price, load_settings
 from editjudge.cli import root
 from editjudge.cli.serve import command as serve
 from editjudge_services.front.local import parsed_values
 from editjudge_services.front.render import check, render
-from editjudge_services.front.values import OWN_HEADERS, FrontValues
+from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
 from editjudge_services.runtime import launcher, vllm_server
 from editjudge_services.runtime.repository import config_text, specialists
 from editjudge_services.runtime.serving import read_table
+from editjudge_services.runtime.vllm_server import VllmOptions, VllmServer
 from editjudge_services.zoo.artefact import checkpoint_dir
 from editjudge_services.zoo.checkpoint import PULLED
 
-from .chart import CHART, Object, rendered
+from .chart import CHART, Object, helm, rendered
 from .rules import containers, names, of, workloads
-from .test_chart import BASE, FRONT, GATEWAY, REVISION, SERVER
+from .test_chart import BASE, FRONT, GATEWAY, REVISION, RUN, SERVER
 
 WHOLE = {"vllm.servers.judge.source.revision": REVISION}
 
@@ -113,6 +116,85 @@ def test_the_judge_service_takes_its_settings_and_its_arguments(
     assert {argument.partition("=")[0] for argument in judge["args"]} <= known
 
 
+KEPT = {
+    "vllm.servers.judge": {**SERVER, "protocol": "grpc"},
+    "judge.generalist": "judge",
+    "judge.cache": {"enabled": True, "shared": True, "keepDays": 30},
+    "judge.audit": "claim",
+    "judge.price": {"input": 0.5, "cached": 0.125, "output": 1},
+    "judge.maxCostPerDay": 30,
+    "judge.replicas": 3,
+}
+
+
+def test_the_judge_service_takes_its_cache_its_prices_and_its_limit(tmp_path: Path) -> None:
+    things = rendered(values={**BASE, **KEPT})
+    file = tmp_path / "editjudge.toml"
+    file.write_text(names(things, "ConfigMap")["judges-judge"]["data"]["editjudge.toml"])
+    settings = load_settings(file)
+    assert settings.generalists["judge"].price == Price(input=0.5, cached=0.125, output=1)
+    assert settings.generalists["judge"].url.startswith("grpc://judges-vllm-judge.")
+    (judge,) = names(things, "StatefulSet")["judges-judge"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    told = serve.make_context("serve", list(judge["args"])).params
+    assert told["cache_shared"]
+    assert told["keep_days"] == 30
+    # Each pod counts for itself, so that three together never pass the limit.
+    assert told["max_cost_per_day"] == 10
+    mounts = {mount["name"]: mount["mountPath"] for mount in judge["volumeMounts"]}
+    assert {told["cache"].parent, told["audit"].parent} == {Path(mounts["kept"])}
+    things = rendered(values={**BASE, **KEPT, "judge.autoscaling": {"enabled": True}})
+    (judge,) = names(things, "StatefulSet")["judges-judge"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    told = serve.make_context("serve", list(judge["args"])).params
+    assert told["max_cost_per_day"] == 30 / 8  # of as many pods as there may be
+
+
+def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Path) -> None:
+    further = {
+        "front.clientCa": "clients",
+        "front.tokenLimits": {"service": "limits.platform:8081", "uncounted": ["nightly"]},
+        "front.limits": {"connections": 100, "requestMiB": 8, "openStreams": 7},
+        "vllm.servers.judge": {**SERVER, "protocol": "grpc"},
+    }
+    things = rendered(values={**BASE, **further})
+    values = FrontValues.model_validate(front_values(things))
+    assert values.token_limits is not None
+    assert str(values.token_limits.service) == "limits.platform:8081"
+    assert values.token_limits.uncounted == ("nightly",)
+    assert not values.token_limits.open_when_down
+    limits = values.limits
+    assert (limits.connections, limits.open_streams, limits.request_bytes) == (100, 7, 8 * 2**20)
+    assert values.generalists["judge"].protocol == "grpc"
+    pod = names(things, "Deployment")["judges-front"]["spec"]["template"]["spec"]
+    (envoy,) = pod["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in envoy["volumeMounts"]}
+    assert values.client_ca is not None
+    assert str(values.client_ca.parent) == mounts["clients"]
+    assert {"name": "clients", "configMap": {"name": "clients"}} in pod["volumes"]
+
+
+def test_a_run_takes_its_settings_and_its_arguments(tmp_path: Path) -> None:
+    things = rendered(values={**BASE, "runs.first": {**RUN, "merge": True}})
+    file = tmp_path / "editjudge.toml"
+    file.write_text(names(things, "ConfigMap")["judges-run-first"]["data"]["editjudge.toml"])
+    assert set(load_settings(file).endpoints) == {"small"}
+    told = [
+        [*each["command"], *each.get("args", ())]
+        for one in of(things, "Job")
+        for each in containers(one["spec"]["template"])
+    ]
+    assert sorted(words[1] for words in told) == ["merge", "run", "summary"]
+    for _, verb, *words in told:
+        command = root.get_command(Context(root), verb)
+        assert command is not None
+        known = {name for parameter in command.params for name in parameter.opts}
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert flags <= known
+
+
 def test_every_command_of_ours_exists(production: list[Object]) -> None:
     for _, template in workloads(production):
         for each in containers(template):
@@ -135,14 +217,29 @@ def test_triton_is_as_closed_as_on_a_laptop(production: list[Object]) -> None:
                     assert f"--{argument}={','.join(apis)}:{launcher._LOCK}" in each["args"]
 
 
-def test_vllm_is_started_as_on_a_laptop(production: list[Object]) -> None:
-    launched, *own = vllm_server._LAUNCHERS["http"]
-    for one in of(production, "Deployment"):
-        for each in one["spec"]["template"]["spec"]["containers"]:
-            if each["name"] == "vllm":
-                assert launched in each["command"]
-                assert {*own, "--enable-prefix-caching"} <= set(each["args"])
-                assert {"name": "HF_HUB_OFFLINE", "value": "1"} in each["env"]
+def said(arguments: Sequence[str]) -> set[str]:
+    """Arguments, whether their values stand apart or behind =."""
+    text = " ".join(arguments)
+    return set(re.sub(r"(--[\w-]+) (?!--)", r"\1=", text).split())
+
+
+def test_vllm_is_started_as_on_a_laptop(tmp_path: Path) -> None:
+    for protocol, (launched, *own) in vllm_server._LAUNCHERS.items():
+        options = VllmOptions(Path("python3"), tmp_path, protocol)
+        (tmp_path / "config.json").touch()
+        (tmp_path / "model.safetensors").touch()
+        (tmp_path / "tokenizer.json").touch()
+        server = VllmServer(tmp_path / "log", options)
+        laptop = said([*server._command(on_cpu=False)[3:], *own])
+        things = rendered(values={**BASE, "vllm.servers.v": {**SERVER, "protocol": protocol}})
+        (vllm,) = containers(names(things, "Deployment")["judges-vllm-v"]["spec"]["template"])[1:]
+        assert launched in vllm["command"]
+        chart = said(vllm["args"])
+        differ = {one.partition("=")[0] for one in laptop - chart}
+        assert differ == {"--model", "--served-model-name", "--host", "--port"}
+        env = {one["name"]: one["value"] for one in vllm["env"]}
+        assert env.items() >= {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}.items()
+        assert ("SMG_VLLM_MM_PROCESSOR" in env) == (protocol == "grpc")
 
 
 def test_vllm_waits_for_what_the_job_brings(
@@ -210,8 +307,10 @@ def test_every_default_of_the_front_door_is_its_own() -> None:
     fields = FrontValues.model_fields
     assert told["rate"] == fields["rate"].default.model_dump()
     assert told["limits"].pop("heap_bytes") == 1.5 * 2**30  # of the 2 GiB of its pod
-    shared = {key: told["limits"][key] for key in told["limits"]}
-    assert shared == fields["limits"].default.model_dump(include=set(shared))
+    assert told["limits"] == fields["limits"].default.model_dump(exclude={"heap_bytes"})
+    assert not {"token_limits", "client_ca"} & told.keys()
+    shown = yaml.safe_load(helm("show", "values", CHART))["front"]["tokenLimits"]
+    assert shown["domain"] == TokenLimits.model_fields["domain"].default
 
 
 def test_the_chart_has_the_projects_version() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from editjudge.cli.run import command as run_command
 
 from .chart import CHART, HERE, TOOLS, Object, Refused, checked, helm, rendered, text
 from .rules import broken, of
@@ -20,6 +23,15 @@ FRONT = {"front.tlsSecret": "front-tls", "front.keys.configMap": "front-keys"}
 ROOM = {"cpu": "1", "memory": "4Gi"}
 SMALL = {"models": {"quality_piqe": {}}, "resources": ROOM}
 SERVER = {"source": SOURCE, "resources": ROOM}
+RUN = {
+    "benchmark": "core",
+    "data": {"claim": "edits", "path": "items.jsonl"},
+    "outputs": {"ours": "out/ours", "theirs": "out/theirs"},
+    "arguments": ["--dimension=core.psnr.source.whole"],
+    "claim": "runs",
+    "shards": 2,
+    "resources": ROOM,
+}
 # What no schema is at hand for; it is told, and never green.
 UNCHECKED = frozenset(
     f"gateway.{group} {kind}"
@@ -75,6 +87,49 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "no Judge service": {"judge.enabled": False},
     "autoscaling": {"judge.autoscaling.enabled": True},
     "keys of others": {"front.keys": {"configMap": "", "url": "https://id.example.org/jwks.json"}},
+    "GPU by claim": {
+        "triton.servers.small.gpus": 1,
+        "triton.servers.small.gpuClaim": {"deviceClass": "gpu.nvidia.com"},
+        "vllm.servers.judge": {
+            **SERVER,
+            "gpus": 2,
+            "gpuClaim": {
+                "deviceClass": "gpu.nvidia.com",
+                "cel": "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0",
+            },
+        },
+    },
+    "vLLM's own protocol": {
+        "vllm.servers.own": {**SERVER, "protocol": "grpc"},
+        "judge.generalist": "own",
+    },
+    "cache": {
+        "judge.cache.enabled": True,
+        "judge.cache.storageClass": "fast",
+        "judge.cache.keepDays": 30,
+        "judge.audit": "claim",
+    },
+    "cost": {
+        "vllm.servers.judge": SERVER,
+        "judge.generalist": "judge",
+        "judge.cache": {"enabled": True, "shared": True},
+        "judge.price": {"input": 0.5, "output": 1},
+        "judge.maxCostPerDay": 30,
+    },
+    "no audit": {"judge.audit": "none"},
+    "certificates of clients": {"front.clientCa": "clients"},
+    "tokens per day": {
+        "front.tokenLimits.service": "limits.platform:8081",
+        "front.tokenLimits.uncounted": ["nightly"],
+    },
+    "limits of the door": {"front.limits.connections": 100, "front.limits.requestMiB": 8},
+    "run": {"runs.first": RUN},
+    "run with settings of its own": {
+        "runs.own": {**RUN, "settings": "own-settings", "secret": "team-token", "ports": [443]},
+    },
+    "run that is merged": {
+        "runs.done": {**RUN, "merge": True, "parallel": 1, "retries": 0, "deadlineSeconds": 3600},
+    },
     "rates and spans": {
         "front.rates": {"vision": {"callsPerSecond": 5, "burst": 10}},
         "front.otlp": "collector.monitoring:4317",
@@ -125,7 +180,9 @@ def test_all_options_together_are_right() -> None:
     for option in (name for name in OPTIONS if name not in apart):
         values |= OPTIONS[option]
     right(rendered(values=values))
-    right(rendered(values={**values, **GATEWAY}))
+    # What a gateway of the cluster has to keep instead.
+    own = {"front.clientCa": "", "front.tokenLimits.service": ""}
+    right(rendered(values={**values, **own, **GATEWAY}))
 
 
 def test_outside_the_cluster_nobody_reaches_metrics() -> None:
@@ -212,6 +269,40 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
         ({"front.tlsSecret": ""}, "front.tlsSecret: name a Secret"),
         ({"front.envoy.resources.memory": "80Mi"}, "resources.memory: 80Mi is too little"),
         ({"front.keys.configMap": ""}, "one of the two"),
+        ({"judge.maxCostPerDay": 5}, "would be forgotten with a pod"),
+        (
+            {
+                "judge.maxCostPerDay": 5,
+                "judge.cache.enabled": True,
+                "vllm.servers.judge": SERVER,
+                "judge.generalist": "judge",
+            },
+            "give judge.price.input and judge.price.output",
+        ),
+        ({"judge.price": {"inputs": 1}}, "invalid propertyName 'inputs'"),
+        ({"judge.audit": "claim"}, "there is no claim"),
+        ({**GATEWAY, "front.clientCa": "clients"}, "of kind gateway that is the gateway's to say"),
+        (
+            {"front.tokenLimits.service": "limits:8081", "judge.enabled": False},
+            "the Judge service tells tokens",
+        ),
+        (
+            {
+                "vllm.servers.q": {
+                    "entry": "q-insight",
+                    "prompts": "p",
+                    "resources": ROOM,
+                    "protocol": "grpc",
+                }
+            },
+            "a specialist is asked over http",
+        ),
+        ({"runs.first": {**RUN, "outputs": {}}}, "minProperties"),
+        ({"runs.first": {**RUN, "shard": 2}}, "additional properties 'shard' not allowed"),
+        (
+            {"runs.first": RUN, "triton.servers": {}, "judge.enabled": False},
+            "runs.first: it has nobody to ask",
+        ),
         ({**GATEWAY, "front.gateway.className": ""}, "name a class of gateways"),
         ({"triton.servers": {}}, "it has nobody to ask"),
     ],
@@ -242,9 +333,21 @@ def test_every_value_is_described() -> None:
         yaml.safe_load(shown), {k: v for k, v in places(schema).items() if k != "global"}, "values"
     )
     # What a server may say is in words there: its servers are none by default.
-    for kind in ("triton", "vllm", "serving"):
+    for kind in ("triton", "vllm", "serving", "run"):
         for name in schema["definitions"][kind]["properties"]:
             assert name in shown, f"{kind}: {name}"
+
+
+@pytest.mark.parametrize("file", ["images", "run", "next"])
+def test_the_values_of_the_page_are_right(file: str, tmp_path: Path) -> None:
+    page = (CHART.parents[1] / "docs" / "deploying.md").read_text()
+    (block,) = re.findall(rf"```yaml\n# {file}[.]yaml\n(.*?)```", page, re.DOTALL)
+    shown = block.replace("sha256:…", f"sha256:{64 * '0'}").replace("<the new commit>", REVISION)
+    values = yaml.safe_load(shown)
+    right(rendered(values={**BASE, **values}))
+    for run in values.get("runs", {}).values():
+        flags = {name.partition("=")[0] for name in run["arguments"]}
+        assert flags <= {name for option in run_command.params for name in option.opts}
 
 
 def test_helm_finds_no_fault(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from .chart import Object, checked, rendered
 from .rules import broken, of
+from .test_chart import BASE, OPTIONS
 
 Mistake = Callable[[list[Object]], Any]
 
@@ -210,5 +211,72 @@ def test_what_an_api_server_takes_and_does_not_work_is_found(
     assert any(told in one for one in broken(things)), broken(things)
 
 
-def test_the_objects_without_a_mistake_are_right(right: list[Object]) -> None:
+def with_further_parts() -> list[Object]:
+    """With what is off by default: a cache, GPUs by claim, a run."""
+    options = ("GPU by claim", "cache", "run")
+    return rendered(values={**BASE, **{k: v for each in options for k, v in OPTIONS[each].items()}})
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[Object]:
+    return with_further_parts()
+
+
+def job(things: list[Object]) -> Any:
+    return first(things, "Job", "")
+
+
+# The same of these parts.
+FURTHER: dict[str, tuple[Mistake, str]] = {
+    "Service of a set": (
+        lambda t: first(t, "StatefulSet").update(serviceName="another"),
+        "its Service is not there",
+    ),
+    "claim of a set": (
+        lambda t: first(t, "StatefulSet").pop("volumeClaimTemplates"),
+        "volume kept is not declared",
+    ),
+    "template of devices": (
+        lambda t: pod(t)["resourceClaims"][0].update(resourceClaimTemplateName="another"),
+        "ResourceClaimTemplate another: nobody takes it, or it is not there",
+    ),
+    "device that is not claimed": (
+        lambda t: pod(t).pop("resourceClaims"),
+        "device gpu is asked for, and not claimed",
+    ),
+    "a rollout that never ends": (
+        lambda t: first(t, "Deployment", "triton-small").pop("strategy"),
+        "its rollout needs a spare GPU",
+    ),
+    "no index": (lambda t: job(t).pop("completionMode"), "its pods have no index"),
+    "how many indexes": (lambda t: job(t).pop("completions"), "says not how many indexes"),
+    "two writers": (lambda t: job(t).pop("podReplacementPolicy"), "write the same run"),
+    "restart": (
+        lambda t: job(t)["template"]["spec"].update(restartPolicy="OnFailure"),
+        "podFailurePolicy needs restartPolicy Never",
+    ),
+    "name of a container": (
+        lambda t: job(t)["template"]["spec"]["containers"][0].update(name="another"),
+        "podFailurePolicy speaks of run",
+    ),
+    "one limit for all": (
+        lambda t: (
+            job(t)["podFailurePolicy"]["rules"][1].update(action="FailIndex"),
+            job(t).pop("backoffLimitPerIndex"),
+        ),
+        "FailIndex without backoffLimitPerIndex",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", FURTHER)
+def test_what_is_wrong_with_further_parts_is_found(whole: list[Object], mistake: str) -> None:
+    plant, told = FURTHER[mistake]
+    things = copy.deepcopy(whole)
+    plant(things)
+    assert any(told in one for one in broken(things)), broken(things)
+
+
+def test_the_objects_without_a_mistake_are_right(right: list[Object], whole: list[Object]) -> None:
     assert not found(right)
+    assert not found(whole)

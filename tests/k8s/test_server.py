@@ -11,8 +11,8 @@ import pytest
 
 from .chart import CHART, CRDS, NAMESPACE, RELEASE, chosen, helm, rendered
 from .plane import ASSETS, Plane, control_plane, lacking, restricted, shown
-from .test_chart import BASE, GATEWAY, REVISION
-from .test_mistakes import REFUSED
+from .test_chart import BASE, GATEWAY, OPTIONS, REVISION, RUN
+from .test_mistakes import FURTHER, REFUSED, with_further_parts
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
 
@@ -29,6 +29,29 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 def test_the_server_takes_every_file_of_values(plane: Plane, file: str) -> None:
     further = {"vllm.servers.judge.source.revision": REVISION} if file == "production" else {}
     assert not shown(plane, rendered(file, values=further))
+
+
+@pytest.mark.parametrize("option", [name for name in OPTIONS if "gateway" not in name])
+def test_the_server_takes_each_option(plane: Plane, option: str) -> None:
+    assert not shown(plane, rendered(values={**BASE, **OPTIONS[option]}))
+
+
+# The others it takes: what does not work then is found by rules alone.
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "device that is not claimed",
+        "how many indexes",
+        "name of a container",
+        "no index",
+        "one limit for all",
+        "restart",
+    ],
+)
+def test_the_server_refuses_mistakes_in_further_parts(plane: Plane, mistake: str) -> None:
+    things = with_further_parts()
+    FURTHER[mistake][0](things)
+    assert shown(plane, things)
 
 
 @pytest.mark.parametrize("mistake", REFUSED)
@@ -67,6 +90,24 @@ def test_a_release_is_installed_changed_taken_back_and_removed(
     assert replicas() == 5
     helm("rollback", RELEASE, "1", *place, env=plane.env)
     assert replicas() == 2
+
+    def there(kinds: str) -> set[str]:
+        found = plane.kubectl("get", kinds, *place, "-o", "name").stdout.split()
+        return {each for each in found if "weights" not in each}
+
+    before = there("statefulsets,deployments,jobs")
+    # With a cache the service is another object, and a run is one more.
+    further = {"judge.cache.enabled": True, "runs.first": {**RUN, "merge": True}}
+    values = chosen("single-gpu", values=further)
+    helm("upgrade", RELEASE, CHART, *place, *values, env=plane.env)
+    after = there("statefulsets,deployments,jobs")
+    assert f"statefulset.apps/{RELEASE}-judge" in after
+    assert f"deployment.apps/{RELEASE}-judge" not in after
+    assert len({each for each in after if each.startswith("job")}) == 2
+    # The same values again change nothing, though a Job cannot be changed.
+    helm("upgrade", RELEASE, CHART, *place, *values, env=plane.env)
+    helm("rollback", RELEASE, "1", *place, env=plane.env)
+    assert there("statefulsets,deployments,jobs") == before
     helm("uninstall", RELEASE, *place, env=plane.env)
     left = plane.kubectl("get", "deployments,services,jobs", *place, "-o", "name").stdout
     assert not left.strip()

@@ -13,6 +13,10 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from editjudge.app.expected import expected_in
+from editjudge.base.config import Endpoint, Settings
+from editjudge.base.identity import ServiceName
+from editjudge.cli.doctor import _examine
 from editjudge_services.runtime import launcher
 from editjudge_services.runtime.process import asked, ports
 
@@ -22,7 +26,11 @@ from .rules import names
 from .test_chart import BASE, ROOM
 
 pytestmark = pytest.mark.triton
-SERVED = {"models": {"ocr_ppocr": {}, "quality_piqe": {"instances": 2}}, "resources": ROOM}
+PIQE = ServiceName.parsed("quality.piqe")
+SERVED = {
+    "models": {"ocr_ppocr": {}, "quality_piqe": {"instances": 2, "device": "cpu"}},
+    "resources": ROOM,
+}
 FOLDER = "/run/editjudge/models"
 
 
@@ -36,13 +44,15 @@ def ran(command: list[str]) -> subprocess.CompletedProcess[str]:
 def pod() -> Any:
     things = rendered(values={**BASE, "triton.servers.small": SERVED})
     table = names(things, "ConfigMap")["judges-triton-small"]["data"]["models.json"]
-    return names(things, "Deployment")["judges-triton-small"]["spec"]["template"]["spec"], table
+    panel = names(things, "ConfigMap")["judges-panel"]["data"]["panel.json"]
+    spec = names(things, "Deployment")["judges-triton-small"]["spec"]["template"]["spec"]
+    return spec, table, panel
 
 
 @pytest.fixture(scope="module")
 def started(pod: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[int]]]:
     """The server of the pod; its folder of models and its ports."""
-    spec, table = pod
+    spec, table, _ = pod
     folder = tmp_path_factory.mktemp("pod")
     (folder / "models.json").write_text(table)
     repository = folder / "models"
@@ -109,6 +119,24 @@ def test_its_models_are_ready_and_its_health_is_told(
     metrics = asked(f"http://127.0.0.1:{started[1][2]}/metrics") or b""
     for model in SERVED["models"]:
         assert f'model="{model}"'.encode() in metrics
+
+
+async def test_doctor_finds_the_panel_that_the_chart_expects(
+    pod: Any, started: tuple[Path, list[int]]
+) -> None:
+    url = f"grpc://127.0.0.1:{started[1][1]}"
+    settings = Settings(endpoints={"small": Endpoint(url=url)})
+    file = started[0].parent / "panel.json"
+    file.write_text(pod[2])
+    expected = expected_in(file)
+    assert set(expected) == {"ocr.ppocr", "quality.piqe"}
+    assert expected[PIQE]["device"] == "cpu"
+    assert [one.problem for one in await _examine(settings, expected)] == ["", ""]
+    other = {**expected, PIQE: {**expected[PIQE], "device": "gpu", "implementation": "piqe.0"}}
+    told = {one.service: one.problem for one in await _examine(settings, other)}
+    assert told["ocr.ppocr"] == ""
+    assert "implementation piqe.0 is expected, and piqe.1 is served" in told["quality.piqe"]
+    assert "device gpu is expected, and cpu is served" in told["quality.piqe"]
 
 
 def test_it_is_not_alive_once_a_model_has_lost_a_process(

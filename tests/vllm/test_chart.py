@@ -1,32 +1,53 @@
-"""The chart's command for vLLM, read by vLLM's own parser."""
+"""The chart's commands for vLLM, read by vLLM's own parsers."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from typing import Any
 
 import pytest
 
-from ..k8s.chart import TOOLS, rendered
-from ..k8s.rules import containers, workloads
-from ..k8s.test_chart import REVISION
-from .conftest import PYTHON
+from editjudge.base.config import Settings
+from editjudge.base.identity import ServiceName
+from editjudge.cli.doctor import _examine
 
-_PARSER = """
+from ..k8s.chart import TOOLS, Object, rendered
+from ..k8s.rules import containers, workloads
+from ..k8s.test_chart import REVISION, ROOM, SOURCE
+from .conftest import PYTHON, Pair
+
+pytestmark = pytest.mark.skipif(
+    not (TOOLS / "bin" / "helm").is_file(), reason="no helm: make k8s brings it"
+)
+_WANTED = """
+wanted = (
+    "model", "served_model_name", "port", "limit_mm_per_prompt", "tensor_parallel_size",
+    "scheduling_policy", "mm_processor_cache_gb", "logprobs_mode", "enable_prefix_caching",
+)
 import json, sys
-from vllm.entrypoints.launchers.cli_args import make_arg_parser
-from vllm.utils.argparse_utils import FlexibleArgumentParser
-parser = make_arg_parser(FlexibleArgumentParser())
-wanted = ("model", "served_model_name", "port", "limit_mm_per_prompt", "tensor_parallel_size")
 for line in sys.stdin:
     told = vars(parser.parse_args(json.loads(line)))
     print(json.dumps({name: told[name] for name in wanted}))
 """
+_HTTP = """
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = make_arg_parser(FlexibleArgumentParser())
+"""
+# As vllm.entrypoints.launchers.grpc_server makes it.
+_GRPC = """
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = FlexibleArgumentParser()
+parser.add_argument("--host")
+parser.add_argument("--port", type=int)
+AsyncEngineArgs.add_cli_args(parser)
+"""
 
 
-@pytest.mark.skipif(not (TOOLS / "bin" / "helm").is_file(), reason="no helm: make k8s brings it")
-def test_vllm_takes_the_arguments_of_the_chart() -> None:
-    things = rendered("production", values={"vllm.servers.judge.source.revision": REVISION})
+def read(parser: str, things: list[Object]) -> dict[str, Any]:
+    """What a parser makes of the chart's arguments, by the name of the model."""
     commands = [
         each["args"]
         for _, template in workloads(things)
@@ -34,7 +55,7 @@ def test_vllm_takes_the_arguments_of_the_chart() -> None:
         if each["name"] == "vllm"
     ]
     done = subprocess.run(
-        [PYTHON, "-c", _PARSER],
+        [PYTHON, "-c", parser + _WANTED],
         input="".join(json.dumps(command) + "\n" for command in commands),
         capture_output=True,
         text=True,
@@ -42,9 +63,41 @@ def test_vllm_takes_the_arguments_of_the_chart() -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    read = {each["served_model_name"][0]: each for each in told}
-    assert read.keys() == {"artimuse", "judge", "q-insight"}
-    assert read["judge"]["tensor_parallel_size"] == 2
-    assert read["judge"]["limit_mm_per_prompt"] == {"image": 6}
-    assert read["q-insight"]["model"] == "/weights/q-insight/checkpoint/score_degradation"
-    assert {each["port"] for each in told} == {8000}
+    return {each["served_model_name"][0]: each for each in told}
+
+
+def test_vllm_takes_the_arguments_of_the_chart() -> None:
+    things = rendered("production", values={"vllm.servers.judge.source.revision": REVISION})
+    told = read(_HTTP, things)
+    assert told.keys() == {"artimuse", "judge", "q-insight"}
+    assert told["judge"]["tensor_parallel_size"] == 2
+    assert told["judge"]["limit_mm_per_prompt"] == {"image": 6}
+    assert told["judge"]["logprobs_mode"] == "raw_logprobs"
+    assert told["q-insight"]["model"] == "/weights/q-insight/checkpoint/score_degradation"
+    for each in told.values():
+        assert each["port"] == 8000
+        assert each["scheduling_policy"] == "priority"
+        assert each["mm_processor_cache_gb"] == 4
+        assert each["enable_prefix_caching"]
+
+
+def test_vllm_takes_those_of_its_own_protocol() -> None:
+    server = {"source": SOURCE, "resources": ROOM, "gpus": 0, "protocol": "grpc"}
+    things = rendered(
+        values={"vllm.servers.own": server, "judge.generalist": "own", "front.kind": "none"}
+    )
+    (own,) = read(_GRPC, things).values()
+    assert own["scheduling_policy"] == "priority"
+    assert own["logprobs_mode"] == "processed_logprobs"
+    assert own["port"] == 8000
+
+
+async def test_doctor_finds_the_folder_that_the_panel_expects(pair: Pair) -> None:
+    settings = Settings(generalists={"judge": pair.endpoint("http")})
+    judge = ServiceName.generalist("judge")
+    # The name of the checkpoint says that its weights are random.
+    served = {"name": pair.folder.name, "root": str(pair.folder), "untrained": "yes"}
+    (finding,) = await _examine(settings, {judge: served})
+    assert not finding.problem
+    (finding,) = await _examine(settings, {judge: {**served, "root": "/weights/another"}})
+    assert f"root /weights/another is expected, and {pair.folder} is served" in finding.problem

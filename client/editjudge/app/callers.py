@@ -37,6 +37,7 @@ _MOST_OPEN = 64
 _REMEMBERED = 256
 """Replies of a team that are held in memory where they cannot be kept."""
 _LEFT_ALONE_SECONDS = 300.0
+_PURGED_EVERY_SECONDS = 3600.0
 _TEAM = "team"
 """The fact that says whose a ledger is."""
 _DIGITS = 16
@@ -348,6 +349,36 @@ async def purge(
             team: _deleted(path) if whole else await _purged(path, before, alone=alone)
             for team, path in (named or await _all_in(folder)).items()
         }
+
+
+@contextlib.asynccontextmanager
+async def purging(
+    folder: Path, seconds: float, say: Callable[[str], None], every: float = _PURGED_EVERY_SECONDS
+) -> AsyncIterator[None]:
+    """Delete calls of all teams once they are old, for the duration of a block.
+
+    Args:
+        folder: That a service of this process has.
+        seconds: How long calls are kept, at least.
+        say: Told where a ledger cannot be purged; it is tried again.
+        every: Seconds from one look to the next.
+    """
+
+    async def purge_again() -> None:
+        while True:
+            purged = await purge(folder, (), time.time() - seconds)
+            for team, count in purged.items():
+                if isinstance(count, EditjudgeError):
+                    say(f"old calls of {team or '(no team)'} are still there: {count}")
+            await asyncio.sleep(every)
+
+    task = asyncio.create_task(purge_again())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 async def _all_in(folder: Path) -> dict[str, Path]:

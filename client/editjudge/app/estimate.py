@@ -40,6 +40,19 @@ _PICTURES = {
 }
 
 
+@dataclass(frozen=True)
+class PerEdit:
+    """What an edit takes of a service, on average.
+
+    Attributes:
+        calls: At most.
+        prompt_tokens: About; 0 for specialists.
+    """
+
+    calls: float
+    prompt_tokens: float
+
+
 @dataclass
 class Estimate:
     """What is left to do of a run, in numbers.
@@ -76,6 +89,18 @@ class Estimate:
     def second_tries(self) -> dict[ServiceName, int]:
         """By generalist, how many calls come on top where no reply can be read."""
         return {name: count for name, count in self.calls.items() if name.is_generalist}
+
+    @property
+    def per_edit(self) -> dict[ServiceName, PerEdit]:
+        """What an edit takes of each service on average, canaries left out."""
+        if not self.edits:
+            return {}
+        made: dict[ServiceName, PerEdit] = {}
+        for name, count in self.calls.items():
+            canaries = self.canaries[name]
+            tokens = self.prompt_tokens.get(name, 0) - canaries * _TOKENS_OF_A_CANARY
+            made[name] = PerEdit((count - canaries) / self.edits, tokens / self.edits)
+        return made
 
 
 def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> Estimate:
@@ -232,6 +257,9 @@ def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
     for_people += [
         f"{service}: about {n:,} prompt tokens" for service, n in estimated.prompt_tokens.items()
     ]
+    if estimated.per_edit:
+        each = (_each(name, one) for name, one in estimated.per_edit.items())
+        for_people.append(f"an edit: {'; '.join(each)}")
     if estimated.cost is not None:
         for_people.append(
             f"cost about {estimated.cost:,.4g}, without what is generated or asked again"
@@ -245,6 +273,11 @@ def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
             )
     for_people += plan.told_of_others
     return for_people
+
+
+def _each(service: ServiceName, taken: PerEdit) -> str:
+    calls = f"{service} {taken.calls:,.3g} {'call' if taken.calls == 1 else 'calls'}"
+    return calls + (f", {taken.prompt_tokens:,.0f} prompt tokens" if taken.prompt_tokens else "")
 
 
 def call_lines(estimated: Estimate) -> list[str]:

@@ -401,7 +401,12 @@ def _unasked(resolved: Resolved, observed: Observed) -> tuple[str, ...]:
 
 
 def foreseen(
-    spec: RunSpec, out: Path, settings: Settings, *, as_named: bool = False
+    spec: RunSpec,
+    out: Path,
+    settings: Settings,
+    *,
+    shard: tuple[int, int] = (0, 1),
+    as_named: bool = False,
 ) -> tuple[Estimate, RunPlan, tuple[wired.Outdated, ...]]:
     """What a session would take, what it would do, and why it would judge verdicts again.
 
@@ -413,7 +418,7 @@ def foreseen(
     """
     resolved = Resolved(spec)
     resolved.check_single_image(spec.single_image)
-    observed = observe(resolved.order, header_of(out))
+    observed = observe(replace(resolved.order, shard=shard), header_of(out))
     if not as_named:
         refuse_shifted(observed)
     check_asked(observed)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
 
 import click
 
 from ..answers import Option
 from ..app.client import with_local_stack
+from ..app.expected import DEVICE, ROOT, Services, differences, expected_in, facts_of
 from ..app.wire.base import text_of
 from ..app.wire.services import Finding
 from ..base.config import Settings
@@ -48,18 +50,29 @@ _ANSWERS = {
 
 @click.command("doctor")
 @options(GatewayOptions, "services")
+@click.option(
+    "--expect",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A panel file: what is served otherwise than it says is wrong (docs/deploying.md).",
+)
 @json_option
-def command(services: GatewayOptions, as_json: bool) -> int:
+def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
 
     It says what it checked: a service may have no known answer, a server may let anybody in. Exit
     code 1 when something is wrong, with the mend.
     """
+    expected = None if expect is None else expected_in(expect)
     settings = with_local_stack(services.settings())
     if settings.gateway is not None:
         from .gateway import examined
 
-        return _told(asyncio.run(examined(settings.gateway, settings)), as_json=as_json)
+        told, identities = asyncio.run(examined(settings.gateway, settings))
+        if expected is not None and identities is not None:
+            served = {name: facts_of(identity) for name, identity in identities.items()}
+            told = compared(told, expected, served, untold={DEVICE, ROOT})
+        return _told(told, as_json=as_json)
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
     findings: list[Finding] = []
@@ -70,7 +83,7 @@ def command(services: GatewayOptions, as_json: bool) -> int:
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", mend=mend))
 
     with services_at_hand(settings, start=start, say=tell, without=without) as at_hand:
-        findings += asyncio.run(_examine(at_hand))
+        findings += asyncio.run(_examine(at_hand, expected))
     return _told(findings, as_json=as_json)
 
 
@@ -84,7 +97,23 @@ def _told(findings: list[Finding], *, as_json: bool) -> int:
     return 1 if any(finding.problem for finding in findings) else 0
 
 
-async def _examine(settings: Settings) -> list[Finding]:
+def compared(
+    findings: list[Finding], expected: Services, served: Services, untold: Collection[str] = ()
+) -> list[Finding]:
+    """Findings, and as problems what is not as expected."""
+    differ: dict[str, str] = dict(differences(expected, served, untold))
+    mend = "serve what the panel file says, or mend the file"
+    about = [
+        _with(one, problem=differ.pop(name), mend=mend)
+        if not one.problem and (name := one.service) in differ
+        else one
+        for one in findings
+    ]
+    further = (Finding(service=name, problem=why, mend=mend) for name, why in differ.items())
+    return [*about, *further]
+
+
+async def _examine(settings: Settings, expected: Services | None = None) -> list[Finding]:
     if not settings.endpoints and not settings.generalists:
         return [
             Finding(
@@ -116,7 +145,28 @@ async def _examine(settings: Settings) -> list[Finding]:
         with Budget(settings.max_cost).pays():
             for generalist in panel.generalists.values():
                 findings.append(await _ask(generalist, stranger))
+        if expected is not None:
+            findings = compared(findings, expected, await _served(panel, stranger.timeout))
         return findings
+
+
+async def _served(panel: Panel, timeout: float) -> Services:
+    """What is known of every service: its identity, its device, where its weights lie."""
+    served = {
+        one.name: facts_of(one.identity, root=one.model.facts.get(ROOT, ""))
+        for one in panel.generalists.values()
+    }
+    for name, bound in panel.services.items():
+        told = await asyncio.gather(*(_device(each, name, timeout) for each in bound.endpoints))
+        served[name] = facts_of(bound.identity, device="+".join(sorted({*told})))
+    return served
+
+
+async def _device(endpoint: TritonEndpoint, name: ServiceName, timeout: float) -> str:
+    try:
+        return await endpoint.device(model_name(name), timeout)
+    except ServiceError:  # whoever is compared with it sees that nobody told
+        return "unknown"
 
 
 class _Stranger:

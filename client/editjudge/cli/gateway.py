@@ -8,6 +8,7 @@ import time
 from ..app.wire.services import Finding
 from ..base.config import GatewayEndpoint, Settings
 from ..base.errors import ServiceError
+from ..base.identity import Identities
 from ..base.signature import package_version
 from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
@@ -20,10 +21,12 @@ _ROUND_TRIPS = 5
 _CHECK = "check the address, the certificate and the token, and that the service runs"
 
 
-async def examined(endpoint: GatewayEndpoint, settings: Settings) -> list[Finding]:
+async def examined(
+    endpoint: GatewayEndpoint, settings: Settings
+) -> tuple[list[Finding], Identities | None]:
     """A Judge service and what judges there: who the caller is to it, and what it has.
 
-    Nothing is judged.
+    Nothing is judged. Identities are None where it could not be asked.
     """
     about = Finding(service=_SERVICE, endpoint=endpoint.url)
     times = []
@@ -35,7 +38,7 @@ async def examined(endpoint: GatewayEndpoint, settings: Settings) -> list[Findin
                 times.append(1e3 * (time.perf_counter() - start))
             identities = gateway.identities()
     except ServiceError as error:
-        return [about.model_copy(update={"problem": str(error), "mend": _CHECK})]
+        return [about.model_copy(update={"problem": str(error), "mend": _CHECK})], None
     round_trip = round(statistics.median(times), 3)
     server = f"editjudge {gateway.version}"
     here = package_version("editjudge")
@@ -49,7 +52,7 @@ async def examined(endpoint: GatewayEndpoint, settings: Settings) -> list[Findin
             "access": await _stranger(endpoint, settings),
         }
     )
-    return [
+    findings = [
         itself,
         *(
             Finding(
@@ -72,6 +75,7 @@ async def examined(endpoint: GatewayEndpoint, settings: Settings) -> list[Findin
             for problem in gateway.told
         ),
     ]
+    return findings, identities
 
 
 async def _stranger(endpoint: GatewayEndpoint, settings: Settings) -> str:

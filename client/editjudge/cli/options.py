@@ -499,6 +499,20 @@ def concurrency_of(text: str) -> Concurrency:
         raise ConfigError(f"--concurrency {text}: {error}") from error
 
 
+def shard_of(text: str) -> tuple[int, int]:
+    """The value of --shard, I/N.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    first, slash, step = text.partition("/")
+    if not (slash and first.isdecimal() and step.isdecimal() and int(first) < int(step)):
+        raise ConfigError(
+            f"--shard {text}: there is no such shard", "write I/N, with I from 0 to N - 1"
+        )
+    return int(first), int(step)
+
+
 def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Settings:
     """The settings; endpoints given as flags replace those of file and environment.
 

@@ -38,6 +38,7 @@ from .options import (
     ledger_option,
     options,
     services_at_hand,
+    shard_of,
 )
 
 _RESUME = "the same command goes on where this ended"
@@ -70,6 +71,13 @@ _EARLY = {
     metavar="SHARE",
     help="End when more than this share of verdicts failed, for example 0.05.",
 )
+@click.option(
+    "--shard",
+    default="0/1",
+    metavar="I/N",
+    help="Only every N-th item, from the I-th on, counted from 0 by their place in the data;"
+    " editjudge merge puts the N runs together.",
+)
 @as_named_option
 @options(GatewayOptions, "services")
 @concurrency_option
@@ -87,6 +95,7 @@ def command(
     retry: Retry | None,
     dry_run: bool,
     fail_on_error: float | None,
+    shard: str,
     as_named: bool,
     services: GatewayOptions,
     concurrency: str | None,
@@ -109,12 +118,13 @@ def command(
     if canary is not None:
         settings = settings.model_copy(update={"canary": canary})
     asked.check_judges(settings)
+    part = shard_of(shard)
     if dry_run and retry:
         raise InputError(
             "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
         )
     if dry_run:
-        return _dry_run(spec, out, settings, as_named=as_named, as_json=as_json)
+        return _dry_run(spec, out, settings, part, as_named=as_named, as_json=as_json)
     with display(as_json=as_json) as shown:
         prepared = Running(
             spec,
@@ -122,6 +132,7 @@ def command(
             settings,
             tell=shown,
             every=shown.every,
+            shard=part,
             retry=retry,
             fail_on_error=fail_on_error,
             as_named=as_named,
@@ -218,8 +229,16 @@ def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[
                 signal.signal(number, handler)
 
 
-def _dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_named: bool, as_json: bool) -> int:
-    estimate, work, again = foreseen(spec, out, settings, as_named=as_named)
+def _dry_run(
+    spec: RunSpec,
+    out: Path,
+    settings: Settings,
+    shard: tuple[int, int],
+    *,
+    as_named: bool,
+    as_json: bool,
+) -> int:
+    estimate, work, again = foreseen(spec, out, settings, shard=shard, as_named=as_named)
     if as_json:
         say_json(text_of(Estimate.of(estimate, work.item_changes, again)))
         return 0

@@ -15,7 +15,7 @@ import click
 from rich.table import Table
 
 from ..app.accounts import Day, Used, used_in
-from ..app.callers import alone_in, purge
+from ..app.callers import alone_in, purge, purging
 from ..app.wire.base import text_of
 from ..app.wire.usage import UsedOnDay
 from ..base.config import Settings
@@ -84,6 +84,12 @@ _DAY_SECONDS = 86_400
 )
 @click.option("--cache-shared", is_flag=True, help="What one team paid for answers the others too.")
 @click.option(
+    "--keep-days",
+    type=click.FloatRange(0, min_open=True),
+    metavar="DAYS",
+    help="Delete calls from the cache so many days after they were kept.",
+)
+@click.option(
     "--audit",
     type=_PATH,
     metavar="FILE",
@@ -106,6 +112,7 @@ def command(
     notice: float,
     drain: float,
     cache: Path | None,
+    keep_days: float | None,
     audit: Path | None,
     services: ServiceOptions,
     *,
@@ -118,8 +125,9 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return 0
-    if cache_shared and cache is None:
-        raise ConfigError("--cache-shared needs a cache", "give --cache FOLDER too")
+    for flag, value in (("--cache-shared", cache_shared), ("--keep-days", keep_days)):
+        if value and cache is None:
+            raise ConfigError(f"{flag} needs a cache", "give --cache FOLDER too")
     try:
         from ..serve.judging import Kept
     except ImportError as error:
@@ -134,7 +142,7 @@ def command(
         "max_cost": max_cost_per_day,
         "pixels": megapixels * 1024 * 1024,
     }
-    kept = Kept(cache, cache_shared, audit)
+    kept = Kept(cache, cache_shared, audit, keep_days and keep_days * _DAY_SECONDS)
     _check(
         (address, http_address), kept, settings.model_copy(update={"max_cost": max_cost_per_day})
     )
@@ -261,6 +269,8 @@ async def _serve(
             at = await served.enter_async_context(serving(judging, addresses[0], end))
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
+        if kept.folder is not None and kept.seconds is not None:
+            await served.enter_async_context(purging(kept.folder, kept.seconds, tell))
         say(f"judging at {at} (gRPC) and {web} (JSON)")
         await until_told()
         tell("ending: what is in flight is finished")

@@ -126,12 +126,27 @@ class TritonEndpoint:
         """
         about = await self._ask("ModelMetadata", model, model, timeout, name=model)
         self._versions[model] = max(about.versions, key=_order, default="")
-        reply = await self._ask("ModelConfig", model, model, timeout, name=model)
-        parameters = {k: v.string_value for k, v in reply.config.parameters.items()}
+        config = await self._config(model, timeout)
+        parameters = {k: v.string_value for k, v in config.parameters.items()}
         version = parameters.pop("version", "1")
         hidden = {"EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS"}
         shown = {k: v for k, v in parameters.items() if k not in hidden}
         return ModelIdentity(f"{model}/{version}", shown)
+
+    async def device(self, model: str, timeout: float) -> str:
+        """On what its instances run: `gpu`, `cpu`, `auto`; several with + between them.
+
+        Raises:
+            ServiceError: the server cannot be reached or asked.
+        """
+        config = await self._config(model, timeout)
+        group = type(config).DESCRIPTOR.fields_by_name["instance_group"].message_type
+        kinds = group.enum_types_by_name["Kind"].values_by_number
+        told = {kinds[each.kind].name for each in config.instance_group}
+        return "+".join(sorted(kind.removeprefix("KIND_").lower() for kind in told))
+
+    async def _config(self, model: str, timeout: float) -> Any:
+        return (await self._ask("ModelConfig", model, model, timeout, name=model)).config
 
     async def infer(
         self,

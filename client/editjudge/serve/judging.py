@@ -38,11 +38,13 @@ class Kept:
         folder: Of calls, which are not made again, and of accounts; None keeps both in memory.
         shared: Whether what one team paid for answers another.
         audit: The file that has a line for each request; `-` is standard error, None nowhere.
+        seconds: How long calls are kept; None for ever.
     """
 
     folder: Path | None = None
     shared: bool = False
     audit: Path | None = None
+    seconds: float | None = None
 
 
 class Judging:

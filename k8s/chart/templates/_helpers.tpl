@@ -50,19 +50,47 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* {cpu, memory}, or (resources, GPUs, their name) */}}
+{{/* {cpu, memory}, or (resources, GPUs, server) */}}
 {{- define "editjudge.resources" -}}
 {{- $args := . -}}
-{{- if kindIs "map" . -}}{{- $args = list . 0 "" -}}{{- end -}}
+{{- if kindIs "map" . -}}{{- $args = list . 0 dict -}}{{- end -}}
+{{- $gpus := index $args 1 -}}
+{{- $server := index $args 2 -}}
 resources:
   {{- range list "requests" "limits" }}
   {{ . }}:
     cpu: {{ (index $args 0).cpu | quote }}
     memory: {{ (index $args 0).memory }}
-    {{- if index $args 1 }}
-    {{ index $args 2 }}: {{ index $args 1 }}
+    {{- if and $gpus (not $server.gpuClaim) }}
+    {{ $server.gpuResource | default "nvidia.com/gpu" }}: {{ $gpus }}
     {{- end }}
   {{- end }}
+  {{- if and $gpus $server.gpuClaim }}
+  claims: [{name: gpu}]
+  {{- end }}
+{{- end -}}
+
+{{/* GPUs by dynamic resource allocation, one claim for each pod: (root, component, tier, server, GPUs) */}}
+{{- define "editjudge.gpuClaim" -}}
+{{- $server := index . 3 -}}
+{{- with and (index . 4) $server.gpuClaim }}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  {{- include "editjudge.metadata" (slice $ 0 3) | nindent 2 }}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: {{ .deviceClass }}
+          count: {{ index $ 4 }}
+          {{- with .cel }}
+          selectors: [{cel: {expression: {{ . | quote }}}}]
+          {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* What all pods say of themselves: (root, component, tier, priority, placed, seconds until killed) */}}
@@ -90,6 +118,10 @@ securityContext:
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
 terminationGracePeriodSeconds: {{ index . 5 }}
+{{- if and $placed.gpus $placed.gpuClaim }}
+resourceClaims:
+- {name: gpu, resourceClaimTemplateName: {{ include "editjudge.name" (list $root (index . 1)) }}}
+{{- end }}
 {{- with $placed.runtimeClass }}
 runtimeClassName: {{ . }}
 {{- end }}
@@ -211,4 +243,33 @@ automountServiceAccountToken: false
 {{/* An amount of memory in MiB. */}}
 {{- define "editjudge.mib" -}}
 {{- mul (trimSuffix "Gi" (trimSuffix "Mi" .) | int) (ternary 1024 1 (hasSuffix "Gi" .)) -}}
+{{- end -}}
+
+{{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one generalist. */}}
+{{- define "editjudge.settings" -}}
+{{- $root := . -}}
+deadline = {{ .Values.judge.deadlineSeconds }}
+{{- range $name, $server := .Values.triton.servers }}
+
+[endpoints.{{ $name }}]
+url = "grpc://{{ include "editjudge.address" (list $root (printf "triton-%s" $name) 8001) }}"
+{{- end }}
+{{- with .Values.judge.generalist }}
+{{- $server := index $root.Values.vllm.servers . }}
+{{- if not $server }}
+{{- fail (printf "judge.generalist: there is no vllm.servers.%s" .) }}
+{{- end }}
+{{- if $server.entry }}
+{{- fail (printf "judge.generalist: vllm.servers.%s is a specialist's; name one with a source" .) }}
+{{- end }}
+{{- $at := include "editjudge.address" (list $root (printf "vllm-%s" .) 8000) }}
+
+[generalists.judge]
+url = {{ ternary (printf "grpc://%s" $at) (printf "http://%s/v1" $at) (eq ($server.protocol | default "http") "grpc") | quote }}
+model = {{ . | quote }}
+send_images = true
+{{- with $root.Values.judge.price }}
+price = { {{- range $index, $name := keys . | sortAlpha }}{{ if $index }}, {{ end }}{{ $name }} = {{ index $root.Values.judge.price $name }}{{ end -}} }
+{{- end }}
+{{- end }}
 {{- end -}}

@@ -15,6 +15,7 @@ from types import ModuleType
 import click
 
 from editjudge.base.errors import ConfigError
+from editjudge.base.identity import FINGERPRINT
 from editjudge.base.screen import say
 
 from ..zoo.manifest import Entry, manifest
@@ -204,6 +205,8 @@ def chart_text() -> str:
             "batch": kind.max_batch,
             "entry": kind.entry,
             "gpu": sorted(kind.on_gpu),
+            # What it says of itself wherever it is served.
+            "identity": {k: v for k, v in kind.identity.items() if k != FINGERPRINT},
             # What lies in shared memory while a batch is judged.
             "pictures": sum(
                 tensor.holds in {"image", "mask"}

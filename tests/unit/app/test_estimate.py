@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from PIL import Image as Pil
 
-from editjudge.app.estimate import Estimate, call_lines, estimate, lines, notes
+from editjudge.app.estimate import (
+    _TOKENS_OF_A_CANARY,
+    Estimate,
+    call_lines,
+    estimate,
+    lines,
+    notes,
+)
 from editjudge.app.wire import checks as wire
 from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
@@ -128,6 +135,22 @@ def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
     specialist.calls[ServiceName("quality", "piqe")] = 5
     assert call_lines(specialist) == ["quality.piqe: at most 5 calls"]
     assert specialist.second_tries == {}
+
+
+def test_what_an_edit_takes_is_told_without_canaries(folder: Path) -> None:
+    todo = work(folder, LEVEL, QUESTIONS)
+    told = estimate(todo, settings())
+    each = told.per_edit[ServiceName.parsed(JUDGE)]
+    assert each.calls == told.calls[JUDGE] / EDITS == 9
+    assert each.prompt_tokens == told.prompt_tokens[JUDGE] / EDITS
+    line = f"an edit: {JUDGE} 9 calls, {each.prompt_tokens:,.0f} prompt tokens"
+    assert line in lines(told, todo)
+    assert wire.Estimate.of(told, ItemChanges()).per_edit[JUDGE].calls == 9
+    told.canaries[ServiceName.parsed(JUDGE)] += 2
+    told.calls[ServiceName.parsed(JUDGE)] += 2
+    told.prompt_tokens[ServiceName.parsed(JUDGE)] += 2 * _TOKENS_OF_A_CANARY
+    assert told.per_edit[ServiceName.parsed(JUDGE)] == each
+    assert Estimate().per_edit == {}
 
 
 def test_what_only_the_judge_can_tell_is_noted(folder: Path) -> None:

@@ -77,10 +77,18 @@ class Outdated(Wire):
         )
 
 
+class PerEdit(Wire):
+    """What an edit takes of a service, on average: calls at most, prompt tokens about."""
+
+    calls: float
+    prompt_tokens: float
+
+
 class Estimate(Wire):
     """`run --dry-run --json`: what a session would take.
 
     Attributes:
+        per_edit: By service, without what only watches a judge.
         outdated: Verdicts that are there and are judged again.
         calls: By service, at most.
         known: Of these, those that the ledger answers; of a sample of edits, for all of them.
@@ -99,6 +107,7 @@ class Estimate(Wire):
     second_tries: dict[str, int]
     image_bytes: int
     prompt_tokens: dict[str, int]
+    per_edit: dict[str, PerEdit]
     cost: float | None
     notes: tuple[str, ...]
     data: DataChanges
@@ -123,6 +132,10 @@ class Estimate(Wire):
             second_tries=_by_name(estimated.second_tries),
             image_bytes=estimated.image_bytes,
             prompt_tokens=_by_name(estimated.prompt_tokens),
+            per_edit={
+                str(name): PerEdit(calls=one.calls, prompt_tokens=one.prompt_tokens)
+                for name, one in estimated.per_edit.items()
+            },
             cost=estimated.cost,
             notes=estimated.notes,
             data=DataChanges.of(changes),

@@ -1,0 +1,158 @@
+"""The chart's own commands of a run, on loopback: shards, one of them evicted, and their merger."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from editjudge.storage.store import RunStore
+
+from ..e2e.conftest import Ran, here
+from ..e2e.test_run import LEVELS, PIXELS, Data, Slow
+from ..patience import patience, until
+from .chart import Object, rendered
+from .rules import containers, names, of
+from .test_chart import FRONT, RUN, SERVER
+
+COUNT = 9
+VALUES = {
+    **FRONT,
+    "front.kind": "none",
+    "judge.enabled": False,
+    "vllm.servers.judge": SERVER,
+    "judge.generalist": "judge",
+    "runs.first": {
+        **RUN,
+        "outputs": {"a": "a"},
+        "arguments": [f"--dimension={PIXELS}", f"--dimension={LEVELS}"],
+        "shards": 2,
+        "merge": True,
+    },
+}
+SHARDS = 2
+
+
+ANSWERED = 4
+
+
+class Hanging(Slow):
+    """Answers the first calls, and those to come once it does not hang any more."""
+
+    hanging = False
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        self.seconds = 30.0 if self.hanging and self.seen >= ANSWERED else 0.0
+        return await super()._chat(request)
+
+
+@pytest.fixture(scope="module")
+def things() -> list[Object]:
+    return rendered(values=VALUES)
+
+
+def pod(things: list[Object], name: str) -> Any:
+    (one,) = (job for job in of(things, "Job") if f"-{name}-" in job["metadata"]["name"])
+    return one["spec"]["template"]
+
+
+def moved(words: list[str], places: dict[str, Path], **variables: str) -> list[str]:
+    """A container's command with its volumes elsewhere, and variables as the kubelet fills them."""
+    told = [re.sub(r"\$\((\w+)\)", lambda m: variables[m[1]], word) for word in words]
+    for mounted, place in places.items():
+        told = [re.sub(rf"(^|=){mounted}/", rf"\g<1>{place}/", word) for word in told]
+    return told
+
+
+def started(words: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "EDITJUDGE_CONCURRENCY": "4"},
+    )
+
+
+async def ended(process: subprocess.Popen[str]) -> Ran:
+    out, err = await asyncio.to_thread(process.communicate, timeout=patience(60))
+    return Ran(process.returncode, out, err)
+
+
+def scored(folder: Path) -> dict[tuple[str, ...], Any]:
+    with RunStore.open(folder, read_only=True) as store:
+        return {
+            (one.model, one.item, one.dimension): one.verdict.model_dump()
+            for one in store.verdicts()
+        }
+
+
+async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
+    things: list[Object], tmp_path: Path
+) -> None:
+    folders = {name: tmp_path / name for name in ("data", "runs", "settings")}
+    for folder in folders.values():
+        folder.mkdir()
+    data = Data(folders["data"])
+    data.items(COUNT)
+    data.model("a", COUNT, missing=(5,))
+    places = {
+        "/data": folders["data"],
+        "/runs": folders["runs"],
+        "/etc/editjudge": folders["settings"],
+    }
+    (run,) = containers(pod(things, "run-first"))
+    words = [*run["command"], *run["args"]]
+
+    def shard(index: int) -> list[str]:
+        return moved(words, places, SHARD=str(index))
+
+    server = Hanging()
+    async with server.serving() as url:
+        settings = names(things, "ConfigMap")["judges-run-first"]["data"]["editjudge.toml"]
+        own = re.sub(r'url = "http://judges-vllm-judge[^"]*"', f'url = "{url}"', settings)
+        assert own != settings
+        (folders["settings"] / "editjudge.toml").write_text(own)
+
+        server.hanging = True
+        first = started(shard(0))
+        await until(lambda: server.seen > ANSWERED)
+        first.send_signal(signal.SIGTERM)
+        evicted = await ended(first)
+        server.hanging = False
+        assert evicted.code == 130, evicted.err
+        kept = scored(folders["runs"] / "first" / "0")
+        assert kept
+        done = [await ended(started(shard(index))) for index in range(SHARDS)]
+        whole = await ended(started([*_unsharded(shard(0)), f"--out={tmp_path / 'whole'}"]))
+    assert [one.code for one in (*done, whole)] == [0, 0, 0], [one.err for one in (*done, whole)]
+    assert kept.items() <= scored(folders["runs"] / "first" / "0").items()
+    merged = here_in(pod(things, "merge-first"), places)
+    table = here("summary", tmp_path / "whole")
+    assert f"({COUNT - 1}/{COUNT})" in table.out
+    assert merged == table.out
+    whole_of_shards = folders["runs"] / "first" / "whole"
+    assert scored(whole_of_shards) == scored(tmp_path / "whole")
+    told = [here("summary", one, "--json").json for one in (whole_of_shards, tmp_path / "whole")]
+    assert json.dumps(told[0]["columns"]) == json.dumps(told[1]["columns"])
+
+
+def _unsharded(words: list[str]) -> list[str]:
+    return [word for word in words if not word.startswith(("--out=", "--shard="))]
+
+
+def here_in(template: Any, places: dict[str, Path]) -> str:
+    """What the containers of a pod print, one after the other; the last one's."""
+    for each in containers(template):
+        told = here(*moved(each["command"], places)[1:])
+        assert told.code == 0, told.err
+    return told.out
