@@ -82,9 +82,14 @@ class Service:
 
 @contextlib.asynccontextmanager
 async def running(
-    url: str, folder: Path | None = None, *, max_cost: float | None = None, **kept: Any
+    url: str,
+    folder: Path | None = None,
+    *,
+    max_cost: float | None = None,
+    edits: int = 64,
+    **kept: Any,
 ) -> AsyncIterator[Service]:
-    room = Room(max_cost=max_cost)
+    room = Room(edits=edits, max_cost=max_cost)
     async with Judging(settings(url), room, kept=Kept(folder, **kept)) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 1) as web:
             async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
