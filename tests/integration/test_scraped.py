@@ -1,4 +1,4 @@
-"""Whatever the chart's rules, dashboards and scaling ask of servers is in a scrape of the real ones."""
+"""Whatever the chart has Prometheus ask of servers is in a scrape of the real ones."""
 
 from __future__ import annotations
 

@@ -121,7 +121,8 @@ def prometheus(
         end = time.monotonic() + patience(30)
         while asked(f"{url}/-/ready") is None:
             told = (folder / "prometheus.log").read_text()
-            assert process.poll() is None and time.monotonic() < end, told
+            assert process.poll() is None, told
+            assert time.monotonic() < end, told
             time.sleep(0.1)
         yield Prometheus(url)
     finally:

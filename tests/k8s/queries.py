@@ -87,12 +87,10 @@ def plain(text: str, team: str = "vision", job: str = "") -> str:
     """A query as Prometheus reads it, with the limits of values.yaml."""
     ours = ",".join(f'{name}="{value}"' for name, value in OURS.items())
     words = {"OURS": ours, "JOB": job, "$__rate_interval": "1m", "$team": team}
-    words |= {
-        re.sub("([A-Z])", r"_\1", name).upper(): str(much) for name, much in _limits().items()
-    }
-    return re.sub(
-        "|".join(map(re.escape, words)), lambda word: words[word.group()], " ".join(text.split())
-    )
+    for name, much in _limits().items():
+        words[re.sub("([A-Z])", r"_\1", name).upper()] = str(much)
+    line = " ".join(text.split())
+    return re.sub("|".join(map(re.escape, words)), lambda word: words[word.group()], line)
 
 
 def selectors(text: str) -> list[Selector]:
@@ -175,9 +173,7 @@ def absent(tier: str, scraped: str) -> list[str]:
             if exporter(one.name) == tier:
                 wrong += [f"{query.where}: {told}" for told in _lacks(one, there.get(one.name))]
         if {exporter(one.name) for one in each} == {tier}:
-            known = {
-                label for one in each for labels in there.get(one.name, ()) for label in labels
-            }
+            known = {label for one in each for own in there.get(one.name, ()) for label in own}
             wrong += [f"{query.where}: no label {one}" for one in query.told - known - ATTACHED]
     return sorted(set(wrong))
 
@@ -198,8 +194,6 @@ def _lacks(one: Selector, there: Sequence[Mapping[str, str]] | None) -> Iterator
 
 def _fits(matcher: Any, labels: Mapping[str, str]) -> bool:
     value = labels.get(matcher.name, "")
-    return (
-        bool(re.fullmatch(matcher.value, value))
-        if matcher.op == _IS_LIKE
-        else value == matcher.value
-    )
+    if matcher.op == _IS_LIKE:
+        return re.fullmatch(matcher.value, value) is not None
+    return bool(value == matcher.value)

@@ -25,7 +25,7 @@ MONITORED: Mapping[str, Any] = {
 
 @pytest.fixture(scope="module")
 def rules() -> Any:
-    """The rules of a release that has everything: two models in one pod, two pods of the service."""
+    """The rules of a release that has everything, two models in one group."""
     values = {
         **BASE,
         **MONITORED,
@@ -42,12 +42,8 @@ def rules() -> Any:
 
 def alerts(rules: Any) -> dict[str, Any]:
     """The alerts of a rule object by name."""
-    return {
-        rule["alert"]: rule
-        for group in rules["groups"]
-        for rule in group["rules"]
-        if "alert" in rule
-    }
+    each = [rule for group in rules["groups"] for rule in group["rules"]]
+    return {rule["alert"]: rule for rule in each if "alert" in rule}
 
 
 def test_each_alert_has_its_cases(rules: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whatever the chart asks of vLLM is in a scrape of the real one, and a real Prometheus answers it."""
+"""Whatever the chart asks of vLLM is in a scrape of the real one, which Prometheus reads."""
 
 from __future__ import annotations
 
