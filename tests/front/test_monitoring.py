@@ -29,8 +29,7 @@ from ..k8s.chart import TOOLS, rendered
 from ..k8s.prometheus import Target, answers, lacking, prometheus
 from ..k8s.queries import about, absent, plain, queries
 from ..k8s.rules import of
-from ..k8s.test_alerts import MONITORED
-from ..k8s.test_chart import BASE
+from ..k8s.test_chart import BASE, MONITORED
 from ..patience import patience
 from .test_front import LIVE, Door
 

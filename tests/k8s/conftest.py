@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from . import monitored as monitored  # its rules are asked with all others
 from . import plane, prometheus
 from .chart import CRDS, TOOLS
 

@@ -13,14 +13,9 @@ from .chart import HERE, rendered
 from .prometheus import lacking, promtool
 from .queries import OURS
 from .rules import of
-from .test_chart import BASE, ROOM, SERVER
+from .test_chart import BASE, MONITORED, ROOM, SERVER
 
 TABLE = yaml.safe_load((HERE / "alerts.yaml").read_text())
-MONITORED: Mapping[str, Any] = {
-    "monitoring.enabled": True,
-    "monitoring.labels": {"release": "prometheus"},
-    "network.metricsNamespace": "monitoring",
-}
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,10 @@
 {{- end -}}
 {{- $vllm := dict -}}
 {{- range $name, $server := .Values.vllm.servers -}}
+{{- /* Its own protocol has no metrics. */ -}}
+{{- if ne ($server.protocol | default "http") "grpc" -}}
 {{- $_ := set $vllm (printf "vllm-%s" $name) (dict "pods" ($server.replicas | default 1)) -}}
+{{- end -}}
 {{- end -}}
 {{- with $triton }}{{ $_ := set $scraped "triton" (dict "port" "metrics" "path" "/metrics" "groups" .) }}{{ end -}}
 {{- with $vllm }}{{ $_ := set $scraped "vllm" (dict "port" "http" "path" "/metrics" "groups" .) }}{{ end -}}
