@@ -166,15 +166,8 @@ def _scaled_objects_have_room(things: Sequence[Object]) -> Iterator[str]:
 def _pods_end_later_than_they_load(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, "ScaledObject", "HorizontalPodAutoscaler"):
         scaled = names(things, "Deployment").get(one["spec"]["scaleTargetRef"]["name"])
-        probes = (
-            [
-                c["startupProbe"]
-                for c in containers(scaled["spec"]["template"])
-                if "startupProbe" in c
-            ]
-            if scaled
-            else []
-        )
+        each = containers(scaled["spec"]["template"]) if scaled else ()
+        probes = [container["startupProbe"] for container in each if "startupProbe" in container]
         load = max((p["periodSeconds"] * p["failureThreshold"] for p in probes), default=0)
         config = one["spec"].get("advanced", {}).get("horizontalPodAutoscalerConfig", one["spec"])
         window = config["behavior"]["scaleDown"]["stabilizationWindowSeconds"]
@@ -185,12 +178,9 @@ def _pods_end_later_than_they_load(things: Sequence[Object]) -> Iterator[str]:
 @rule
 def _certificates_are_used(things: Sequence[Object]) -> Iterator[str]:
     made = {one["spec"]["secretName"] for one in of(things, "Certificate")}
-    used = set(
-        re.findall(r'"secretName": "([^"]+)"', json.dumps([t for _, t in workloads(things)]))
-    )
-    used |= set(
-        re.findall(r'"kind": "Secret", "name": "([^"]+)"', json.dumps(of(things, "Gateway")))
-    )
+    pods, doors = json.dumps([t for _, t in workloads(things)]), json.dumps(of(things, "Gateway"))
+    used = set(re.findall(r'"secretName": "([^"]+)"', pods))
+    used |= set(re.findall(r'"kind": "Secret", "name": "([^"]+)"', doors))
     yield from (f"Certificate: nobody uses {name}" for name in made - used)
     ours = {one["metadata"]["labels"]["app.kubernetes.io/instance"] for one, _ in workloads(things)}
     for name in used - made:

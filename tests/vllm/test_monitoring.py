@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..k8s.prometheus import Target, answers, lacking, prometheus
-from ..k8s.queries import about, absent, data, plain, queries
+from ..k8s.queries import OURS, about, absent, data, plain, queries
 from ..patience import patience
 from .conftest import Pair
 from .test_transports import YES_NO, question
@@ -37,7 +37,7 @@ async def test_a_real_prometheus_answers_of_it(pair: Pair, tmp_path: Path) -> No
     ]
     assert left
     recorded = [
-        {"record": rule["record"], "expr": plain(rule["expr"])}
+        {"record": rule["record"], "expr": plain(rule["expr"]), "labels": OURS}
         for rule in data("rules")["groups"]["vllm"]["recorded"]
     ]
     rules = {"groups": [{"name": "vllm", "rules": recorded}]}
