@@ -11,9 +11,10 @@ import pytest
 
 from .chart import CHART, CRDS, NAMESPACE, RELEASE, chosen, helm, rendered
 from .plane import ASSETS, Plane, control_plane, lacking, restricted, shown
-from .test_chart import BASE, GATEWAY, REVISION
+from .test_chart import BASE, GATEWAY, OPTIONS, REVISION
 from .test_mistakes import REFUSED
 
+ADDED = {"gateway": GATEWAY, **{name: OPTIONS[name] for name in ("KEDA", "certificate")}}
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
 
 
@@ -39,14 +40,15 @@ def test_the_server_refuses_each_mistake(plane: Plane, mistake: str) -> None:
     assert shown(plane, things)
 
 
-@pytest.mark.skipif(CRDS is None, reason="EDITJUDGE_CRDS is not set: no gateway was checked")
-def test_the_server_takes_the_objects_of_a_gateway(plane: Plane) -> None:
+@pytest.mark.skipif(CRDS is None, reason="EDITJUDGE_CRDS is not set: no kind of others was checked")
+@pytest.mark.parametrize("further", ADDED)
+def test_the_server_takes_objects_of_kinds_that_clusters_add(plane: Plane, further: str) -> None:
     done = plane.kubectl("apply", "--server-side", "--recursive", "-f", str(CRDS))
     assert done.returncode == 0, done.stderr
     waited = plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     assert waited.returncode == 0, waited.stderr
     known = plane.kubectl("api-versions").stdout.split()
-    things = rendered(values={**BASE, **GATEWAY})
+    things = rendered(values={**BASE, **ADDED[further]})
     assert not shown(plane, [each for each in things if each["apiVersion"] in known])
 
 
