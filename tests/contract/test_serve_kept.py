@@ -82,9 +82,14 @@ class Service:
 
 @contextlib.asynccontextmanager
 async def running(
-    url: str, folder: Path | None = None, *, max_cost: float | None = None, **kept: Any
+    url: str,
+    folder: Path | None = None,
+    *,
+    max_cost: float | None = None,
+    edits: int = 64,
+    **kept: Any,
 ) -> AsyncIterator[Service]:
-    room = Room(max_cost=max_cost)
+    room = Room(edits=edits, max_cost=max_cost)
     async with Judging(settings(url), room, kept=Kept(folder, **kept)) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 1) as web:
             async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
@@ -396,6 +401,22 @@ async def test_prometheus_reads_what_teams_use(tmp_path: Path) -> None:
     assert samples['editjudge_requests_total{method="Score",status="OK",team="a"}'] == "3.0"
     assert samples["editjudge_ledgers_open"] == "1.0"
     assert float(samples["editjudge_cache_bytes"]) > 10_000
+    assert "editjudge_cost_limit" not in samples
+
+
+async def test_prometheus_reads_what_is_left_of_the_day_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        for edited in (1, 2):
+            async with running(url, tmp_path, max_cost=0.5) as service:
+                before = await service.metrics()
+                await service.score("a", edited)
+                after = await service.metrics()
+    assert 'editjudge_cost_today{team="a"} 0.1\n' in before
+    assert 'editjudge_cost_today{team="a"} 0.2\n' in after
+    assert "editjudge_cost_limit 0.5\n" in after
 
 
 async def test_a_stream_tells_no_tokens_in_its_headers(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ async def test_requests_are_counted_by_outcome(panel: Panel, triton: TritonServe
     def counts() -> dict[str, float]:
         with urllib.request.urlopen(triton.metrics_url) as reply:  # noqa: S310
             text = reply.read().decode()
-        pattern = r'editjudge_requests_total\{model="quality_piqe",outcome="(\w+)"\} (\S+)'
+        pattern = r'specialist_requests_total\{model="quality_piqe",outcome="(\w+)"\} (\S+)'
         return {outcome: float(value) for outcome, value in re.findall(pattern, text)}
 
     before = counts()

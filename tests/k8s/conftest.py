@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from . import monitored as monitored  # its rules are asked with all others
+from . import plane, prometheus
 from .chart import CRDS, TOOLS
-from .plane import lacking
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,8 +18,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    told = [lacking()]
+    told = [plane.lacking(), prometheus.lacking()]
     if CRDS is None:
-        told.append("EDITJUDGE_CRDS is not set: the objects of a gateway have no schema")
+        told.append(
+            "EDITJUDGE_CRDS is not set: what clusters add (gateways, rules, …) has no schema"
+        )
     for line in filter(None, told):
         terminalreporter.write_line(f"NOT CHECKED: {line}", red=True, bold=True)

@@ -33,7 +33,7 @@ RUN = {
     "resources": ROOM,
 }
 # What no schema is at hand for; it is told, and never green.
-UNCHECKED = frozenset(
+UNCHECKED_OF_GATEWAYS = frozenset(
     f"gateway.{group} {kind}"
     for group, kinds in {
         "networking.k8s.io/v1": ("Gateway", "GRPCRoute", "HTTPRoute"),
@@ -41,12 +41,27 @@ UNCHECKED = frozenset(
     }.items()
     for kind in kinds
 )
+UNCHECKED = UNCHECKED_OF_GATEWAYS | {
+    "cert-manager.io/v1 Certificate",
+    "keda.sh/v1alpha1 ScaledObject",
+    "monitoring.coreos.com/v1 PrometheusRule",
+    "monitoring.coreos.com/v1 ServiceMonitor",
+}
 BASE: Mapping[str, Any] = {**FRONT, "triton.servers.small": SMALL}
 GATEWAY = {
     "front.kind": "gateway",
     "front.gateway.className": "eg",
     "front.gateway.hostname": "judges.example.org",
     "front.gateway.namespace": "envoy-gateway-system",
+}
+MONITORED = {"monitoring.enabled": True, "network.metricsNamespace": "monitoring"}
+SCALED: Mapping[str, Any] = {
+    "autoscaling": {
+        "kind": "keda",
+        "prometheus": "http://prometheus.monitoring.svc.cluster.local:9090",
+    },
+    "triton.servers.small.scale": {"maxReplicas": 4, "load": 16},
+    "vllm.servers.judge": {**SERVER, "scale": {"maxReplicas": 4, "load": 32}},
 }
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "pull secrets": {"imagePullSecrets": ["registry"]},
@@ -142,6 +157,23 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "no front door": {"front.kind": "none", "network.callers": [{"podSelector": {}}]},
     "no policies": {"network.policies": False},
     "metrics": {"network.metricsNamespace": "monitoring"},
+    "monitoring": MONITORED,
+    "monitoring without rules": {
+        **MONITORED,
+        "monitoring.rules.enabled": False,
+        "monitoring.dashboards.enabled": False,
+    },
+    "KEDA": {**MONITORED, **SCALED},
+    "KEDA that says who it is": {
+        **MONITORED,
+        **SCALED,
+        "autoscaling.authentication": {"name": "prometheus", "modes": "bearer"},
+    },
+    "HPA of servers": {**MONITORED, **SCALED, "autoscaling": {"kind": "hpa", "prometheus": ""}},
+    "certificate": {
+        "front.tlsSecret": "",
+        "front.certificate": {"issuer": "letsencrypt", "names": ["judges.example.org"]},
+    },
     "no priorities": {"priorityClasses.create": False},
 }
 
@@ -175,6 +207,8 @@ def test_all_options_together_are_right() -> None:
         "no policies",
         "no Judge service",
         "no job",
+        "monitoring without rules",
+        "HPA of servers",
     }
     values = {**BASE}
     for option in (name for name in OPTIONS if name not in apart):
@@ -205,7 +239,7 @@ def test_the_same_values_give_the_same_bytes() -> None:
 
 def test_a_kind_without_a_schema_is_told() -> None:
     things = rendered(values={**BASE, **GATEWAY, "vllm.servers.judge": SERVER})
-    assert checked(things, definitions=None).unchecked == UNCHECKED
+    assert checked(things, definitions=None).unchecked == UNCHECKED_OF_GATEWAYS
 
 
 def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
@@ -305,6 +339,26 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
         ),
         ({**GATEWAY, "front.gateway.className": ""}, "name a class of gateways"),
         ({"triton.servers": {}}, "it has nobody to ask"),
+        ({"monitoring.enabled": True}, "name the namespace of Prometheus"),
+        ({**MONITORED, "monitoring.rules.limits.costShare": 80}, "maximum"),
+        (SCALED, "nothing is scraped: set monitoring.enabled"),
+        ({**MONITORED, **SCALED, "autoscaling": {"kind": "none"}}, "choose autoscaling.kind"),
+        ({**MONITORED, **SCALED, "autoscaling": {"kind": "keda"}}, "give its address"),
+        ({**MONITORED, **SCALED, "autoscaling.kind": "hpa"}, "prometheus"),
+        ({**MONITORED, **SCALED, "autoscaling.kind": "both"}, "'none', 'keda', 'hpa'"),
+        (
+            {
+                **MONITORED,
+                **SCALED,
+                "autoscaling": {"kind": "hpa"},
+                "monitoring.rules.enabled": False,
+            },
+            "set monitoring.rules.enabled",
+        ),
+        ({**MONITORED, **SCALED, "triton.servers.small.replicas": 9}, "below replicas"),
+        ({**MONITORED, **SCALED, "triton.servers.small.startupSeconds": 3600}, "3300 at most"),
+        ({"front.certificate.issuer": "x"}, "give one of the two"),
+        ({"front.tlsSecret": "", "front.certificate.issuer": "x"}, "names by which callers come"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_its_name(values: Mapping[str, Any], told: str) -> None:

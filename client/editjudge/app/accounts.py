@@ -87,6 +87,13 @@ class Accounts:
             budget.goes_on(before.cost, before.dearest)
         return budget
 
+    def spent_today(self) -> Mapping[str, float]:
+        """What each team has spent today, also before a restart, in the currency of the prices."""
+        today = self._day()
+        before = {team: used.cost for (day, team), used in self._before.items() if day == today}
+        now = {team: each.spent for (day, team), each in self._budgets.items() if day == today}
+        return before | now
+
     def add(self, team: str, more: Used) -> None:
         """Note what a team has used; it is written soon."""
         at = (self._day(), team)

@@ -89,6 +89,7 @@ class Judging:
         self._audit = Audit(kept.audit)
         self.metrics = Metrics(
             lambda: dict(self.accounts.total),
+            lambda: (self.accounts.spent_today(), room.max_cost),
             lambda: self._audit.lost,
             {
                 "edits_in_hand": (

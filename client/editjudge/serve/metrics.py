@@ -39,6 +39,7 @@ class Metrics:
 
     Args:
         used: What each team has used.
+        today: What each team has spent on generalists today, and may.
         lost: Lines of the audit that were.
         gauges: What is now, each with what it says and how to read it.
     """
@@ -46,11 +47,13 @@ class Metrics:
     def __init__(
         self,
         used: Callable[[], Mapping[str, Used]],
+        today: Callable[[], tuple[Mapping[str, float], float | None]],
         lost: Callable[[], int],
         gauges: Mapping[str, tuple[str, Callable[[], float]]],
     ) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_OfTeams(used))
+        self._registry.register(_Today(today))
         self._registry.register(_Lost(lost))
         self._registry.register(_Now(gauges))
         self._requests = Counter(
@@ -90,6 +93,22 @@ class _OfTeams(Collector):
                 for kind, count in counts.items():
                     family.add_metric([team, kind][: 1 + len(kinds)], getattr(used, count))
             yield family
+
+
+class _Today(Collector):
+    def __init__(self, today: Callable[[], tuple[Mapping[str, float], float | None]]) -> None:
+        self._today = today
+
+    def collect(self) -> Iterator[Metric]:
+        spent, limit = self._today()
+        says = "What generalists have cost today (UTC), in the currency of the prices."
+        family = GaugeMetricFamily("editjudge_cost_today", says, labels=["team"])
+        for team, cost in spent.items():
+            family.add_metric([team], cost)
+        yield family
+        if limit is not None:
+            says = "What a team may spend on generalists on a day."
+            yield GaugeMetricFamily("editjudge_cost_limit", says, value=limit)
 
 
 class _Lost(Collector):

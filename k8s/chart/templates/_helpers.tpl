@@ -222,6 +222,15 @@ automountServiceAccountToken: false
 {{- printf "%s.%s.svc:%v" (include "editjudge.name" .) (index . 0).Release.Namespace (index . 2) -}}
 {{- end -}}
 
+{{/* The Secret with the front door's certificate. */}}
+{{- define "editjudge.tlsSecret" -}}
+{{- if .Values.front.certificate.issuer -}}
+{{- include "editjudge.name" (list . "front-tls") -}}
+{{- else -}}
+{{- required "front.tlsSecret: name a Secret of type kubernetes.io/tls, or give front.certificate.issuer" .Values.front.tlsSecret -}}
+{{- end -}}
+{{- end -}}
+
 {{/* (root, tier) */}}
 {{- define "editjudge.priority" -}}
 {{- $root := index . 0 -}}

@@ -211,7 +211,7 @@ def _words(error: Exception) -> str:
 def _counters(pb: Any, model: str) -> dict[str, Any]:
     """Counters on Triton's metrics endpoint: what became of the requests."""
     family = pb.MetricFamily(
-        name="editjudge_requests_total",
+        name="editjudge_specialist_requests_total",
         description="Requests by outcome: answered, abstained, refused or failed",
         kind=pb.MetricFamily.COUNTER,
     )

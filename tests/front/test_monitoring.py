@@ -1,0 +1,137 @@
+"""A real Prometheus asks the real Envoy, Triton and Judge service what the chart has it ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from editjudge.base.probes import probe_inputs
+from editjudge.panel import Panel
+from editjudge.serve.http import serving_json
+from editjudge.serve.judging import Judging
+from editjudge.serve.room import Room
+from editjudge.serve.server import End, serving
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.process import asked
+
+from ..contract.test_serve import asking, png
+from ..contract.test_serve_kept import ASKED, scripted_judge, settings
+from ..fakes.rate_limits import RateLimits
+from ..k8s.chart import TOOLS, rendered
+from ..k8s.prometheus import Target, answers, lacking, prometheus
+from ..k8s.queries import about, absent, plain, queries
+from ..k8s.rules import of
+from ..k8s.test_chart import BASE, MONITORED
+from ..patience import patience
+from .test_front import LIVE, Door
+
+pytestmark = pytest.mark.triton
+_NO_PROMETHEUS = lacking() or ("" if (TOOLS / "bin" / "helm").is_file() else "no helm")
+
+
+class Platform:
+    """A front door with all that stands behind it, and its callers."""
+
+    def __init__(self, door: Door, triton: TritonServer, web: str) -> None:
+        self.door = door
+        self._edits = iter(range(1_000_000))
+        self.targets = (
+            Target("front-metrics", door.server.metrics_url),
+            Target("triton-small", triton.metrics_url),
+            Target("judge", f"{web}/metrics"),
+        )
+
+    async def score(self) -> grpc.StatusCode:
+        """Have an edit judged that is another than all before."""
+        door = self.door
+        credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
+        metadata = [("authorization", f"Bearer {door.token('vision')}")]
+        async with grpc.aio.secure_channel(door.target, credentials) as channel:
+            request = asking(ASKED, edited=pb.Picture(data=png(next(self._edits))))
+            call = judge_pb2_grpc.JudgeServiceStub(channel).Score(request, metadata=metadata)
+            return await call.code()
+
+    async def traffic(self) -> None:
+        """Something of everything: judged, answered, refused and over the limits."""
+        await asyncio.gather(*(self.score() for _ in range(4)))  # there is room for two
+        await self.door.ask("ServerLive", LIVE, None)
+        busy = self.door.token("busy")
+        await asyncio.gather(*(self.door.ask("ServerLive", LIVE, busy) for _ in range(10)))
+        async with Panel(self.door.settings(self.door.token("vision"))) as panel:
+            await panel.call("quality.piqe", probe_inputs("quality"))
+
+
+@contextlib.asynccontextmanager
+async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform]:
+    scripted = scripted_judge()
+    async with contextlib.AsyncExitStack() as stack:
+        vllm = await stack.enter_async_context(scripted.serving())
+        limits = contextlib.AsyncExitStack()
+        service = await limits.enter_async_context(RateLimits().serving())
+        stack.push_async_callback(limits.aclose)
+        room = Room(edits=2, edits_of_one=2, max_cost=1000)
+        judging = await stack.enter_async_context(Judging(settings(vllm), room))
+        web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 1))
+        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(0, 1)))
+        judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
+        door = Door(folder, triton, judge=judge, token_limits={"service": service})
+        for team in ("vision", "busy"):
+            door.token(team)
+        await asyncio.to_thread(door.server.start)
+        stack.push_async_callback(asyncio.to_thread, door.server.stop)
+        there = Platform(door, triton, web)
+        # What counts tokens fails once, for the counter of that.
+        assert await there.score() == grpc.StatusCode.OK
+        await limits.aclose()
+        await there.score()
+        await stack.enter_async_context(RateLimits().serving(service))
+        yield there
+
+
+async def test_the_front_door_has_what_it_is_asked(triton: TritonServer, tmp_path: Path) -> None:
+    async with platform(triton, tmp_path) as there:
+        await there.traffic()
+        scraped = await asyncio.to_thread(asked, there.door.server.metrics_url)
+    assert scraped is not None
+    assert not absent("front", scraped.decode())
+
+
+def rules() -> Any:
+    """Of the chart, for a release with the servers that are here."""
+    (rule,) = of(rendered(values={**BASE, **MONITORED}), "PrometheusRule")
+    return rule["spec"]
+
+
+@pytest.mark.skipif(bool(_NO_PROMETHEUS), reason=_NO_PROMETHEUS)
+async def test_every_query_is_answered_where_there_was_traffic(
+    triton: TritonServer, tmp_path: Path
+) -> None:
+    here = {"front", "judge", "triton"}
+    left = {
+        plain(query.text, job="triton-small"): query.where
+        for query in queries()
+        if not query.condition and about(query.text) <= here
+    }
+    assert len(left) > 30
+    (tmp_path / "door").mkdir()
+    async with platform(triton, tmp_path / "door") as there:
+        with prometheus(tmp_path, there.targets, rules()) as server:
+            end = asyncio.get_running_loop().time() + patience(60)
+            while left and asyncio.get_running_loop().time() < end:
+                await there.traffic()
+                for query in list(left):
+                    if await asyncio.to_thread(answers, server, query):
+                        del left[query]
+            groups = (await asyncio.to_thread(server.get, "rules"))["groups"]
+    assert not left
+    each = [rule for group in groups for rule in group["rules"]]
+    assert len(each) > 20
+    assert {rule["name"]: rule.get("lastError") for rule in each if rule["health"] != "ok"} == {}

@@ -1,0 +1,68 @@
+"""Whatever the chart has Prometheus ask of servers is in a scrape of the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import grpc
+import pytest
+
+from editjudge.base.probes import probe_inputs
+from editjudge.panel import Panel
+from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.process import asked
+
+from ..contract.test_serve_kept import running, scripted_judge
+from ..k8s.queries import absent, exporter, queries, recorded, selectors
+
+pytestmark = pytest.mark.triton
+
+
+def test_every_name_is_somebody_s() -> None:
+    names = {one.name for query in queries() for one in selectors(query.text)}
+    assert {exporter(name) for name in names - recorded().keys() - {"up"}} == {
+        "front",
+        "judge",
+        "triton",
+        "vllm",
+    }
+
+
+async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -> None:
+    await panel.call("quality.piqe", probe_inputs("quality"))
+    scraped = asked(triton.metrics_url)
+    assert scraped is not None
+    assert not absent("triton", scraped.decode())
+
+
+async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path) -> None:
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url, tmp_path, max_cost=10, edits=1) as service:
+
+            async def score(edited: int) -> None:
+                with contextlib.suppress(grpc.aio.AioRpcError):  # there is room for one
+                    await service.score("vision", edited)
+
+            await asyncio.gather(*map(score, range(4)))
+            scraped = await service.metrics()
+    assert not absent("judge", scraped)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("nv_inference_request_failure", "nv_inference_failures"), "is not there"),
+        (('reason="REJECTED"', 'reason="FULL"'), 'nothing fits reason="REJECTED"'),
+        (("outcome=", "result="), "has no label outcome"),
+        (("model=", "name="), "no label model"),
+    ],
+)
+async def test_a_name_that_is_no_more_is_told(
+    panel: Panel, triton: TritonServer, change: tuple[str, str], told: str
+) -> None:
+    scraped = asked(triton.metrics_url)
+    assert scraped is not None
+    assert any(told in wrong for wrong in absent("triton", scraped.decode().replace(*change)))

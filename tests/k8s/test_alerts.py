@@ -1,0 +1,89 @@
+"""Each alert fires where it should and rests where it should not, by the real promtool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .chart import HERE, rendered
+from .prometheus import lacking, promtool
+from .queries import OURS
+from .rules import of
+from .test_chart import BASE, MONITORED, ROOM, SERVER
+
+TABLE = yaml.safe_load((HERE / "alerts.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def rules() -> Any:
+    """The rules of a release that has everything, two models in one group."""
+    values = {
+        **BASE,
+        **MONITORED,
+        "triton.servers.small": {
+            "models": {"ocr_ppocr": {}, "quality_piqe": {}},
+            "resources": ROOM,
+        },
+        "vllm.servers.judge": SERVER,
+        "judge.generalist": "judge",
+    }
+    (rule,) = of(rendered(values=values), "PrometheusRule")
+    return rule["spec"]
+
+
+def alerts(rules: Any) -> dict[str, Any]:
+    """The alerts of a rule object by name."""
+    each = [rule for group in rules["groups"] for rule in group["rules"]]
+    return {rule["alert"]: rule for rule in each if "alert" in rule}
+
+
+def test_each_alert_has_its_cases(rules: Any) -> None:
+    assert sorted(TABLE["alerts"]) == sorted(alerts(rules))
+
+
+def series(given: Mapping[str, str]) -> list[dict[str, str]]:
+    """Series with the labels that all of a release have."""
+    ours = ",".join(f'{name}="{value}"' for name, value in OURS.items())
+    return [
+        {"series": name.replace("{", f"{{{ours},", 1), "values": values}
+        for name, values in {**TABLE["base"], **given}.items()
+    ]
+
+
+def expected(name: str, case: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[str, Any]:
+    """The alert as it has to come: all its labels and words."""
+    link = rule["annotations"]["runbook_url"]
+    return {
+        "exp_labels": {**rule["labels"], **case.get("labels", {})},
+        "exp_annotations": {"summary": case["summary"], "runbook_url": link},
+    }
+
+
+@pytest.mark.skipif(bool(lacking()), reason=lacking())
+def test_each_alert_fires_and_rests(rules: Any, tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
+    assert "SUCCESS" in promtool("check", "rules", tmp_path / "rules.yml")
+    there = alerts(rules)
+    tests = [
+        {
+            "name": f"{name} {way}",
+            "interval": "1m",
+            "input_series": series(case[way]),
+            "alert_rule_test": [
+                {
+                    "eval_time": case["at"],
+                    "alertname": name,
+                    "exp_alerts": [expected(name, case, there[name])] if way == "fires" else [],
+                }
+            ],
+        }
+        for name, case in TABLE["alerts"].items()
+        for way in ("fires", "rests")
+    ]
+    told = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(told))
+    promtool("test", "rules", tmp_path / "tests.yml")

@@ -1,0 +1,159 @@
+"""What the chart says of monitoring and scaling, beside what rules and schemas find."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from .chart import HERE, TOOLS, Object, rendered
+from .monitored import asked, boards
+from .queries import EXPORTERS, OURS, data, exporter, plain, queries, recorded, selectors
+from .rules import names, of
+from .test_chart import BASE, GATEWAY, MONITORED, SCALED, SERVER
+
+
+@pytest.fixture(scope="module")
+def things() -> list[Object]:
+    labels = {"monitoring.labels": {"release": "prometheus"}}
+    values = {**BASE, **MONITORED, **SCALED, **labels, "judge.generalist": "judge"}
+    return rendered(values=values)
+
+
+def test_objects_ask_what_the_data_says_and_nothing_else(things: list[Object]) -> None:
+    said = {
+        plain(query.text, "$team", job).replace("[1m]", "[$__rate_interval]")
+        for query in queries()
+        for job in ("triton-small", "vllm-judge")
+    }
+    told = {
+        " ".join(query.split())
+        for one in of(things, "PrometheusRule", "ScaledObject", "ConfigMap")
+        for query in asked(one)
+    }
+    assert told <= said
+    # But for the names of teams, which a page asks for.
+    assert len({query.text for query in queries()}) - 1 == len(told)
+
+
+def test_a_release_has_its_own_labels(things: list[Object]) -> None:
+    (rules,) = of(things, "PrometheusRule")
+    for rule in (rule for group in rules["spec"]["groups"] for rule in group["rules"]):
+        assert OURS.items() <= rule["labels"].items()
+    for one in of(things, "ServiceMonitor"):
+        (endpoint,) = one["spec"]["endpoints"]
+        (relabeled,) = endpoint["relabelings"]
+        assert relabeled["targetLabel"] == "editjudge"
+        assert relabeled["replacement"] == OURS["editjudge"]
+        assert one["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_what_is_expected_is_what_is_deployed(things: list[Object]) -> None:
+    (rules,) = of(things, "PrometheusRule")
+    (expected,) = (g for g in rules["spec"]["groups"] if g["name"] == "editjudge.expected")
+    pods = {
+        rule["labels"]["job"]: rule["expr"]
+        for rule in expected["rules"]
+        if rule["record"] == "editjudge:pods:expected"
+    }
+    assert pods == {
+        "front-metrics": "vector(2)",
+        "judge": "vector(2)",
+        "triton-small": "vector(1)",
+        "vllm-judge": "vector(1)",
+    }
+    # A job is what a ServiceMonitor makes of its Service's label.
+    components = {
+        service["metadata"]["labels"]["app.kubernetes.io/component"]
+        for service in of(things, "Service")
+    }
+    assert pods.keys() <= components
+
+
+def test_rules_are_there_for_what_is_there() -> None:
+    values = {**BASE, **MONITORED, **GATEWAY, "judge.enabled": False}
+    things = rendered(values=values)
+    told = {query for one in of(things, "PrometheusRule", "ConfigMap") for query in asked(one)}
+    whose = {exporter(one.name) for query in told for one in selectors(query)}
+    assert whose == {None, "triton"}
+    assert {one["metadata"]["name"] for one in of(things, "ServiceMonitor")} == {"judges-triton"}
+
+
+def test_limits_are_those_of_the_values() -> None:
+    limits = {"monitoring.rules.limits.costShare": 0.5}
+    (rules,) = of(rendered(values={**BASE, **MONITORED, **limits}), "PrometheusRule")
+    texts = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    assert any("editjudge_cost_limit" in text and text.endswith("> 0.5") for text in texts)
+    assert not any(word in text for text in texts for word in ("OURS", "JOB", "_SHARE", "_SECONDS"))
+
+
+def test_dashboards_are_the_same_bytes_and_known_to_grafana(things: list[Object]) -> None:
+    found = [board for one in of(things, "ConfigMap") for board in boards(one)]
+    assert [board["title"].split(":")[0] for board in found] == ["editjudge", "editjudge, a team"]
+    assert len({board["uid"] for board in found}) == 2
+    wrong = json.loads(json.dumps(found[0]))
+    wrong["panels"][1]["targets"][0]["legend"] = "x"
+    done = subprocess.run(
+        [TOOLS / "bin" / "python", HERE / "boards.py"],
+        capture_output=True,
+        text=True,
+        input="".join(f"{json.dumps(board)}\n" for board in (*found, wrong)),
+        check=True,
+    )
+    *said, told = map(json.loads, done.stdout.splitlines())
+    assert said == [[], []]
+    assert told == [".panels[1].targets[0].legend"]
+
+
+def test_every_tier_has_a_row_and_rules() -> None:
+    rows = {row["of"] for board in data("dashboards").values() for row in board["rows"]}
+    assert rows == {*EXPORTERS, "all"}
+    assert data("rules")["groups"].keys() == {*EXPORTERS, "all"}
+    used = {one.name for query in queries() for one in selectors(query.text)}
+    # What nobody asks for is for whoever serves it to an HPA.
+    assert recorded().keys() - used == {"editjudge:load"}
+
+
+def scaled(things: list[Object], kind: str, name: str) -> Any:
+    return names(of(things, kind), kind)[f"judges-{name}"]["spec"]
+
+
+def test_keda_keeps_what_is_there_when_it_knows_nothing(things: list[Object]) -> None:
+    for name in ("triton-small", "vllm-judge"):
+        spec = scaled(things, "ScaledObject", name)
+        assert spec["fallback"]["behavior"] == "currentReplicasIfHigher"
+        assert spec["fallback"]["replicas"] == spec["minReplicaCount"] >= 1
+        (trigger,) = spec["triggers"]
+        assert trigger["metricType"] == "AverageValue"
+        assert trigger["metadata"]["ignoreNullValues"] == "false"
+        assert all(isinstance(value, str) for value in trigger["metadata"].values())
+
+
+def test_an_hpa_asks_for_what_the_rules_record(things: list[Object]) -> None:
+    values = {
+        **BASE,
+        **MONITORED,
+        **SCALED,
+        "autoscaling": {"kind": "hpa", "prometheus": ""},
+        "vllm.servers.judge": {**SERVER, "scale": {"maxReplicas": 4, "load": 32}},
+    }
+    found = rendered(values=values)
+    assert not of(found, "ScaledObject")
+    (rules,) = of(found, "PrometheusRule")
+    each = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
+    loads = {
+        rule["labels"]["job"]: rule["expr"]
+        for rule in each
+        if rule.get("record") == "editjudge:load"
+    }
+    assert len(loads) == 2
+    for name, query in loads.items():
+        (metric,) = scaled(found, "HorizontalPodAutoscaler", name)["metrics"]
+        assert metric["external"]["metric"]["selector"]["matchLabels"] == {
+            "editjudge": "judges",
+            "job": name,
+        }
+        (trigger,) = scaled(things, "ScaledObject", name)["triggers"]
+        assert trigger["metadata"]["query"] == query
