@@ -15,7 +15,7 @@ AT_ONCE = 16
 
 
 async def as_done(
-    given: Iterable[T],
+    things: Iterable[T],
     work: Callable[[int, T], Coroutine[Any, Any, R]],
     at_once: int = AT_ONCE,
 ) -> AsyncGenerator[tuple[int, R], None]:
@@ -36,7 +36,7 @@ async def as_done(
     if at_once < 1:
         raise InputError("concurrency", f"{at_once} edits at once", "give 1 or more")
     places: dict[asyncio.Task[R], int] = {}
-    remaining = enumerate(given)
+    remaining = enumerate(things)
     more = True
     try:
         while True:
