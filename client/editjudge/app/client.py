@@ -406,7 +406,7 @@ def with_local_stack(settings: Settings) -> Settings:
     return settings
 
 
-async def _made(place: int, arguments: Mapping[str, Any]) -> Edit:
+async def _made(place: int, arguments: object) -> Edit:
     """An edit by the names of `make_edit`'s arguments, made in a thread.
 
     Raises:

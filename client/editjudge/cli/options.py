@@ -85,7 +85,8 @@ dimension_option = click.option(
     "patterns",
     multiple=True,
     metavar="ID",
-    help="Id or glob (core.psnr.*); may be given several times. All by default.",
+    help="Id, part of one (ssim), glob (core.psnr.*), or title of a table's column; may be given "
+    "several times. All by default.",
 )
 prompts_option = click.option(
     "--prompts",
