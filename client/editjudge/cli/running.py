@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -178,8 +179,22 @@ def _show(result: RunResult, unasked: Sequence[str]) -> None:
         say(f"not judged, {reason}: {', '.join(names)}")
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")
-    for line in (_done(result), *_ending(finished), f"kept in {result.out}"):
+    for line in (_done(result), *_ending(finished), f"kept in {result.out}", *_next(result)):
         tell(line)
+
+
+def _next(result: RunResult) -> Iterator[str]:
+    """What people do next with a run that has numbers."""
+    run, models = shlex.quote(str(result.out)), [*result.cells]
+    if result.finished.ended != "done" or not any(
+        cell.scored for row in result.cells.values() for cell in row.values()
+    ):
+        return
+    if len(models) > 1:
+        first, second = map(shlex.quote, models[:2])
+        yield f"next: editjudge compare {run} {first} {second}"
+    else:
+        yield f"next: editjudge summary {run}"
 
 
 def _done(result: RunResult) -> str:
