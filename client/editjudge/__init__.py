@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .app.client import Client, make_edit, score
+    from .app.client import Client, make_edit, make_edit_async, score, score_many
     from .app.results import Results
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .storage.store import StoredEdit, StoredVerdict
 
 _WHERE = {
-    "app.client": ("Client", "make_edit", "score"),
+    "app.client": ("Client", "make_edit", "make_edit_async", "score", "score_many"),
     "app.results": ("Results",),
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
@@ -144,9 +144,11 @@ __all__ = [
     "load_mask",
     "load_settings",
     "make_edit",
+    "make_edit_async",
     "run",
     "run_async",
     "score",
+    "score_many",
     "tabulate",
 ]
 

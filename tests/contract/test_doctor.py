@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.local import StackState
-from editjudge.cli import doctor, options
+from editjudge.cli import doctor, services
 from editjudge.cli.doctor import _NOT_KNOWN, NEEDED, OPEN, _examine
 
 from ..fakes.openai import ScriptedOpenAi, problem, reply
@@ -205,7 +205,7 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
         started=time.time(),
         unloaded={"ocr_ppocr": "RuntimeError: weights are absent"},
     )
-    monkeypatch.setattr(options, "running_stack", lambda: state)
+    monkeypatch.setattr(services, "running_stack", lambda: state)
     monkeypatch.setattr("editjudge.app.client.running_stack", lambda: state)
     monkeypatch.setattr("editjudge.cli.status.running_stack", lambda: state)
     return state
@@ -213,11 +213,11 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
 
 def test_a_model_that_could_not_be_loaded_is_named(lame: StackState) -> None:
     said: list[str] = []
-    with options.services_at_hand(Settings(), start=True, say=said.append) as settings:
+    with services.services_at_hand(Settings(), start=True, say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == [lame.grpc]
     assert said == ["ocr_ppocr is not served: RuntimeError: weights are absent"]
     elsewhere = Settings().at("grpc://127.0.0.1:10")
-    with options.services_at_hand(elsewhere, start=True, say=pytest.fail) as settings:
+    with services.services_at_hand(elsewhere, start=True, say=pytest.fail) as settings:
         assert settings == elsewhere
 
     ran = CliRunner().invoke(doctor.command, standalone_mode=False)

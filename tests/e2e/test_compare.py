@@ -55,7 +55,7 @@ def test_compare(judged: Path, command: Command) -> None:
         (("good", "bad", "alike"), "3 models were named"),
         (("good", "nobody"), "no model nobody; models of this run: good, alike, bad"),
         (("--fail-if", "worse"), "name them: RUN A B"),
-        (("good", "bad", "-d", "core.lpips*"), "no dimension core.lpips* was judged"),
+        (("good", "bad", "-d", "core.lpips*"), "no dimension matches 'core.lpips*'"),
     ],
 )
 def test_what_cannot_be_compared(

@@ -3,55 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pty
-import subprocess
-import sys
-import threading
+import re
 from pathlib import Path
 
-from ..patience import patience
+from .terminal import Screen, Terminal
 from .test_run import LEVELS, PIXELS, Data, Slow
 
-
-def on_a_terminal(*arguments: str | Path) -> tuple[int, str]:
-    """Exit code of a command, and all that it wrote to its terminal."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "editjudge", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "NO_COLOR": "1"},
-    )
-    os.close(theirs)
-    seen: list[bytes] = []
-
-    def read() -> None:
-        while True:
-            try:
-                data = os.read(ours, 65536)
-            except OSError:  # Linux's way to say that nobody writes any more
-                return
-            seen.append(data)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    code = process.wait(timeout=patience(60))
-    reader.join(timeout=patience(10))
-    os.close(ours)
-    return code, b"".join(seen).decode(errors="replace")
+EDITS = re.compile(r"(\d+)/(\d+) edits")
 
 
-async def test_progress_is_drawn_and_gone_at_the_end(tmp_path: Path) -> None:
+def edits(screen: Screen) -> int | None:
+    """How many edits a screen shows as done while they are judged; None where it shows none."""
+    found = [EDITS.search(line) for line in screen if "│" not in line and "━" in line]
+    return next((int(match[1]) for match in found if match), None)
+
+
+async def test_progress_is_drawn_interrupted_and_goes_on(tmp_path: Path) -> None:
     data = Data(tmp_path)
     data.items(12)
     data.model("a", 12)
+    first, second = Terminal(), Terminal()
     async with Slow(0.3).serving() as url:
-        asked = [*data.arguments(PIXELS, LEVELS), "--generalist", url]
-        code, shown = await asyncio.to_thread(on_a_terminal, "run", *asked)
-    assert code == 0, shown
-    assert "Traceback" not in shown
-    assert f"{url} " in shown, "how many calls are in flight"
-    assert "12/12 edits, 24/24 verdicts" in shown
-    assert "kept in" in shown
+        asked = [*data.arguments(PIXELS, LEVELS), "--generalist", url, "--concurrency", "2"]
+        code = await asyncio.to_thread(
+            first.run, "run", *asked, interrupt_at=lambda screen: (edits(screen) or 0) >= 4
+        )
+        assert code == 130, first.text
+        assert await asyncio.to_thread(second.run, "run", *asked) == 0, second.text
+    for terminal in (first, second):
+        assert "Traceback" not in terminal.text
+        assert f"{url} " in terminal.text, "how many calls are in flight"
+        # No line of what was drawn is left behind, and none was pushed out of the screen.
+        assert sum("in flight" in line for line in terminal.screens[-1]) == 0
+        assert max(sum("in flight" in line for line in screen) for screen in terminal.screens) == 1
+        assert "kept in" in "".join(terminal.screens[-1])
+    ended = "\n".join(first.screens[-1])
+    assert "interrupted; the same command goes on where this ended" in ended
+    assert " left" not in ended, "nothing is waited for after Ctrl-C"
+    resumed = next(filter(None, map(edits, second.screens)))
+    assert resumed >= 4, "the second session begins where the first one ended"
+    assert "12/12 edits" in second.text
+    assert "24/24 verdicts" in "\n".join(second.screens[-1])

@@ -73,11 +73,6 @@ def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     assert missing == []
 
 
-def test_the_example_configuration_is_valid() -> None:
-    for text in blocks(read("docs", "configuration.md"), "toml"):
-        Settings.model_validate(tomllib.loads(text))
-
-
 def test_arguments_for_the_judge_service_are_options_of_it() -> None:
     helps = [str(getattr(option, "help", "")) for option in up.params]
     pages = [*(page.read_text(encoding="utf-8") for page in PAGES), *helps]
@@ -133,11 +128,6 @@ def test_the_python_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "100.0\nneeds a target text" in printed
     assert "lab.evenness" in printed
-
-
-def test_the_python_of_the_readme_compiles() -> None:
-    for block in blocks(read("README.md"), "python"):
-        compile(block, "README.md", "exec")
 
 
 def test_every_verb_is_in_the_readme() -> None:

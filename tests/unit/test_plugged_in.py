@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from editjudge import cli
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.cli import options
+from editjudge.cli import services
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
 Plug = Callable[..., None]
@@ -30,7 +30,7 @@ def plug(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
 
     def replace(group: str, *values: str) -> None:
         points = [EntryPoint(value.partition(":")[0], value, group) for value in values]
-        for module in (cli, options):
+        for module in (cli, services):
             monkeypatch.setattr(
                 module, "entry_points", lambda group: [one for one in points if one.group == group]
             )
@@ -110,11 +110,11 @@ def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleT
     package.can = started_here  # type: ignore[attr-defined]
     said: list[str] = []
     plug("editjudge.stack", "somebodys:cannot", "somebodys:can")
-    with options.services_at_hand(Settings(), start=True, say=said.append) as settings:
+    with services.services_at_hand(Settings(), start=True, say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == ["grpc://127.0.0.1:9"]
     assert "starting the local services" in said[0]
     assert said[1:] == ["ocr_ppocr is not served: weights are absent"]
-    with options.services_at_hand(Settings(), start=False, say=said.append) as settings:
+    with services.services_at_hand(Settings(), start=False, say=said.append) as settings:
         assert not settings.endpoints
     assert len(said) == 2
 
@@ -125,14 +125,14 @@ def test_without_a_stack_there_are_no_services(
 ) -> None:
     package.cannot = lambda settings: None  # type: ignore[attr-defined]
     plug("editjudge.stack", *values)
-    with options.services_at_hand(Settings(), start=True, say=pytest.fail) as settings:
+    with services.services_at_hand(Settings(), start=True, say=pytest.fail) as settings:
         assert settings == Settings()
 
 
 def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
     plug("editjudge.stack", "nowhere.at_all:start")
     with pytest.raises(ConfigError, match="services cannot be loaded: No module named 'nowhere'"):
-        with options.services_at_hand(Settings(), start=True, say=pytest.fail):
+        with services.services_at_hand(Settings(), start=True, say=pytest.fail):
             pytest.fail("there is nothing to use")
 
 

@@ -13,17 +13,21 @@ result.outcomes["core.psnr.source.whole"]
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..base.config import GeneralistEndpoint, Settings, load_settings
+from ..base.errors import EditjudgeError, InputError
 from ..base.images import ImageLike, Mask, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.local import running_stack
+from ..base.threads import in_thread
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
@@ -37,8 +41,18 @@ from ..panel.heard import hearing
 from ..prompts.custom import custom_in, prompt_files
 from ..storage.ledger import Ledger
 from .loops import completed
+from .many import AT_ONCE, as_done
 
-__all__ = ["Client", "Judgement", "Ledger", "make_edit", "score", "with_local_stack"]
+__all__ = [
+    "Client",
+    "Judgement",
+    "Ledger",
+    "make_edit",
+    "make_edit_async",
+    "score",
+    "score_many",
+    "with_local_stack",
+]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,6 +104,33 @@ def make_edit(
     )
     item.check_mask()
     return Edit(item, model, load_image(edited))
+
+
+async def make_edit_async(
+    *,
+    source: ImageLike | Sequence[ImageLike],
+    edited: ImageLike,
+    instruction: str,
+    mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
+    target: ImageLike | None = None,
+    target_text: str | None = None,
+    item_id: str = "edit",
+    model: str = "",
+) -> Edit:
+    """As `make_edit`, for coroutines: pictures are read and decoded in a thread."""
+    return await in_thread(
+        partial(
+            make_edit,
+            source=source,
+            edited=edited,
+            instruction=instruction,
+            mask=mask,
+            target=target,
+            target_text=target_text,
+            item_id=item_id,
+            model=model,
+        )
+    )
 
 
 class Client:
@@ -171,9 +212,11 @@ class Client:
         Raises:
             ConfigError: an id or glob matches no dimension, prompts that are asked are not
                 imported, or one's own cannot be used.
+            ImageError: a file of an edit that was pickled is not there, or changed since.
             StoreError: the ledger is damaged, or its disk is full.
             RuntimeError: the client was not entered.
         """
+        await in_thread(lambda: [picture.fetch() for picture in edit.pictures])
         custom = custom_in(Path(prompts)) if prompts is not None else ()
         asked = in_words(_declared(dimensions), custom)
         known = {d.id: d for d in (*in_words(all_dimensions().values(), custom), *asked)}
@@ -188,6 +231,46 @@ class Client:
         with (budget or self.budget).pays():
             await judges.begin(asked, known, signatures)
             return await judges.judge(edit, asked, known, signatures)
+
+    async def score_many(
+        self,
+        edits: Iterable[Edit | Mapping[str, Any]],
+        dimensions: Iterable[str | Dimension] | None = None,
+        prompts: Path | str | None = None,
+        budget: Budget | None = None,
+        *,
+        concurrency: int = AT_ONCE,
+    ) -> AsyncGenerator[tuple[int, Judgement | EditjudgeError], None]:
+        """Judge many edits side by side; each is told as soon as it is judged.
+
+        Leaving the loop over it, or cancelling its task, cancels the calls in flight.
+
+        Args:
+            edits: Edits, or for each the arguments of `make_edit` by name: it is then made in its
+                turn, in a thread, so that no more pictures are in memory than are judged. An
+                iterable is asked for no more than can begin.
+            dimensions: As for `score`.
+            concurrency: Edits in progress at most.
+
+        Yields:
+            The place of an edit, from 0, and its judgement; or the error where there is none,
+            which costs only this edit.
+
+        Raises:
+            ConfigError, StoreError, RuntimeError: as `score`; no further edit could be judged.
+        """
+        asked = _declared(dimensions)
+
+        async def one(place: int, each: Edit | Mapping[str, Any]) -> Judgement | EditjudgeError:
+            try:
+                edit = each if isinstance(each, Edit) else await _made(place, each)
+                return await self.score(edit, asked, prompts, budget)
+            except InputError as error:
+                return error
+
+        async with aclosing(as_done(edits, one, concurrency)) as results:
+            async for result in results:
+                yield result
 
     async def judge(
         self,
@@ -263,6 +346,49 @@ def score(
     return completed(once())
 
 
+def score_many(
+    edits: Iterable[Edit | Mapping[str, Any]],
+    dimensions: Iterable[str | Dimension] | None = None,
+    *,
+    settings: Settings | None = None,
+    prompts: Path | str | None = None,
+    concurrency: int = AT_ONCE,
+    progress: Callable[[int, Judgement | EditjudgeError], object] | None = None,
+) -> list[Judgement | EditjudgeError]:
+    """Judge many edits, synchronously, on one connection; see `Client.score_many`.
+
+    ```python
+    edits = [{"source": "a.png", "edited": f, "instruction": "…"} for f in ("b.png", "c.png")]
+    for judged in editjudge.score_many(edits, ["core.psnr.*"]):
+        print(judged if isinstance(judged, editjudge.EditjudgeError) else judged.outcomes)
+    ```
+
+    Args:
+        progress: Called with place and result, as each edit is done; where an event loop runs
+            already, as in a notebook, in another thread.
+
+    Returns:
+        For each edit, in their order, its judgement or the error that it has instead.
+
+    Raises:
+        ConfigError: as `score`.
+        StoreError: as `score`.
+    """
+
+    async def all_of_them() -> list[Judgement | EditjudgeError]:
+        results: dict[int, Judgement | EditjudgeError] = {}
+        async with Client(settings) as client:
+            done = client.score_many(edits, dimensions, prompts, concurrency=concurrency)
+            async with aclosing(done) as judged:
+                async for place, result in judged:
+                    results[place] = result
+                    if progress is not None:
+                        progress(place, result)
+        return [results[place] for place in sorted(results)]
+
+    return completed(all_of_them())
+
+
 def with_local_stack(settings: Settings) -> Settings:
     """The settings, with what a running local stack has where nothing is configured.
 
@@ -278,6 +404,29 @@ def with_local_stack(settings: Settings) -> Settings:
         judge_ = GeneralistEndpoint(url=local.url, model=local.model)
         settings = settings.model_copy(update={"generalists": {"judge": judge_}})
     return settings
+
+
+async def _made(place: int, arguments: object) -> Edit:
+    """An edit by the names of `make_edit`'s arguments, made in a thread.
+
+    Raises:
+        InputError: they make none.
+    """
+    name = f"edit {place}"
+    if not isinstance(arguments, Mapping):
+        kind = type(arguments).__name__
+        raise InputError(name, f"{kind} is neither an edit nor the arguments of one")
+    if unknown := [key for key in arguments if key not in _ARGUMENTS]:
+        raise InputError(
+            name, f"unknown {unknown[0]!r}", f"make_edit takes {', '.join(_ARGUMENTS)}"
+        )
+    try:
+        return await in_thread(lambda: make_edit(**arguments))
+    except (TypeError, ValueError) as error:
+        raise InputError(name, str(error), "see editjudge.make_edit") from error
+
+
+_ARGUMENTS = tuple(signature(make_edit).parameters)
 
 
 def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:

@@ -14,7 +14,7 @@ from ..base.identity import Identities
 from ..base.verdict import NotApplicable, Scored
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import select
+from ..benchmarks.registry import select_among
 from ..stats import Comparison, compare, detectable, difference_p, holm, linked, rank_ranges
 from .view import RunView
 
@@ -256,18 +256,7 @@ def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[D
     asked = [dimension for dimension in asked if dimension.id in in_both]
     if not asked:
         raise ConfigError(f"{view.folder} and {other.folder} have no dimension in common")
-    if not patterns:
-        return tuple(asked)
-    meant: set[str] = set()
-    for pattern in patterns:
-        named = {d.id for d in select([pattern], view.resolved.rules)}.intersection(
-            d.id for d in asked
-        )
-        if not named:
-            known = ", ".join(d.id for d in asked[:5])
-            raise ConfigError(f"no dimension {pattern} was judged", f"for example: {known}")
-        meant |= named
-    return tuple(d for d in asked if d.id in meant)
+    return select_among(asked, patterns, view.resolved.rules)
 
 
 def _on(

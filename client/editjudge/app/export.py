@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -18,10 +19,12 @@ from typing import Any, Literal, TypeAlias
 from ..base.errors import ConfigError, MissingExtra, StoreError
 from ..base.verdict import Scored
 from ..storage.codec import dumps
+from . import label_studio
+from .pictured import PICTURES, Placed
 from .view import RunView
 from .wire.verdict import EarlierRow, Row
 
-Format: TypeAlias = Literal["parquet", "csv", "jsonl"]
+Format: TypeAlias = Literal["parquet", "csv", "jsonl", "label-studio"]
 Plain: TypeAlias = dict[str, Any]
 Fields: TypeAlias = tuple[str, ...]
 
@@ -33,32 +36,52 @@ _ROWS_AT_ONCE = 10_000
 _REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
 
 
-def export(
-    view: RunView, file: Path, form: Format, *, earlier: bool = False, wide: bool = False
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be in a file.
+
+    Attributes:
+        earlier: Instead of verdicts those in whose place they came, which count in nothing.
+        wide: A row for each edit, with a column for each dimension; see `edits_of`.
+        pictures: With the paths of each edit's pictures.
+        dimensions: Ids, globs, parts of ids or titles of columns; all for none.
+        urls: By folder, what stands in its place in the paths of pictures.
+    """
+
+    earlier: bool = False
+    wide: bool = False
+    pictures: bool = False
+    dimensions: tuple[str, ...] = ()
+    urls: Mapping[str, str] = field(default_factory=dict)
+
+
+def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> int:
     """Write all verdicts of a run to a file, which is there whole or not at all.
 
     Args:
-        earlier: Instead of them those in whose place they came, which count in nothing.
-        wide: A row for each edit, with a column for each dimension; see `edits_of`.
         form: `jsonl` has evidence and calls as objects; `csv` and `parquet` as JSON text, and
-            `csv` has nothing where there is no value.
+            `csv` has nothing where there is no value; `label-studio` has tasks, see
+            `app.label_studio`, and the configuration for them lies beside it as `.xml`.
 
     Returns:
         How many rows it has.
 
     Raises:
-        ConfigError: the file cannot be written, or earlier verdicts are asked for edit by edit.
+        ConfigError: the file cannot be written, earlier verdicts are asked for edit by edit, or a
+            dimension is not in the run.
+        InputError: the data is not there any more, where it is needed.
         MissingExtra: parquet without pyarrow.
         StoreError: the run cannot be read, or the disk is full.
     """
-    write = _WRITERS[form]
     partial = file.with_name(f".{file.name}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            rows, fields = _table(view, earlier=earlier, wide=wide)
-            count = write(partial, rows, fields, view.header.model_dump_json())
+            if form == "label-studio":
+                count = _tasks(view, partial, file, asked)
+            else:
+                rows, fields = _table(view, asked)
+                count = _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
             partial.replace(file)
         finally:
             partial.unlink(missing_ok=True)
@@ -75,18 +98,48 @@ def export(
     return count
 
 
-def _table(view: RunView, *, earlier: bool, wide: bool) -> tuple[Iterator[Plain], Fields]:
-    if earlier and wide:
+def _tasks(view: RunView, partial: Path, file: Path, asked: Asked) -> int:
+    if asked.earlier:
+        raise ConfigError("earlier verdicts are no predictions", "leave --earlier out")
+    names = view.named(asked.dimensions)
+    known = view.resolved.known
+    dimensions = {name: known[name] for name in view.header.dimensions if name in names}
+    count, configuration = label_studio.write(partial, view, dimensions, asked.urls)
+    file.with_suffix(".xml").write_text(configuration, encoding="utf-8")
+    return count
+
+
+def _table(view: RunView, asked: Asked) -> tuple[Iterator[Plain], Fields]:
+    if asked.earlier and asked.wide:
         raise ConfigError("an edit may have several earlier verdicts on a dimension", "leave one")
-    if wide:
-        return edits_of(view), (*_EDIT, *view.header.dimensions)
-    if earlier:
-        return (_plain(EarlierRow.by(each)) for each in view.earlier()), _EARLIER
-    return map(_plain, rows_of(view)), FIELDS
+    names = view.named(asked.dimensions) if asked.dimensions else None
+    if asked.wide:
+        meant = [name for name in view.header.dimensions if names is None or name in names]
+        rows, fields = edits_of(view, meant), (*_EDIT, *meant)
+    elif asked.earlier:
+        rows, fields = (_plain(EarlierRow.by(each)) for each in view.earlier()), _EARLIER
+    else:
+        rows, fields = map(_plain, rows_of(view)), FIELDS
+    if names is not None and not asked.wide:
+        rows = (row for row in rows if row["dimension"] is None or row["dimension"] in names)
+    if not asked.pictures and not asked.urls:
+        return rows, fields
+    return _with_pictures(rows, Placed(view, asked.urls)), (*fields, *PICTURES)
 
 
-def edits_of(view: RunView) -> Iterator[Plain]:
+def _with_pictures(rows: Iterable[Plain], placed: Placed) -> Iterator[Plain]:
+    nothing = dict.fromkeys(PICTURES)
+    for row in rows:
+        edit = row["item"], row["model"]
+        paths = placed.of(*edit) if None not in edit else {}
+        yield {**row, **nothing, **{name: paths[name] for name in PICTURES if name in paths}}
+
+
+def edits_of(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[Plain]:
     """A row for each edit that was asked for: item, model, and the value of each dimension.
+
+    Args:
+        dimensions: Only these; all of the run without.
 
     The values are those that `summary` counts: what was judged by other prompts or services than
     the run's last, or of an item that changed since, has none. Why a value is not there, the long
@@ -97,10 +150,11 @@ def edits_of(view: RunView) -> Iterator[Plain]:
         InputError: the data is not there any more.
     """
     missing = {(e.model, e.item): str(e.missing) for e in view.edits() if e.digest is None}
+    names = tuple(dimensions) or view.header.dimensions
     for row in view.rows():
         place = row.model, row.item.id
         why = missing[place] or "the model gave no image" if place in missing else None
-        outcomes = ((name, row.outcomes.get(name)) for name in view.header.dimensions)
+        outcomes = ((name, row.outcomes.get(name)) for name in names)
         values = {name: o.value if isinstance(o, Scored) else None for name, o in outcomes}
         yield {"item": row.item.id, "model": row.model, "missing": why, **values}
 
@@ -174,7 +228,7 @@ def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: st
             f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
         ) from error
     kinds = {"value": pa.float64(), "imputed": pa.bool_()}
-    texts = {*FIELDS, *_EARLIER, *_EDIT}
+    texts = {*FIELDS, *_EARLIER, *_EDIT, *PICTURES}
     schema = pa.schema(
         [
             pa.field(name, kinds.get(name, pa.string() if name in texts else pa.float64()))
@@ -216,7 +270,7 @@ def _utf8(row: Plain) -> Plain:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_WRITERS: Mapping[Format, Callable[[Path, Iterable[Plain], Fields, str], int]] = {
+_WRITERS: Mapping[str, Callable[[Path, Iterable[Plain], Fields, str], int]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,
     "jsonl": _write_jsonl,

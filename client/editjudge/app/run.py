@@ -317,6 +317,7 @@ class Running:
         progress = finished.progress
         event = wire.Finished.of(
             progress,
+            seconds_left=None,  # nothing is judged any more, whatever is left
             ended=finished.ended,
             exit_code=_exit_code(finished),
             usage=finished.usage,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
 from ..benchmarks.dataset import ItemRef
+from ..benchmarks.registry import select_among
 from ..engine.fold import fold
 from ..engine.header import RunHeader
 from ..engine.items import ItemChanges, Known
@@ -101,6 +102,16 @@ class RunView:
             InputError: its data is not there any more.
         """
         return Resolved(self.spec)
+
+    def named(self, patterns: Iterable[str]) -> frozenset[str]:
+        """The ids of those of its dimensions that patterns name; see `registry.select`.
+
+        Raises:
+            ConfigError: a pattern names none, or the run is by rules that are not known here.
+        """
+        asked = [self.resolved.known[n] for n in self.header.dimensions if n in self.resolved.known]
+        chosen = select_among(asked, patterns, self.resolved.rules)
+        return frozenset(dimension.id for dimension in chosen)
 
     def changes(self) -> ItemChanges:
         """What became of the items since they were judged; pictures that may have changed are read.

@@ -32,7 +32,7 @@ A `ServiceError` never becomes a number: scorers let it pass, and it is stored a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class EditjudgeError(Exception):
@@ -53,6 +53,16 @@ class EditjudgeError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}; {self.mend}" if self.mend else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickles by default would call the class with the message alone, which most do not take.
+        return _unpickled, (type(self), self.args), vars(self)
+
+
+def _unpickled(kind: type[EditjudgeError], args: tuple[Any, ...]) -> EditjudgeError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class InputError(EditjudgeError):

@@ -6,7 +6,7 @@ names an iterable of `Dimension`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -67,13 +67,13 @@ def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimensi
     """The dimensions that any of the patterns names.
 
     Args:
-        patterns: Ids, globs such as `core.psnr.*`, a part of an id such as `ssim`, or the title of
-            a column in the table of `rules`; all for none.
+        patterns: Ids, with or without their benchmark; globs such as `core.psnr.*`; a part of an id
+            such as `ssim`; or the title of a column in the table of `rules`. All for none.
         rules: For no pattern the dimensions of this benchmark alone, by these rules; to those of
             `core` come the ones that other packages add.
 
     Raises:
-        ConfigError: a pattern matches nothing.
+        ConfigError: a pattern matches nothing, or dimensions of several benchmarks by a part.
     """
     known = dimensions() if rules is None else rules.known(dimensions())
     patterns = tuple(patterns)
@@ -89,31 +89,69 @@ def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimensi
     return tuple(d for name, d in known.items() if name in meant)
 
 
+def select_among(
+    asked: Iterable[Dimension], patterns: Iterable[str], rules: Rules
+) -> tuple[Dimension, ...]:
+    """Those of the dimensions of a run that any of the patterns names; all for none.
+
+    Args:
+        patterns: As of `select`.
+
+    Raises:
+        ConfigError: a pattern names none of them.
+    """
+    known = {d.id: d for d in asked}
+    patterns = tuple(patterns)
+    meant = frozenset().union(*(_meant(pattern, known, rules) for pattern in patterns))
+    return tuple(d for name, d in known.items() if not patterns or name in meant)
+
+
 def _meant(pattern: str, known: Mapping[str, Dimension], rules: Rules | None) -> frozenset[str]:
     """The ids that a pattern names: the first way in which it names any decides.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: it names none, or parts of ids of several benchmarks.
     """
     own = {d.id for d in rules.dimensions} if rules else set[str]()
-    short = pattern.casefold()
+    short = pattern.strip().rstrip("↑↓ ").casefold()
+    word = short.replace(" ", "_")
     titled = (
         name
         for column in (rules.columns if rules else ())
         if short == column.title.casefold()
         for name in column.dimensions
     )
-    in_parts = [name for name in known if short in name.split(".")[1:]]
+    # `core.psnr.source.whole` is printed, and may be typed, as `psnr.source.whole`.
+    tails = {name: name.partition(".")[2] for name in known}
+    in_parts = [name for name, tail in tails.items() if f".{word}." in f".{tail}."]
+    globbed = [name for name, tail in tails.items() if fnmatchcase(tail, word)]
     ways: tuple[Iterable[str], ...] = (
         (name for name in known if fnmatchcase(name, pattern)),
         titled,
-        (name for name in in_parts if name in own),
-        (name for name in in_parts if name.startswith(f"{CORE}.")),
-        in_parts,
+        *((name for name in names if name in own) for names in (globbed, in_parts)),
+        *((n for n in names if n.startswith(f"{CORE}.")) for names in (globbed, in_parts)),
+        *(_of_one_benchmark(names, pattern) for names in (globbed, in_parts)),
     )
     for way in ways:
         if names := frozenset(way) & known.keys():
             return names
-    near = get_close_matches(pattern, known, n=3, cutoff=0.4)
+    parts = {part for name in known for part in name.split(".")}
+    near = get_close_matches(word, parts, cutoff=0.7)
+    near = near or get_close_matches(pattern, known, n=3, cutoff=0.4)
     mend = f"did you mean {', '.join(near)}?" if near else "see: editjudge list dimensions"
     raise ConfigError(f"no dimension matches {pattern!r}", mend)
+
+
+def _of_one_benchmark(names: Iterable[str], pattern: str) -> Iterator[str]:
+    """The names, where they are all of one benchmark.
+
+    Raises:
+        ConfigError: they are of several; once it is asked for any.
+    """
+    by_benchmark = {name.partition(".")[0]: name for name in names}
+    if len(by_benchmark) > 1:
+        candidates = ", ".join(sorted(by_benchmark.values()))
+        raise ConfigError(
+            f"{pattern!r} may be of several benchmarks: {candidates}", "give an id, or a glob"
+        )
+    yield from names

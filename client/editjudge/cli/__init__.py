@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..base.errors import ConfigError, EditjudgeError, InputError
 from ..base.screen import say
@@ -74,10 +75,11 @@ def plugged_in() -> Mapping[str, tuple[str, str]]:
 
 
 class _Verbs(click.Group):
-    """Loads a verb's module when the verb is called.
+    """Loads a verb's module when the verb is called, or completed, or asked for its `--help`.
 
-    This is the only lazy import of the command line: `editjudge --help` takes 0.15 s with it and
-    0.8 s without. What a verb needs it needs in full, so the modules of verbs import at their top.
+    `editjudge --help` takes 0.08 s of processor time with it. The verbs that are typed most, `run`,
+    `score` and `list`, declare their options alone and import what they do when they do it, so that
+    their `--help` takes no more. The others import at their top: 0.5 s.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -92,6 +94,13 @@ class _Verbs(click.Group):
             return None
         command: click.Command = _loaded(module).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs, of which none is loaded, and the options."""
+        lines = VERBS | {verb: line for verb, (_, line) in plugged_in().items()}
+        verbs = sorted(verb for verb in lines if verb.startswith(incomplete))
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(verb, help=lines[verb]) for verb in verbs), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines = VERBS | {verb: line for verb, (_, line) in plugged_in().items()}

@@ -25,7 +25,7 @@ from ..app.wire.compare import Rankings
 from ..base.console import console
 from ..base.errors import ConfigError
 from ..base.identity import untrained
-from ..base.screen import say, say_json
+from ..base.screen import say, say_json, tell
 from ..base.words import counted, few
 from ..report.table import untrained_line
 from ..stats.paired import smallest_p
@@ -147,6 +147,7 @@ def _show(told: ModelComparison) -> None:
     console().print(_table(told.dimensions, told.items))
     for line in lines(told):
         say(line)
+    tell("next: editjudge show RUN ITEM, one edit with all that was said of it")
 
 
 def _table(told: Iterable[OnDimension], items: int) -> Table:

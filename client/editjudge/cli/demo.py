@@ -20,7 +20,8 @@ from ..demo import judging
 from ..demo.editors import EDITORS
 from ..report.columns import results_table
 from ..report.page import render
-from .options import config_option, endpoint_option, services_at_hand, settings_of
+from .options import config_option, endpoint_option, settings_of
+from .services import services_at_hand
 
 T = TypeVar("T")
 

@@ -31,8 +31,8 @@ from .options import (
     GatewayOptions,
     json_option,
     options,
-    services_at_hand,
 )
+from .services import services_at_hand
 
 _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")

@@ -6,23 +6,18 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import indent
+from typing import TYPE_CHECKING
 
 import click
 
-from ..app.wire import lists as wire
-from ..app.wire.base import text_of
-from ..base.contracts import Tensor
 from ..base.errors import ConfigError
-from ..base.official import official_prompts
 from ..base.screen import say, say_json
-from ..benchmarks.benchmark import Benchmark, in_words
-from ..benchmarks.registry import benchmark as benchmark_of
-from ..benchmarks.registry import benchmarks, select
-from ..panel import SERVICES, model_name
-from ..prompts import templates
-from ..prompts.custom import custom_in
-from ..report.table import arrow
 from .options import json_option, prompts_option
+
+if TYPE_CHECKING:
+    from ..app.wire import lists as wire
+    from ..base.contracts import Tensor
+    from ..benchmarks.benchmark import Benchmark
 
 
 @click.group("list")
@@ -36,6 +31,13 @@ def command() -> None:
 @json_option
 def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bool) -> None:
     """Every dimension with its question, range, direction, inputs and source."""
+    from ..app.wire import lists as wire
+    from ..app.wire.base import text_of
+    from ..benchmarks.benchmark import in_words
+    from ..benchmarks.registry import select
+    from ..prompts.custom import custom_in
+    from ..report.table import arrow
+
     declared = in_words(select(patterns), custom_in(prompts) if prompts else ())
     listed = [wire.Dimension.of(d) for d in declared]
     if as_json:
@@ -59,6 +61,10 @@ def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bo
 @json_option
 def list_benchmarks(as_json: bool) -> None:
     """Every benchmark with its protocols."""
+    from ..app.wire import lists as wire
+    from ..app.wire.base import text_of
+    from ..benchmarks.registry import benchmarks
+
     listed = [
         wire.Benchmark(
             benchmark=b.name,
@@ -87,6 +93,10 @@ def list_switches(benchmark: str | None, as_json: bool) -> None:
 
     Without BENCHMARK, the switches of all.
     """
+    from ..app.wire.base import text_of
+    from ..benchmarks.registry import benchmark as benchmark_of
+    from ..benchmarks.registry import benchmarks
+
     asked = [benchmark_of(benchmark)] if benchmark else [*benchmarks().values()]
     listed = [switch for declared in asked for switch in _switches(declared)]
     if as_json:
@@ -104,6 +114,8 @@ def list_switches(benchmark: str | None, as_json: bool) -> None:
 
 
 def _switches(declared: Benchmark) -> Iterator[wire.Switch]:
+    from ..app.wire import lists as wire
+
     for switch in declared.switches.declared():
         usual = (name for name, rules in declared.protocols.items() if switch.name in rules.on)
         yield wire.Switch(
@@ -119,6 +131,10 @@ def _switches(declared: Benchmark) -> Iterator[wire.Switch]:
 @json_option
 def list_services(as_json: bool) -> None:
     """Every service with its model's name and tensors."""
+    from ..app.wire import lists as wire
+    from ..app.wire.base import text_of
+    from ..panel import SERVICES, model_name
+
     listed = [
         wire.Service(
             service=name,
@@ -145,6 +161,8 @@ def list_prompts(patterns: tuple[str, ...], text: bool, as_json: bool) -> None:
 
     NAME is a prompt, a glob of them (kris/*) or their folder (kris).
     """
+    from ..app.wire.base import text_of
+
     prompts = _named(_all_prompts(), patterns)
     if as_json:
         say_json(text_of(prompts))
@@ -161,6 +179,10 @@ def list_prompts(patterns: tuple[str, ...], text: bool, as_json: bool) -> None:
 
 
 def _all_prompts() -> wire.Prompts:
+    from ..app.wire import lists as wire
+    from ..base.official import official_prompts
+    from ..prompts import templates
+
     return wire.Prompts(
         own=tuple(
             wire.Template.model_validate(t, from_attributes=True) for t in templates().values()

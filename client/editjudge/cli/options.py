@@ -1,26 +1,26 @@
-"""What several verbs share: options, each group of them handed over as one object."""
+"""What several verbs share: options, each group of them handed over as one object.
+
+`--help` on a verb loads this, so what options become is imported where they become it.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 import click
 
-from ..app.client import with_local_stack
-from ..app.spec import RunSpec
-from ..base.config import Concurrency, Settings, load_settings, parsed_generalist
 from ..base.errors import ConfigError, InputError
-from ..base.local import running_stack
 from ..base.screen import tell
-from ..benchmarks.benchmark import Rules
-from ..benchmarks.registry import benchmark as benchmark_of
+
+if TYPE_CHECKING:
+    from ..app.spec import RunSpec
+    from ..base.config import Concurrency, Settings
+    from ..benchmarks.benchmark import Rules
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,7 +28,6 @@ G = TypeVar("G")
 Function: TypeAlias = Callable[P, T]
 _PATH = click.Path(path_type=Path)
 _UNIFORM = "uniform_weights"
-_STACK = "editjudge.stack"
 
 
 def options(group: type[G], name: str) -> Callable[[Function[P, T]], Function[P, T]]:
@@ -86,7 +85,8 @@ dimension_option = click.option(
     "patterns",
     multiple=True,
     metavar="ID",
-    help="Id or glob (core.psnr.*); may be given several times. All by default.",
+    help="Id, part of one (ssim), glob (core.psnr.*), or title of a table's column; may be given "
+    "several times. All by default.",
 )
 prompts_option = click.option(
     "--prompts",
@@ -152,6 +152,8 @@ class JudgeOptions:
             ConfigError: an address or a range cannot be used, or a flag has no generalist to act
                 on.
         """
+        from ..base.config import parsed_generalist
+
         settings = settings_of(self.config, getattr(self, "endpoints", ()))
         judges = dict(settings.generalists)
         for text in self.generalists:
@@ -267,6 +269,8 @@ class RulesOptions:
 
     def switches(self, benchmark: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The switches to turn on, and those to turn off."""
+        from ..benchmarks.registry import benchmark as benchmark_of
+
         on, off = self.with_, self.without
         if self.weights == "uniform":
             on = (*on, _UNIFORM)
@@ -369,6 +373,9 @@ class SpecOptions(RulesOptions):
         Raises:
             ConfigError: there is no such benchmark, protocol or switch, or an option is malformed.
         """
+        from ..app.spec import RunSpec
+        from ..benchmarks.registry import benchmark as benchmark_of
+
         on, off = self.switches(benchmark_of(self.benchmark).name)
         judges = {"judges": self.judges} if self.judges else {}
         return RunSpec.model_validate(
@@ -493,6 +500,8 @@ def concurrency_of(text: str) -> Concurrency:
     Raises:
         ConfigError: it is no range.
     """
+    from ..base.config import Concurrency
+
     try:
         return Concurrency.parsed(text)
     except ValueError as error:
@@ -519,78 +528,11 @@ def settings_of(config: Path | None, endpoints: tuple[str, ...] = ()) -> Setting
     Raises:
         ConfigError: a setting cannot be used.
     """
+    from ..base.config import load_settings
+
     settings = load_settings(config)
     return settings.at(*endpoints) if endpoints else settings
 
 
 def _without_none(**flags: object) -> dict[str, object]:
     return {name: value for name, value in flags.items() if value is not None}
-
-
-class _Started(Protocol):
-    """What a local stack's package starts."""
-
-    @property
-    def url(self) -> str:
-        """Its address for clients."""
-
-    @property
-    def unloaded(self) -> Mapping[str, str]:
-        """Models that it could not load, and why."""
-
-
-def _local_stack(settings: Settings) -> AbstractContextManager[_Started] | None:
-    """Start a local stack for the duration of a block; None where no package here can.
-
-    A package that can start one has an entry point in the group `editjudge.stack`.
-
-    Raises:
-        ConfigError: that package cannot be loaded.
-    """
-    for point in entry_points(group=_STACK):
-        try:
-            start = point.load()
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(f"editjudge's services cannot be loaded: {error}") from error
-        stack: AbstractContextManager[_Started] | None = start(settings.stack)
-        if stack is not None:
-            return stack
-    return None
-
-
-@contextmanager
-def services_at_hand(
-    settings: Settings,
-    *,
-    start: bool,
-    say: Callable[[str], None],
-    without: Callable[[str, str], None] | None = None,
-) -> Iterator[Settings]:
-    """Add services to the settings: a running local stack, or one that starts here.
-
-    Args:
-        start: Whether to start a stack where no endpoint is configured and no stack runs.
-        say: Where progress goes.
-        without: Told of each model that the stack could not load, and why; `say` by default.
-
-    Raises:
-        StackError: a stack is needed and does not start.
-    """
-    settings = with_local_stack(settings)
-    if settings.gateway is not None:
-        yield settings
-        return
-    tell = without or (lambda model, why: say(f"{model} is not served: {why}"))
-    stack = _local_stack(settings) if start and not settings.endpoints else None
-    if stack is None:
-        running = running_stack()
-        urls = {endpoint.url for endpoint in settings.endpoints.values()}
-        for model, why in running.unloaded.items() if running and running.grpc in urls else ():
-            tell(model, why)
-        yield settings
-        return
-    say("starting the local services for this call (editjudge up keeps them running) …")
-    with stack as server:
-        for model, why in server.unloaded.items():
-            tell(model, why)
-        yield settings.at(server.url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -24,6 +25,14 @@ _FORMS: tuple[Form, ...] = get_args(Form)
 @click.command("plot")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--figure", "kind", type=click.Choice(KINDS), help="Only figures of this kind.")
+@click.option(
+    "--column",
+    "--dimension",
+    "columns",
+    multiple=True,
+    metavar="ID",
+    help="Only these columns: an id, a part of one (ssim), a glob or a title.",
+)
 @click.option("--model", "models", multiple=True, help="A model, in the order of the legend.")
 @click.option("--published", is_flag=True, help="Draw the rows that the paper prints too.")
 @click.option(
@@ -38,6 +47,7 @@ _FORMS: tuple[Form, ...] = get_args(Form)
 def command(
     run: Path,
     kind: Kind | None,
+    columns: tuple[str, ...],
     models: tuple[str, ...],
     published: bool,
     form: Form,
@@ -59,6 +69,8 @@ def command(
             f"it has {', '.join(sorted({f.kind for f in figures(results.benchmark.name)}))}",
         )
     folder = out or run / "figures"
+    if columns:
+        results = replace(results, columns=chosen(results, columns, models)[0])
     numbers = _numbers(results, models, published=published)
     if len(numbers) > LOOKS:
         tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")

@@ -39,8 +39,8 @@ from .options import (
     options,
     prompts_option,
     roots_of,
-    services_at_hand,
 )
+from .services import services_at_hand
 
 _PATH = click.Path(path_type=Path)
 _LISTED = 20

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ..app.estimate import lines
-from ..app.run import Retry, Running, RunResult, foreseen, spec_of
-from ..app.spec import RunSpec
-from ..app.summary import columns
-from ..app.wire.base import text_of
-from ..app.wire.checks import Estimate
-from ..app.wire.run import Finished
-from ..base.config import Settings
-from ..base.console import console
 from ..base.errors import InputError
-from ..base.screen import say, say_json, tell
-from ..base.words import counted
-from ..report.columns import results_table
-from ..report.live import display, summary
-from ..report.table import untrained_line, usage_text
 from .options import (
     GatewayOptions,
     SpecOptions,
@@ -37,21 +17,11 @@ from .options import (
     json_option,
     ledger_option,
     options,
-    services_at_hand,
     shard_of,
 )
 
-_RESUME = "the same command goes on where this ended"
-_WAIT_FOR_CALLS = 10.0
-"""Seconds after an interruption until the process ends whatever still hangs."""
-_WAIT_FOR_THREADS = 1.0
-"""Seconds after an interruption for what runs in threads: a line that is written takes less."""
-_EARLY = {
-    "interrupted": "interrupted",
-    "failures": "ended: too many verdicts failed",
-    "judge": "ended: a judge cannot be used",
-    "cost": "ended before max_cost was passed; with a higher --max-cost",
-}
+if TYPE_CHECKING:
+    from ..app.run import Retry
 
 
 @click.command("run")
@@ -113,6 +83,10 @@ def command(
     """
     if not asked.outputs:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
+    from ..app.run import spec_of
+    from .running import dry_run as foretold
+    from .running import judged
+
     spec = asked.spec(spec_of(out))
     settings = services.settings(max_cost=max_cost, ledger=ledger, concurrency=concurrency)
     if canary is not None:
@@ -124,176 +98,14 @@ def command(
             "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
         )
     if dry_run:
-        return _dry_run(spec, out, settings, part, as_named=as_named, as_json=as_json)
-    with display(as_json=as_json) as shown:
-        prepared = Running(
-            spec,
-            out,
-            settings,
-            tell=shown,
-            every=shown.every,
-            shard=part,
-            retry=retry,
-            fail_on_error=fail_on_error,
-            as_named=as_named,
-        )
-        with prepared as running:
-            result = _judged(running, settings)
-    if result is None:
-        tell(f"interrupted; {_RESUME}")
-        return 130
-    if not as_json:
-        _show(result, running.unasked)
-    return result.finished.exit_code
-
-
-def _judged(running: Running, settings: Settings) -> RunResult | None:
-    """Judge what is left; None where that was interrupted."""
-    if not running.left.edits:
-        return running.nothing_left()
-    start = any(not role.is_generalist for role in running.left.roles)
-    with services_at_hand(settings, start=start, say=running.say) as at_hand:
-        try:
-            return asyncio.run(_interruptible(running, at_hand))
-        except asyncio.CancelledError:
-            return None
-
-
-class _Threads(ThreadPoolExecutor):
-    """The event loop's threads.
-
-    Whoever looks up the name of a server that is not there hangs for half a minute, and nothing
-    ends that: after an interruption nobody waits for it.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(thread_name_prefix="run")
-        self.interrupted = False
-        self._submitted: set[Future[Any]] = set()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As every executor's."""
-        future = super().submit(fn, *args, **kwargs)
-        self._submitted.add(future)
-        future.add_done_callback(self._submitted.discard)
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As every executor's, but waits for a second at most where the run was interrupted."""
-        super().shutdown(wait and not self.interrupted, cancel_futures=cancel_futures)
-        if self.interrupted:
-            _wait_for(self._submitted)
-
-
-def _wait_for(futures: set[Future[Any]]) -> None:
-    wait(list(futures), _WAIT_FOR_THREADS)
-
-
-async def _interruptible(running: Running, at_hand: Settings) -> RunResult:
-    # Edits are side by side already: further threads within OpenCV's functions would only wait for
-    # each other. It is read at its first use, and cannot be changed safely while others use it.
-    os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
-    threads = _Threads()
-    asyncio.get_running_loop().set_default_executor(threads)
-    judging = asyncio.ensure_future(running.judge(at_hand))
-    with _signals(judging, threads):
-        return await judging
-
-
-@contextlib.contextmanager
-def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[None]:
-    """Let SIGINT and SIGTERM cancel the judging, and the second of them end the process."""
-    loop = asyncio.get_running_loop()
-    seen = 0
-
-    def interrupt() -> None:
-        nonlocal seen
-        seen += 1
-        if seen > 1:
-            os._exit(130)
-        threads.interrupted = True
-        judging.cancel()
-        loop.call_later(_WAIT_FOR_CALLS, os._exit, 130)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # Not in a thread, and not on Windows, where asyncio.run itself sees to SIGINT.
-    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-        for number in before:
-            loop.add_signal_handler(number, interrupt)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            for number, handler in before.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, handler)
-
-
-def _dry_run(
-    spec: RunSpec,
-    out: Path,
-    settings: Settings,
-    shard: tuple[int, int],
-    *,
-    as_named: bool,
-    as_json: bool,
-) -> int:
-    estimate, work, again = foreseen(spec, out, settings, shard=shard, as_named=as_named)
-    if as_json:
-        say_json(text_of(Estimate.of(estimate, work.item_changes, again)))
-        return 0
-    for line in (*(one.text for one in again), *lines(estimate, work)):
-        say(line)
-    return 0
-
-
-def _show(result: RunResult, unasked: Sequence[str]) -> None:
-    finished = result.finished
-    judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    screen = console()
-    screen.print(results_table(columns(judged), result.cells, result.beside, screen.width))
-    if warning := untrained_line(result.services_of(d.id for d in judged)):
-        say(warning, fg="red", bold=True)
-    for line in unasked:
-        say(line)
-    for reason, names in finished.not_served.items():
-        say(f"not judged, {reason}: {', '.join(names)}")
-    if finished.usage:
-        say(f"generalists took {usage_text(finished.usage)}")
-    for line in (_done(result), *_ending(finished), f"kept in {result.out}"):
-        tell(line)
-
-
-def _done(result: RunResult) -> str:
-    """Say what this session did, in one line."""
-    if result.finished.edits:
-        return summary(result.finished)
-    counts = (cell.counts for row in result.cells.values() for cell in row.values())
-    waiting = sum(count.get("not_served", 0) for count in counts)
-    if waiting:
-        verdicts = counted(waiting, "verdict waits", "verdicts wait")
-        return f"nothing could be judged: {verdicts} for a service"
-    return "nothing was left to do"
-
-
-def _was_asked(result: RunResult, name: str) -> bool:
-    return any(set(row[name].counts) - {"not_served"} for row in result.cells.values())
-
-
-def _ending(finished: Finished) -> list[str]:
-    by_count = sorted(finished.unscored.items(), key=lambda kind: -kind[1].count)
-    lines = [
-        f"{counted(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
-        f" (first: {kind.first})"
-        for name, kind in by_count
-    ]
-    lines += [
-        f"{one.service}: {one.why} (canary)" for one in finished.watched if one.state != "steady"
-    ]
-    failed = sum(line.failed for line in finished.verdicts.values())
-    if failed:
-        lines.append(f"{counted(failed, 'verdict')} failed (first: {finished.first_failure})")
-    why = _EARLY.get(finished.ended)
-    if why or failed:
-        lines.append(f"{why}; {_RESUME}" if why else _RESUME)
-    return lines
+        return foretold(spec, out, settings, part, as_named=as_named, as_json=as_json)
+    return judged(
+        spec,
+        out,
+        settings,
+        part,
+        retry=retry,
+        fail_on_error=fail_on_error,
+        as_named=as_named,
+        as_json=as_json,
+    )

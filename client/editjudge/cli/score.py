@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
 
-from ..app.client import Client, Judgement, make_edit
-from ..app.wire.base import text_of
-from ..app.wire.verdict import Score
-from ..base.config import Settings
-from ..base.console import console
-from ..base.item import Edit
-from ..base.screen import say, say_json, tell
-from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import benchmark, select
-from ..report.table import judged_by, skipped, verdict_table
 from .options import (
     GatewayOptions,
     cost_option,
@@ -25,7 +14,6 @@ from .options import (
     ledger_option,
     options,
     prompts_option,
-    services_at_hand,
 )
 
 _FILE = click.Path(path_type=Path)
@@ -75,8 +63,10 @@ def command(
 
     For every other dimension the reason is given. Exit code 3 when a service failed.
     """
+    from ..app.client import make_edit
+    from .scoring import score
+
     settings = services.settings(repeats=repeats, max_cost=max_cost, ledger=ledger)
-    dimensions = select(patterns, benchmark("core").rules())
     edit = make_edit(
         source=sources,
         edited=edited,
@@ -85,44 +75,4 @@ def command(
         target=target,
         target_text=target_text,
     )
-    needed = any(
-        any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
-        for d in dimensions
-    )
-    with services_at_hand(settings, start=needed, say=tell) as at_hand:
-        judgement = asyncio.run(_judge(at_hand, edit, dimensions, prompts))
-    show(judgement, as_json=as_json)
-    return 3 if judgement.failed else 0
-
-
-async def _judge(
-    settings: Settings, edit: Edit, dimensions: tuple[Dimension, ...], prompts: Path | None
-) -> Judgement:
-    async with Client(settings) as client:
-        return await client.score(edit, dimensions, prompts)
-
-
-def show(judgement: Judgement, *, as_json: bool) -> None:
-    """Print one judged edit."""
-    if as_json:
-        say_json(text_of(Score.of(judgement)))
-        return
-    table = verdict_table(judgement)
-    if table.row_count:
-        console().print(table)
-    for line in judged_by(judgement):
-        say(line)
-    for reason, names in skipped(judgement).items():
-        say(f"not judged, {reason}: {', '.join(names)}")
-    item = judgement.edit.item
-    image, mask = judgement.edit.image, item.mask
-    if image and mask and mask.size != image.size:
-        tell(f"note: {mask.name}: {_by(mask.size)}, brought to {_by(image.size)} where it is used")
-    pictures = (*item.sources, image, mask, item.target)
-    for picture in filter(None, pictures):
-        for note in picture.notes:
-            tell(f"note: {picture.name}: {note}")
-
-
-def _by(size: tuple[int, int]) -> str:
-    return f"{size[0]}x{size[1]}"
+    return score(edit, patterns, prompts, settings, as_json=as_json)

@@ -22,7 +22,8 @@ from ..base.config import Settings
 from ..base.console import console
 from ..base.errors import ConfigError, MissingExtra
 from ..base.screen import say, say_json, tell
-from .options import ServiceOptions, json_option, options, services_at_hand
+from .options import ServiceOptions, json_option, options
+from .services import services_at_hand
 
 if TYPE_CHECKING:
     from ..serve.judging import Kept

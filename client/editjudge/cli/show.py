@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -12,7 +13,9 @@ from ..app.wire.base import text_of
 from ..app.wire.verdict import Earlier, Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
-from .options import json_option
+from .options import dimension_option, json_option
+
+V = TypeVar("V", bound=Stored)
 
 _BECAME = {
     "changed": "the item changed since this was judged, and is to be judged again",
@@ -30,9 +33,17 @@ _WHY = {
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("edit")
 @click.option("--model", help="Only of this model under test; all by default.")
+@dimension_option
 @click.option("--earlier", is_flag=True, help="Also the verdicts in whose place others came.")
 @json_option
-def command(run: Path, edit: str, model: str | None, earlier: bool, as_json: bool) -> int:
+def command(
+    run: Path,
+    edit: str,
+    model: str | None,
+    patterns: tuple[str, ...],
+    earlier: bool,
+    as_json: bool,
+) -> int:
     """Show one edit of a run: EDIT is the item's id.
 
     Shows every verdict with its reason, its evidence, the raw replies and its signature. Works
@@ -49,6 +60,7 @@ def command(run: Path, edit: str, model: str | None, earlier: bool, as_json: boo
         before = tuple(map(Earlier.by, view.earlier(model, item=edit))) if earlier else ()
         shown = _shown(view, edit, edits, became(edit, None))
         shown = shown.model_copy(update={"earlier": before})
+        shown = _only(shown, view.named(patterns)) if patterns else shown
     if as_json:
         say_json(text_of(shown))
         return 0
@@ -88,6 +100,23 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...], became: Known
         edits=edits,
         not_served=view.waiting_for(edit),
         spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
+    )
+
+
+def _only(shown: Shown, names: frozenset[str]) -> Shown:
+    """What is told of some dimensions alone."""
+
+    def of(verdicts: tuple[V, ...]) -> tuple[V, ...]:
+        return tuple(verdict for verdict in verdicts if verdict.dimension in names)
+
+    edits = tuple(e.model_copy(update={"verdicts": of(e.verdicts)}) for e in shown.edits)
+    return shown.model_copy(
+        update={
+            "edits": edits,
+            "earlier": of(shown.earlier),
+            "not_served": {n: why for n, why in shown.not_served.items() if n in names},
+            "spoilt": {n: why for n, why in shown.spoilt.items() if n in names},
+        }
     )
 
 

@@ -79,4 +79,7 @@ def _show(validation: Validation) -> None:
     if validation.estimate is not None:
         for line in (*call_lines(validation.estimate), *validation.estimate.notes):
             say(line)
-    say("something is wrong" if validation.wrong else "all is well")
+    if validation.wrong:
+        say("something is wrong: mend it, or judge what can be used with editjudge run")
+    else:
+        say("all is well; next: editjudge run")

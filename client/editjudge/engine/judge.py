@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
@@ -29,6 +29,7 @@ from ..panel.usage import counting
 from ..scorers.scorer import Scorer
 from .fold import fold
 from .plan import edit_plan, in_order, missing_of
+from .progress import answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +92,17 @@ async def judge(
     plan = edit_plan(edit, ordered, waiting)
     scorers = list(plan.calls)
     errors: dict[Scorer, ServiceError] = {}
+
+    slow = _slowest(scorers)
+
+    async def call(scorer: Scorer) -> Mapping[str, Verdict]:
+        verdicts = await _call(scorer, edit, panel, plan.calls[scorer], errors)
+        if scorer in slow:
+            answered(1 / len(slow))
+        return verdicts
+
     with counting() as usage:
-        results = await asyncio.gather(
-            *(_call(scorer, edit, panel, plan.calls[scorer], errors) for scorer in scorers)
-        )
+        results = await asyncio.gather(*map(call, scorers))
     readings = dict(zip(scorers, results, strict=True))
     folded = fold(ordered, edit.item, missing=missing_of(edit), unserved=waiting, readings=readings)
     identities = panel.identities()
@@ -207,6 +215,13 @@ def computes(dimension: Dimension, known: Mapping[str, Dimension]) -> bool:
     return any(reading.scorer.computes for reading in dimension.readings) or any(
         computes(part, known) for part in parts
     )
+
+
+def _slowest(scorers: Collection[Scorer]) -> frozenset[Scorer]:
+    """Those by which progress is told: that ask generalists, else that ask services, else all."""
+    asking_any = frozenset(scorer for scorer in scorers if scorer.roles)
+    generalists = frozenset(s for s in asking_any if any(r.is_generalist for r in s.roles))
+    return generalists or asking_any or frozenset(scorers)
 
 
 async def _call(

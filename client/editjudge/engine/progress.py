@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..base.verdict import Failed, Outcome, Scored, Unscored
 from ..panel.budget import Budget
-from .runplan import RunPlan
 
 if TYPE_CHECKING:
     from ..panel import Panel
+    from .runplan import RunPlan
 
 _WINDOW = 60.0
+_STEP = 0.1
+"""Seconds between two points that the rate is made of."""
 
 
 @dataclass
@@ -48,6 +52,7 @@ class Progress:
         lines: By dimension.
         edits: To be judged in this session.
         judged: Of these.
+        judged_before: Edits that earlier sessions judged, on which nothing is left.
         missing: Outputs that are not there.
         verdicts: Verdicts of this session by status.
         first_failure: What the first failed verdict says.
@@ -59,6 +64,7 @@ class Progress:
     lines: dict[str, Line] = field(default_factory=dict)
     edits: int = 0
     judged: int = 0
+    judged_before: int = 0
     missing: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     first_failure: str = ""
@@ -66,7 +72,8 @@ class Progress:
     why_unscored: dict[str, str] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     started: float = field(default_factory=time.monotonic)
-    _recent: deque[tuple[float, int]] = field(default_factory=deque)
+    _recent: deque[tuple[float, float]] = field(default_factory=deque)
+    _parts: dict[object, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -93,7 +100,35 @@ class Progress:
             line.total += line.done
         missing = sum(number for number, _ in plan.missing.values())
         served = {name: line for name, line in lines.items() if line.total}
-        return cls(served, edits=plan.edits, missing=missing, budget=budget or Budget())
+        return cls(
+            served,
+            edits=plan.edits,
+            judged_before=plan.judged,
+            missing=missing,
+            budget=budget or Budget(),
+        )
+
+    @property
+    def done(self) -> float:
+        """Edits judged in this session, those in progress by the share that is answered."""
+        return self.judged + sum(self._parts.values())
+
+    @contextmanager
+    def one_edit(self) -> Iterator[None]:
+        """Judge one edit inside: what is answered of it counts while it goes on."""
+        key = object()
+
+        def answered(share: float) -> None:
+            self._parts[key] = min(self._parts[key] + share, 1.0)
+            self._moved()
+
+        self._parts[key] = 0.0
+        before = _ANSWERED.set(answered)
+        try:
+            yield
+        finally:
+            _ANSWERED.reset(before)
+            del self._parts[key]
 
     def judged_one(self, outcomes: Mapping[str, Outcome], expected: Iterable[str]) -> None:
         """Count an edit's verdicts; what was expected and has no verdict is no longer."""
@@ -114,32 +149,46 @@ class Progress:
                     continue
             self.verdicts[outcome.status] += 1
         self.judged += 1
+        self._moved()
+
+    def _moved(self) -> None:
         now = time.monotonic()
-        self._recent.append((now, self.judged))
+        if self._recent and now - self._recent[-1][0] < _STEP:
+            return
+        self._recent.append((now, self.done))
         while now - self._recent[0][0] > _WINDOW:
             self._recent.popleft()
 
     @property
     def rate(self) -> float:
-        """Edits per second, over the last minute."""
+        """Edits per second, over the last minute; of those in progress what is answered."""
         if not self._recent:
             return 0.0
         start, before = self._recent[0]
         if start - self.started < _WINDOW or len(self._recent) == 1:
-            start, before = self.started, 0
+            start, before = self.started, 0.0
         seconds = time.monotonic() - start
-        return (self.judged - before) / seconds if seconds > 0 else 0.0
+        return max(self.done - before, 0.0) / seconds if seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """At this rate; None before there is one."""
         rate = self.rate
-        return (self.edits - self.judged) / rate if rate else None
+        return (self.edits - self.done) / rate if rate else None
 
     @property
     def share_failed(self) -> float:
         """Of this session's verdicts."""
         return self.verdicts["failed"] / self.verdicts.total() if self.verdicts else 0.0
+
+
+def answered(share: float) -> None:
+    """Tell whoever counts that a share of the edit that is judged here, 0 to 1, is answered."""
+    if (told := _ANSWERED.get()) is not None:
+        told(share)
+
+
+_ANSWERED: ContextVar[Callable[[float], None] | None] = ContextVar("answered", default=None)
 
 
 def took(panel: Panel | None, progress: Progress) -> dict[str, float]:

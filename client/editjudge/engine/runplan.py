@@ -157,6 +157,7 @@ class RunPlan:
         changed: Item, model and digest of outputs that are not what the run knows of them.
         replaced: Item and model of those of them in whose place another output was known.
         same: By model, how many outputs are what was judged before.
+        judged: Edits on which verdicts stand and nothing is left to judge.
         seen: Item, model and file of those that had to be read to know it.
         item_changes: What became of the items since they were judged.
         absent: Item, model and reason of outputs that are missing, or for another reason now.
@@ -175,6 +176,7 @@ class RunPlan:
     replaced: list[tuple[str, str]] = field(default_factory=list)
     absent: list[tuple[str, str, Missing]] = field(default_factory=list)
     same: Counter[str] = field(default_factory=Counter)
+    judged: int = 0
     seen: list[tuple[str, str, Seen]] = field(default_factory=list)
     item_changes: ItemChanges = field(default_factory=ItemChanges)
 
@@ -297,6 +299,7 @@ def plan_run(
         edits = compare(plan, observed, model, known)
         plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
         plan.counts[model] = count(order.dimensions, states, edits)
+        plan.judged += sum(1 for edit in edits if edit is not None and states.is_judged(edit))
     return plan
 
 
@@ -448,6 +451,7 @@ class _States:
         self._unserved = {} if served is None else _unserved(observed.dimensions, served)
         self._folded: dict[tuple[int, bool], dict[str, str]] = {}
         self._todo: dict[_Alike, frozenset[str]] = {}
+        self._judged: dict[_Alike, bool] = {}
 
     def of(self, edit: _Alike) -> dict[str, str]:
         """The state of each asked dimension that applies, as `RunPlan.counts` names it.
@@ -465,6 +469,13 @@ class _States:
             states = self.of(edit)
             self._todo[edit] = frozenset(name for name, state in states.items() if state == "todo")
         return self._todo[edit]
+
+    def is_judged(self, edit: _Alike) -> bool:
+        """Whether verdicts stand on it, and nothing is left to judge."""
+        if edit not in self._judged:
+            stands = "standing" in self.of(edit).values()
+            self._judged[edit] = stands and not self.todo(edit)
+        return self._judged[edit]
 
     def _planned(self, kind: int, *, absent: bool) -> dict[str, str]:
         """The states where nothing stands."""

@@ -224,7 +224,8 @@ class Scheduler:
 
     async def _done(self, job: Job) -> None:
         try:
-            await self._judged(job)
+            with self.progress.one_edit():
+                await self._judged(job)
         finally:
             del self._held[id(job)]
             async with self._room:

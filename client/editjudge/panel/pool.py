@@ -109,9 +109,11 @@ class EndpointPool(Generic[E]):
             except (Unreachable, DeadlineExceeded) as error:
                 if not self._is_made_again(place, error, losses):
                     raise
+                replica.again += 1
             except Overloaded as error:
                 replica.answered(place, error)
                 await self._wait_for_room(replica, error, losses)
+                replica.again += 1
             except (asyncio.CancelledError, CostLimit, OutOfTime, WrongModel):
                 # None of them says anything of the server, or needs to have asked it.
                 replica.unasked(place)

@@ -96,6 +96,7 @@ class Gauge:
         open: Whether its breaker is open: it could not be reached, and gets no calls.
         waits_for: Why calls wait or are fewer than they could be, in the server's words; empty
             where nothing is wrong.
+        again: How often a call was made again, since it failed.
     """
 
     limit: int
@@ -104,6 +105,7 @@ class Gauge:
     busy_seconds: float
     open: bool = False
     waits_for: str = ""
+    again: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -144,6 +146,7 @@ class Replica(Generic[E]):
         lost_at: When it was lost the latest time.
         last_error: What the latest call that did not reach it ended with.
         full_since: When it first had no room for a call since it served one; infinity before.
+        again: How often a call was made again that had failed here.
     """
 
     def __init__(
@@ -159,6 +162,7 @@ class Replica(Generic[E]):
         self.lost_at = 0.0
         self.last_error: ServiceError | None = None
         self.full_since = float("inf")
+        self.again = 0
         self._policy = policy
         self._clock = clock
         self._limit = AdaptiveLimit(most, policy.start, policy.least)
@@ -199,7 +203,8 @@ class Replica(Generic[E]):
         busy = self._limit.busy_seconds(self._clock.now())
         limit, in_flight = self._limit.size, self._limit.in_flight
         lost = self.state.is_lost
-        return Gauge(limit, in_flight, self.waiting, busy, lost, self._waits_for(lost))
+        waits_for = self._waits_for(lost)
+        return Gauge(limit, in_flight, self.waiting, busy, lost, waits_for, self.again)
 
     def _waits_for(self, lost: bool) -> str:
         if lost and self.last_error is not None:
@@ -297,6 +302,7 @@ class Replica(Generic[E]):
         Returns:
             Seconds that it waited for a place after these.
         """
+        self.again += 1
         task = asyncio.current_task()
         place = self._calls.get(task) if task else None
         rare = self._failures.is_rare(self._limit.size)

@@ -243,7 +243,7 @@ def test_ranking(data: Data, opened: Any) -> None:
     ("models", "patterns", "told"),
     [
         (("plain", "nobody"), (), "no model nobody; models of this run: plain, good, alike"),
-        (("plain", "good"), ("*lpips*",), r"no dimension \*lpips\* was judged"),
+        (("plain", "good"), ("*lpips*",), r"no dimension matches '\*lpips\*'"),
         (("plain", "good"), ("nothing",), "no dimension matches 'nothing'"),
     ],
 )

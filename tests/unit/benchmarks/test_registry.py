@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.registry import benchmark, dimensions, select
+from editjudge.benchmarks.registry import benchmark, dimensions, select, select_among
 
 
 def named(pattern: str, of: str | None = None) -> list[str]:
@@ -46,3 +46,40 @@ def test_what_means_nothing_is_refused_with_what_is_near() -> None:
         named("core.psnrr.source.whole")
     with pytest.raises(ConfigError, match="list dimensions"):
         named("zzz")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "of", "ids"),
+    [
+        ("psnr.source.whole", "core", ["core.psnr.source.whole"]),
+        ("PSNR.source.whole ↑", "core", ["core.psnr.source.whole"]),
+        ("psnr.source.*", "core", ["core.psnr.source.whole", "core.psnr.source.outside"]),
+        ("Instruction following", "core", ["core.instruction_following"]),
+        (" quality.piqe ", "core", ["core.quality.piqe"]),
+        ("source.whole", "core", [n for n in dimensions() if n.endswith(".source.whole")]),
+    ],
+)
+def test_what_a_table_prints_may_be_typed(pattern: str, of: str, ids: list[str]) -> None:
+    assert named(pattern, of) == ids
+
+
+def test_what_may_be_of_several_benchmarks_names_its_candidates() -> None:
+    asked = [dimensions()[name] for name in ("gie.ssim", "omni_iie.ssim")]
+    with pytest.raises(ConfigError, match=r"several benchmarks: gie\.ssim, omni_iie\.ssim") as told:
+        select_among(asked, ["SSIM"], benchmark("core").rules())
+    assert "give an id, or a glob" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_slip_in_a_part_is_seen() -> None:
+    with pytest.raises(ConfigError, match="did you mean psnr"):
+        named("psmr", "core")
+
+
+def test_of_a_run_only_its_own_dimensions_are_meant() -> None:
+    rules = benchmark("core").rules()
+    asked = [dimensions()[name] for name in ("core.ssim.source.whole", "core.mse.source.whole")]
+    assert select_among(asked, ["ssim"], rules) == (asked[0],)
+    assert select_among(asked, [], rules) == tuple(asked)
+    with pytest.raises(ConfigError, match="no dimension matches 'psnr'"):
+        select_among(asked, ["psnr"], rules)

@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 
 import pytest
 
-from editjudge.cli import _loaded
+from editjudge.cli import VERBS, _loaded
+
+HEAVY = "aiohttp asyncio cv2 grpc numpy PIL pydantic rapidfuzz rich sqlite3 tokenizers tritonclient"
+"""What takes long to load, and is of no use to who asks which options there are."""
+
+
+def loaded_by(*arguments: str, completing: str = "") -> tuple[list[str], str]:
+    """Which heavy modules a command line loads, and what it prints before.
+
+    Args:
+        completing: The line that a shell would have completed, instead of a command.
+    """
+    code = (
+        "import atexit, sys\n"
+        f"heavy = '{HEAVY}'.split()\n"
+        "told = lambda: print('loaded', *[name for name in heavy if name in sys.modules])\n"
+        "atexit.register(told)\n"
+        "from editjudge.cli import main\n"
+        f"main({list(arguments)!r})"
+    )
+    words = {"COMP_WORDS": completing, "COMP_CWORD": str(completing.count(" "))}
+    shell = {"_EDITJUDGE_COMPLETE": "bash_complete", **words} if completing else {}
+    env = {**os.environ, **shell}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    printed, _, modules = ran.stdout.rpartition("loaded")
+    return modules.split(), printed
 
 
 def test_garbage_is_collected_again_after_a_verb_was_loaded() -> None:
@@ -17,13 +46,20 @@ def test_garbage_is_collected_again_after_a_verb_was_loaded() -> None:
     assert gc.isenabled()
 
 
-def test_help_on_a_verb_loads_nothing_that_only_calls_need() -> None:
-    code = (
-        "import sys\n"
-        "from editjudge.cli import root\n"
-        "root.get_command(None, 'run')\n"
-        "heavy = 'cv2 rapidfuzz aiohttp grpc tritonclient http.client tokenizers'.split()\n"
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert ran.stdout == "[]\n", ran.stderr
+@pytest.mark.parametrize("verb", ["run", "score", "list"])
+def test_help_on_a_verb_loads_nothing_that_only_calls_need(verb: str) -> None:
+    heavy, printed = loaded_by(verb, "--help")
+    assert "Usage: editjudge " + verb in printed
+    assert heavy == []
+
+
+def test_verbs_are_completed_without_loading_any() -> None:
+    heavy, printed = loaded_by(completing="editjudge ")
+    assert {*VERBS} <= {line.removeprefix("plain,") for line in printed.splitlines()}
+    assert heavy == []
+
+
+def test_options_of_a_run_are_completed_without_loading_what_it_does() -> None:
+    heavy, printed = loaded_by(completing="editjudge run --dim")
+    assert printed.splitlines() == ["plain,--dimension"]
+    assert heavy == []

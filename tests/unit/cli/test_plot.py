@@ -126,3 +126,10 @@ def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(ConfigError, match="give another folder with --out"):
         told(run, "--out", tmp_path / "taken" / "below")
+
+
+def test_only_some_columns(run: Path) -> None:
+    told(run, "--figure", "radar", "--dimension", "i2i.se.*", "--out", run / "some")
+    assert len([*(run / "some").iterdir()]) == 1
+    with pytest.raises(ConfigError, match="no column nothing"):
+        told(run, "--dimension", "nothing")

@@ -25,7 +25,7 @@ from editjudge.engine.judge import Signatures
 from editjudge.engine.judges import Near
 from editjudge.engine.keeping import JudgedEdit
 from editjudge.engine.order import Order
-from editjudge.engine.progress import Progress
+from editjudge.engine.progress import Progress, answered
 from editjudge.engine.runplan import RunPlan, Standing, observe, plan_run
 from editjudge.engine.scheduler import Scheduler, jobs
 from editjudge.scorers.asking import JUDGE
@@ -472,3 +472,20 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
     }
     assert work.roles == frozenset()
     assert plan_run(observe(asked), None, {}).roles == {"x.y"}
+
+
+def test_progress_counts_what_is_answered_of_an_edit() -> None:
+    """By shares of the edits in progress, so that it moves and has a speed before one is done."""
+    progress = Progress(edits=4)
+    with progress.one_edit():
+        answered(0.5)
+        assert (progress.judged, progress.done) == (0, 0.5)
+        assert progress.rate > 0
+        assert progress.seconds_left is not None
+        answered(0.5)
+        answered(0.5)
+        assert progress.done == 1.0
+        progress.judged_one({}, ())
+    assert (progress.judged, progress.done) == (1, 1.0)
+    answered(1.0)  # nobody counts
+    assert progress.done == 1.0

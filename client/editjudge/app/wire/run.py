@@ -39,6 +39,7 @@ class Endpoint(Wire):
     Attributes:
         open: It cannot be reached.
         waits_for: Why calls wait, or are fewer than they could be; empty where nothing is wrong.
+        again: How often a call was made again, since it failed.
     """
 
     limit: int
@@ -46,6 +47,7 @@ class Endpoint(Wire):
     waiting: int
     open: bool
     waits_for: str
+    again: int
 
 
 class Unscored(Wire):
@@ -72,14 +74,16 @@ class Counted(Event):
     Attributes:
         edits: To be judged in this session.
         judged: Of these.
+        judged_before: Edits that earlier sessions judged, on which nothing is left.
         missing_outputs: That are not there.
-        edits_per_second: Over the last minute.
-        seconds_left: At this rate; null before there is one.
-        verdicts: By dimension.
+        edits_per_second: Over the last minute; of those in progress the share that is answered.
+        seconds_left: At this rate; null before there is one, and where nothing is judged any more.
+        verdicts: By dimension, of all sessions.
     """
 
     edits: int
     judged: int
+    judged_before: int
     missing_outputs: int
     edits_per_second: float
     seconds_left: float | None
@@ -92,6 +96,7 @@ class Counted(Event):
         counts = {
             "edits": progress.edits,
             "judged": progress.judged,
+            "judged_before": progress.judged_before,
             "missing_outputs": progress.missing,
             "edits_per_second": round(progress.rate, 3),
             "seconds_left": None if left is None else round(left, 1),
@@ -123,11 +128,13 @@ class Progressed(Counted):
     """Some time has gone by.
 
     Attributes:
+        done: Edits judged in this session, those in progress by the share that is answered.
         endpoints: By address.
         usage: What generalists took in this session: calls, tokens, cost.
     """
 
     event: Literal["progress"] = "progress"
+    done: float
     endpoints: dict[str, Endpoint]
     usage: dict[str, Number]
 
@@ -138,7 +145,8 @@ class Progressed(Counted):
         endpoints = {
             url: Endpoint.model_validate(one, from_attributes=True) for url, one in gauges.items()
         }
-        return cls.of(progress, endpoints=endpoints, usage=took(panel, progress))
+        done = round(progress.done, 3)
+        return cls.of(progress, done=done, endpoints=endpoints, usage=took(panel, progress))
 
 
 class Noted(Event):

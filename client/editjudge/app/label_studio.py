@@ -1,0 +1,144 @@
+"""A run as tasks of Label Studio, whose people see each edit beside what the judges said.
+
+A task is one edit: its instruction and pictures, and in its `predictions` a number for each
+dimension that has one. What has none is told in words in `without_number`; it is no prediction.
+The form is Label Studio's "Basic Label Studio JSON" with results of the tags `Number`, as its
+documentation has it (guide/predictions, tags/number).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from ..base.verdict import NotApplicable, Scored
+from ..benchmarks.column import Row
+from ..benchmarks.dimension import Dimension
+from .pictured import LOCAL, Placed
+from .view import RunView
+
+_CONTROL = "score"
+
+
+def write(
+    file: Path, view: RunView, dimensions: Mapping[str, Dimension], urls: Mapping[str, str]
+) -> tuple[int, str]:
+    """Write the tasks of a run, one after another.
+
+    Args:
+        dimensions: Those to show, by id.
+        urls: By folder, what stands in its place in the paths of pictures; without, they are
+            served by Label Studio from its own machine.
+
+    Returns:
+        How many tasks there are, and the labelling configuration for them.
+
+    Raises:
+        ConfigError: a picture is in none of the folders of `urls`.
+        InputError: the data of the run is not there any more.
+    """
+    placed = Placed(view, urls)
+    fields: set[str] | None = None
+    numbered: set[str] = set()
+    count = 0
+    with file.open("w", encoding="utf-8", newline="\n") as out:
+        for row in view.rows():
+            pictures = placed.of(row.item.id, row.model)
+            if "edited" not in pictures:
+                continue  # there is nothing to look at
+            if not urls:
+                pictures = {name: LOCAL + quote(path[1:]) for name, path in pictures.items()}
+            task = _task(row, pictures, dimensions, view.header.protocol)
+            numbered.update(name for name in dimensions if _value(row, name) is not None)
+            fields = {*pictures} if fields is None else fields & {*pictures}
+            # Escapes in ASCII: a lone surrogate of a reply is no UTF-8, and valid JSON.
+            out.write((",\n" if count else "[\n") + json.dumps(task))
+            count += 1
+        out.write("\n]\n" if count else "[]\n")
+    shown = [one for name, one in dimensions.items() if name in numbered]
+    return count, configuration(sorted(fields or {"edited"}, key=_order), shown)
+
+
+def configuration(pictures: Iterable[str], dimensions: Iterable[Dimension]) -> str:
+    """The labelling configuration: XML for the project's settings.
+
+    Args:
+        pictures: The names of those that every task has.
+    """
+    view = Element("View")
+    SubElement(view, "Text", name="instruction", value="$instruction")
+    beside = SubElement(view, "View", style="display: flex; gap: 1em")
+    for name in pictures:
+        side = SubElement(beside, "View", style="flex: 1")
+        SubElement(side, "Header", value=name.replace("_", " "))
+        SubElement(side, "Image", name=name, value=f"${name}")
+    for dimension in dimensions:
+        low, high = dimension.range
+        better = "higher" if dimension.higher_is_better else "lower"
+        scale = f"{low:g} to {high:g}, {better} is better"
+        SubElement(view, "Header", value=f"{dimension.asks} ({dimension.id}, {scale})", size="5")
+        SubElement(
+            view,
+            "Number",
+            name=control(dimension.id),
+            toName="edited",
+            min=f"{low:g}",
+            max=f"{high:g}",
+            step="any",
+        )
+    SubElement(view, "Text", name="without_number", value="$without_number")
+    indent(view)
+    return tostring(view, encoding="unicode") + "\n"
+
+
+def control(dimension: str) -> str:
+    """The name of the tag for a dimension: dots are no part of names there."""
+    return f"{_CONTROL}_{dimension.replace('.', '_').replace('@', '_')}"
+
+
+def _task(
+    row: Row, pictures: Mapping[str, str], dimensions: Mapping[str, Dimension], protocol: str
+) -> dict[str, Any]:
+    values = {name: _value(row, name) for name in dimensions}
+    results = [
+        {
+            "id": control(name),
+            "from_name": control(name),
+            "to_name": "edited",
+            "type": "number",
+            "value": {"number": value},
+        }
+        for name, value in values.items()
+        if value is not None
+    ]
+    data = {
+        "item": row.item.id,
+        "model": row.model,
+        "instruction": row.item.instruction,
+        **pictures,
+        "without_number": "; ".join(_reasons(row, dimensions)) or "every question has a number",
+    }
+    predictions = [{"model_version": f"editjudge {protocol}", "result": results}] if results else []
+    return {"data": data, "predictions": predictions}
+
+
+def _value(row: Row, name: str) -> float | None:
+    outcome = row.outcomes.get(name)
+    return outcome.value if isinstance(outcome, Scored) else None
+
+
+def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
+    for name in dimensions:
+        outcome = row.outcomes.get(name)
+        if outcome is not None and not isinstance(outcome, Scored | NotApplicable):
+            reason = getattr(outcome, "reason", "") or getattr(outcome, "error", "")
+            yield f"{name}: {outcome.status}" + (f" ({reason})" if reason else "")
+
+
+def _order(name: str) -> tuple[int, str]:
+    places = ("source", "edited", "mask", "target")
+    return (places.index(name) if name in places else 0), name

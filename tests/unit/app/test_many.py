@@ -1,0 +1,309 @@
+"""Many edits from Python: side by side, in a running loop, pickled, cancelled, broken."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+import editjudge
+from editjudge import Edit, Judgement, Scored, load_image, load_mask, make_edit
+from editjudge.app.many import as_done
+from editjudge.base import errors
+from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError, EditjudgeError, ImageError, InputError, UnreadError
+
+NAME = "core.mse.source.whole"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A source, its mask, and four edits that differ from it by 0 to 3."""
+    pixels = np.full((24, 32, 3), 100, np.uint8)
+    Pil.fromarray(pixels).save(tmp_path / "source.png")
+    Pil.fromarray(pixels[..., 0] > 200).save(tmp_path / "mask.png")
+    for step in range(4):
+        Pil.fromarray(pixels + np.uint8(step)).save(tmp_path / f"{step}.png")
+    return tmp_path
+
+
+def given(folder: Path, step: int, **more: object) -> dict[str, Any]:
+    return {
+        "source": folder / "source.png",
+        "edited": folder / f"{step}.png",
+        "instruction": "x",
+        **more,
+    }
+
+
+def value(judged: Judgement | EditjudgeError) -> float:
+    assert isinstance(judged, Judgement), judged
+    (outcome,) = judged.outcomes.values()
+    assert isinstance(outcome, Scored), outcome
+    return round(outcome.value)
+
+
+def unpickled(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301 - our own
+
+
+def through_pickle(thing: Any) -> Any:
+    return unpickled(pickle.dumps(thing))
+
+
+def test_results_are_in_order_and_a_broken_file_costs_its_edit(folder: Path) -> None:
+    (folder / "2.png").write_bytes(b"no picture")
+    told: list[int] = []
+    judged = editjudge.score_many(
+        [given(folder, step) for step in range(4)],
+        [NAME],
+        settings=Settings(),
+        concurrency=2,
+        progress=lambda place, _: told.append(place),
+    )
+    assert [value(judged[place]) for place in (0, 1, 3)] == [0, 1, 9]
+    assert isinstance(judged[2], ImageError)
+    assert "2.png" in str(judged[2])
+    assert sorted(told) == [0, 1, 2, 3]
+
+
+async def test_a_notebook_can_score_many(folder: Path) -> None:
+    """Where a loop runs, as in Jupyter, the synchronous call works too."""
+    edits = [make_edit(**given(folder, step)) for step in (1, 2)]
+    here = threading.current_thread()
+    threads: list[threading.Thread] = []
+    judged = editjudge.score_many(
+        edits,
+        [NAME],
+        settings=Settings(),
+        progress=lambda *_: threads.append(threading.current_thread()),
+    )
+    assert list(map(value, judged)) == [1, 4]
+    assert here not in threads
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"edited": "nowhere.png", "instruction": "x", "source": "nowhere.png"}, "no such file"),
+        ({"edits": "1.png"}, r"edit 0: unknown 'edits'; make_edit takes source, edited"),
+        ({"edited": b""}, r"edit 0: .*missing 2 required .* 'source' and 'instruction'"),
+        ({"source": (), "edited": b"x", "instruction": "x"}, "at least one source image"),
+        ({"source": b"", "edited": b"", "instruction": "x"}, "0 bytes"),
+        ({"source": 5, "edited": 5, "instruction": "x"}, "edit 0: "),
+        (5, "edit 0: int is neither an edit nor the arguments of one"),
+    ],
+)
+def test_bad_input_is_one_line_of_its_edit(arguments: dict[str, Any], told: str) -> None:
+    (error,) = editjudge.score_many([arguments], [NAME], settings=Settings())
+    assert isinstance(error, InputError)
+    with pytest.raises(InputError, match=told):
+        raise error
+    assert "\n" not in str(error)
+
+
+def test_what_no_edit_could_be_judged_by_is_raised(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="no dimension matches 'nothing'"):
+        editjudge.score_many([given(folder, 0)], ["nothing"], settings=Settings())
+    with pytest.raises(InputError, match="0 edits at once; give 1 or more"):
+        editjudge.score_many([given(folder, 0)], [NAME], settings=Settings(), concurrency=0)
+    assert editjudge.score_many([], [NAME], settings=Settings()) == []
+
+
+async def test_no_more_are_in_progress_than_asked_for() -> None:
+    """And none is taken from the iterable before it can begin; each is told when it is done."""
+    taken, running, most = 0, 0, 0
+
+    def edits() -> Iterator[int]:
+        nonlocal taken
+        for each in range(9):
+            taken += 1
+            yield each
+
+    async def work(_: int, each: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        assert taken <= each + 3
+        await asyncio.sleep(0)
+        running -= 1
+        return each * each
+
+    results = [pair async for pair in as_done(edits(), work, 3)]
+    assert sorted(results) == [(each, each * each) for each in range(9)]
+    assert most == 3
+
+
+async def test_the_first_done_is_told_first() -> None:
+    first = asyncio.Event()
+
+    async def work(place: int, _: str) -> int:
+        await (first.wait() if place == 0 else asyncio.sleep(0))
+        return place
+
+    order = []
+    async for place, _ in as_done("abc", work, 2):
+        order.append(place)
+        if place == 2:
+            first.set()
+    assert order == [1, 2, 0]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "left", "raised"])
+async def test_who_goes_takes_what_is_in_progress_along(how: str) -> None:
+    ended: list[int] = []
+    begun = asyncio.Event()
+
+    async def work(place: int, _: str) -> int:
+        try:
+            if place == 2:
+                begun.set()
+            await (begun.wait() if place == 0 else asyncio.sleep(3600))
+        except asyncio.CancelledError:
+            ended.append(place)
+            raise
+        if how == "raised":
+            raise RuntimeError("the store is gone")
+        return place
+
+    async def all_of_them() -> None:
+        async with aclosing(as_done("abc", work, 3)) as results:
+            async for _ in results:
+                if how == "left":
+                    return
+
+    task = asyncio.create_task(all_of_them())
+    await begun.wait()
+    if how == "cancelled":
+        await asyncio.sleep(0.01)
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert sorted(ended) == [1, 2]
+
+
+async def test_an_edit_is_made_beside_the_loop(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    plain = load_image
+
+    def seen(*image: Any) -> Any:
+        threads.append(threading.current_thread())
+        return plain(*image)
+
+    monkeypatch.setattr("editjudge.app.client.load_image", seen)
+    edit = await editjudge.make_edit_async(**given(folder, 1, model="ours"))
+    assert (edit.model, len(threads)) == ("ours", 2)
+    assert threading.main_thread() not in threads
+
+
+# Pickles
+
+
+def test_an_edit_from_files_pickles_without_them(folder: Path) -> None:
+    edit = make_edit(**given(folder, 1, mask=folder / "mask.png"))
+    (folder / "big.ppm").write_bytes(b"P6 500 400 255\n" + bytes(600_000))
+    big = make_edit(**(given(folder, 1) | {"edited": folder / "big.ppm"}))
+    assert edit.pickled_whole == ()
+    assert len(pickle.dumps(big)) < 5_000
+    again = through_pickle(edit)
+    assert np.array_equal(again.output.rgb, edit.output.rgb)
+    assert again.output.encoded == edit.output.encoded
+    assert again.item.mask.selected.tolist() == edit.item.mask.selected.tolist()
+    assert [p.digest for p in again.pictures] == [p.digest for p in edit.pictures]
+    assert again.output.notes == edit.output.notes
+    assert again.output.size == (32, 24)
+
+
+def test_pixels_without_a_file_travel_and_it_is_told(folder: Path) -> None:
+    pixels = np.full((24, 32, 3), 7, np.uint8)
+    edit = make_edit(source=folder / "source.png", edited=pixels, instruction="x")
+    assert edit.pickled_whole == ("image array",)
+    again = through_pickle(edit)
+    assert np.array_equal(again.output.rgb, pixels)
+    with pytest.raises(AttributeError, match="an image has no nothing"):
+        _ = again.output.nothing
+
+
+def test_a_mask_that_was_turned_stays_so(folder: Path) -> None:
+    mask = load_mask(folder / "mask.png").inverted()
+    again = through_pickle(mask)
+    assert again.selected.all()
+    assert again.selected.dtype == bool
+    assert not again.selected.flags.writeable
+    assert again.notes == mask.notes
+
+
+@pytest.mark.parametrize(
+    ("become", "kind", "told"),
+    [
+        ("another", ImageError, r"1\.png: changed since it was pickled \(sha256:\w{8} then"),
+        ("gone", UnreadError, r"1\.png: no such file; give whoever unpickles it the same files"),
+    ],
+)
+def test_a_file_that_changed_since_is_refused(
+    folder: Path, become: str, kind: type[ImageError], told: str
+) -> None:
+    """Where it is first used: unpickling itself may not fail, a pool of workers would die of it."""
+    pickled = pickle.dumps(make_edit(**given(folder, 1)))
+    if become == "gone":
+        (folder / "1.png").unlink()
+    else:
+        (folder / "1.png").write_bytes((folder / "2.png").read_bytes())
+    edit: Edit = unpickled(pickled)
+    with pytest.raises(kind, match=told):
+        _ = edit.output.rgb
+    (error,) = editjudge.score_many([edit], [NAME], settings=Settings())
+    assert isinstance(error, kind)
+
+
+def test_another_process_judges_a_pickled_edit_and_gives_it_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From another folder, and with what was given by a relative path."""
+    monkeypatch.chdir(folder)
+    edit = make_edit(source="source.png", edited="2.png", instruction="x", mask="mask.png")
+    broken = {"source": b"", "edited": b"", "instruction": "x"}
+    code = (
+        "import os, pickle, sys, editjudge\n"
+        "os.chdir('/')\n"
+        "given = pickle.load(sys.stdin.buffer)\n"
+        f"judged = editjudge.score_many(given, [{NAME!r}], settings=editjudge.Settings())\n"
+        "sys.stdout.buffer.write(pickle.dumps(judged))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps([edit, broken]),
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    judged, error = unpickled(ran.stdout)
+    assert value(judged) == 4
+    assert judged.edit.item.instruction == "x"
+    assert isinstance(error, ImageError)
+    assert (error.name, error.reason) == ("image bytes", "0 bytes")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImageError("a.png", "broken", "mend it"),
+        errors.MissingExtra("parquet export", "report"),
+        errors.Overloaded("no room", service="ocr.ppocr", endpoint="grpc://x", retry_after=2.0),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_pickle_whole(error: EditjudgeError) -> None:
+    again = through_pickle(error)
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -1,0 +1,141 @@
+"""A run with the places of its pictures: as rows, and as tasks of Label Studio."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from editjudge.app.label_studio import control
+from editjudge.app.spec import Resolved, RunSpec
+from editjudge.base.config import Settings
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Failed, Unscored
+from editjudge.cli.export import command as export
+from editjudge.cli.show import command as show
+from editjudge.storage.store import RunStore
+
+from ..storage.stored import put, scored
+
+PSNR = "core.psnr.source.whole"
+MSE = "core.mse.source.whole"
+WORDS = "core.text_content_accuracy"
+UNREAD = Unscored(kind="unparsable", reason="no JSON")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two items, one of them with two sources and a mask; of one there is no output."""
+    picture = b"P6 2 2 255 " + bytes(12)
+    for name in ("s.ppm", "t u.ppm", "alpha/one.ppm", "alpha/two.ppm"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(picture)
+    lines: list[dict[str, Any]] = [
+        {"id": "one", "instruction": 'say <"hi">', "source": "t u.ppm"},
+        {"id": "two", "instruction": "\N{GRINNING FACE}", "sources": ["s.ppm", "t u.ppm"]},
+        {"id": "gone", "instruction": "x", "source": "s.ppm"},
+    ]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    resolved = Resolved(
+        RunSpec(
+            benchmark="core",
+            data=tmp_path / "items.jsonl",
+            outputs={"alpha": tmp_path / "alpha"},
+            dimensions=(PSNR, MSE, WORDS),
+        )
+    )
+    signatures = resolved.order.signatures({})
+    with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
+        put(store, "one", {PSNR: scored(31.5), MSE: UNREAD}, signatures=signatures)
+        put(store, "two", {PSNR: scored(0.0), MSE: Failed(error="gone")}, signatures=signatures)
+        store.edit_id("gone", "alpha", None, Missing("absent", "no file gone.png"))
+    return tmp_path / "run"
+
+
+def ran(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(export, list(map(str, arguments)), catch_exceptions=False)
+
+
+def test_tasks_are_what_label_studio_documents(run: Path) -> None:
+    """Basic Label Studio JSON: `data` for the tags' variables, `predictions` for their results."""
+    out = ran(run, "--format", "label-studio")
+    assert "tasks.json: 2 tasks" in out.output
+    assert "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=/" in out.output, "the next step is told"
+    tasks = json.loads((run / "tasks.json").read_text("ascii"))
+    config = ElementTree.fromstring((run / "tasks.xml").read_text("utf-8"))  # noqa: S314 - ours
+    assert config.tag == "View"
+    tags = {tag.get("name"): tag for tag in config.iter() if tag.get("name")}
+    variables = {str(tag.get("value"))[1:] for tag in tags.values() if tag.get("value")}
+    assert {"source", "edited", "instruction", "without_number"} == variables
+    for task in tasks:
+        assert task.keys() == {"data", "predictions"}
+        assert variables <= task["data"].keys(), "Label Studio refuses tasks that lack one"
+        for prediction in task["predictions"]:
+            assert prediction["model_version"] == "editjudge core.1"
+            for result in prediction["result"]:
+                tag = tags[result["from_name"]]
+                assert (tag.tag, tag.get("toName")) == ("Number", result["to_name"])
+                assert tags[result["to_name"]].tag == "Image"
+                assert result["type"] == tag.tag.lower()
+                (value,) = result["value"].values()
+                assert float(str(tag.get("min"))) <= value <= float(str(tag.get("max")))
+    values = [
+        {r["from_name"]: r["value"]["number"] for p in t["predictions"] for r in p["result"]}
+        for t in tasks
+    ]
+    assert values == [{control(PSNR): 31.5}, {control(PSNR): 0.0}], "a failure is no number"
+    assert tags.keys() == {"instruction", "source", "edited", control(PSNR), "without_number"}
+    assert tasks[0]["data"]["without_number"] == f"{MSE}: unscored (no JSON)"
+    assert tasks[1]["data"]["without_number"].startswith(f"{MSE}: ")
+    assert tasks[0]["data"]["instruction"] == 'say <"hi">'
+
+
+def test_pictures_are_named_as_they_are_served(run: Path) -> None:
+    ran(run, "--to", "label-studio")
+    one, two = (t["data"] for t in json.loads((run / "tasks.json").read_text("ascii")))
+    there = run.parent.as_posix()[1:]
+    assert one["source"] == f"/data/local-files/?d={there}/t%20u.ppm"
+    assert one["edited"].endswith("/alpha/one.ppm")
+    assert two["source_2"].endswith("t%20u.ppm")
+    ran(run, "--to", "label-studio", "--url", f"{run.parent}=https://pictures.example/a/")
+    one, _ = (t["data"] for t in json.loads((run / "tasks.json").read_text("ascii")))
+    assert one["source"] == "https://pictures.example/a/t%20u.ppm"
+    out = CliRunner().invoke(export, [str(run), "--to", "jsonl", "--url", "/nowhere=https://x"])
+    assert "is in none of /nowhere; give its folder a --url too" in str(out.exception)
+
+
+def test_only_some_dimensions(run: Path) -> None:
+    out = ran(run, "--to", "jsonl", "--dimension", "MSE ↓", "--out", run / "some.jsonl")
+    assert "some.jsonl: 3 rows" in out.output
+    rows = [json.loads(line) for line in (run / "some.jsonl").read_text().splitlines()]
+    assert {row["dimension"] for row in rows} == {None, MSE}, "missing outputs are told as ever"
+    ran(run, "--to", "csv", "--wide", "--dimension", "psnr.source.whole")
+    assert (run / "edits.csv").read_text().splitlines()[0] == f"item,model,missing,{PSNR}"
+    shown = CliRunner().invoke(show, [str(run), "one", "--dimension", "psnr"])
+    assert PSNR in shown.output
+    assert MSE not in shown.output
+    failed = CliRunner().invoke(show, [str(run), "one", "--dimension", "psmr"])
+    assert "did you mean" in str(failed.exception)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_parquet_with_the_paths_of_pictures(run: Path, *, wide: bool) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    ran(run, "--to", "parquet", "--pictures", *["--wide"] * wide)
+    rows = parquet.read_table(run / ("edits.parquet" if wide else "verdicts.parquet")).to_pylist()
+    places = {row["item"]: row for row in rows if row["item"]}
+    assert Path(places["one"]["source"]).read_bytes().startswith(b"P6")
+    assert places["one"]["edited"] == str(run.parent / "alpha" / "one.ppm")
+    assert places["one"]["mask"] is None
+    assert places["gone"]["edited"] is None
+    assert places["gone"]["source"] == str(run.parent / "s.ppm")
+
+
+def test_earlier_verdicts_are_no_predictions(run: Path) -> None:
+    out = CliRunner().invoke(export, [str(run), "--to", "label-studio", "--earlier"])
+    assert "earlier verdicts are no predictions; leave --earlier out" in str(out.exception)
+    assert not (run / "tasks.json").exists()

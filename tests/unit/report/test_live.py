@@ -1,0 +1,119 @@
+"""What a run shows while it goes on, on any terminal and on none."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from editjudge.app.wire.run import Endpoint, Finished, Line, Progressed
+from editjudge.report import live
+from editjudge.report.live import Lines, drawn, summary
+
+
+def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> Progressed:
+    """A run half way through, resumed after 10 edits."""
+    one = Endpoint(
+        limit=8, in_flight=8, waiting=3, open=False, waits_for="room: " + "x" * 200, again=4
+    )
+    fields: dict[str, Any] = {
+        "edits": 30,
+        "judged": 5,
+        "judged_before": 10,
+        "done": 7.5,
+        "missing_outputs": 0,
+        "edits_per_second": 2.5,
+        "seconds_left": 9.0,
+        "verdicts": {
+            f"core.some.long.name.of.a.dimension.number.{i}": Line(
+                total=40, scored=13 + i % 2, unscored=2 * (i == 7), failed=int(i == 9)
+            )
+            for i in range(dimensions)
+        },
+        "endpoints": {f"http://gpu-{i}.somewhere.example:8000/v1": one for i in range(endpoints)},
+        "usage": {
+            "calls": 1234,
+            "known": 56,
+            "prompt_tokens": 2_000_000,
+            "cached_tokens": 0,
+            "completion_tokens": 345,
+            "cost": 1.25,
+        },
+    }
+    return Progressed(**(fields | more))
+
+
+def shown(event: Progressed, width: int, height: int) -> list[str]:
+    screen = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
+    screen.print(drawn(event, width, height))
+    return screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("dimensions", [1, 11, 18, 19, 60])
+@pytest.mark.parametrize("endpoints", [0, 1, 3, 9])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 10), (20, 4)])
+def test_it_fits_any_terminal(dimensions: int, endpoints: int, width: int, height: int) -> None:
+    lines = shown(progress(dimensions, endpoints), width, height)
+    assert max(map(len, lines)) <= width
+    if (width, height) != (20, 4):  # whatever is said there, it is no more than these
+        assert len(lines) < height
+
+
+def test_a_terminal_of_80_columns_shows_all_that_matters() -> None:
+    first, second, third, fourth, *rest = shown(progress(60), 80, 24)
+    assert first.startswith("━━━━━━━━")
+    assert "15/40 edits (10 judged before); 2.5 edits/s; 9 s left" in first
+    assert second == "813/2,400 verdicts; 2 unscored; 1 failed"
+    assert third == "1,234 calls and 56 known; 2,000,345 tokens; cost 1.25"
+    assert fourth.startswith("http://gpu-0.somewhere.example:8000/v1 8+3 of 8 in flight, 4 retries")
+    assert any("number.7" in line and " 2" in line for line in rest), "what has trouble is shown"
+    assert any("number.9" in line and line.endswith("1") for line in rest)
+    assert rest[-1].split()[:2] == ["44", "others"]
+
+
+def test_the_bar_moves_with_calls_and_not_only_with_edits() -> None:
+    bars = [shown(progress(done=done), 80, 24)[0].count("━") for done in (5.0, 10.0, 20.0)]
+    assert bars == sorted({*bars})
+
+
+def test_all_numbers_are_about_the_whole_run() -> None:
+    """A resumed run begins where the last session ended, in edits as in verdicts."""
+    assert summary(progress(usage={}, endpoints=0)) == (
+        "15/40 edits (10 judged before), 27/80 verdicts; 2.5 edits/s; 9 s left"
+    )
+    assert "before" not in summary(progress(judged_before=0))
+
+
+def test_at_the_end_nothing_is_left_to_wait_for() -> None:
+    counts = progress().model_dump(
+        exclude={"event", "endpoints", "done", "usage", "seconds_left", "time"}
+    )
+    ended = Finished(
+        **counts,
+        seconds_left=None,
+        ended="interrupted",
+        exit_code=130,
+        usage={},
+        unscored={},
+        first_failure=None,
+        not_served={},
+        columns={},
+    )
+    assert "left" not in summary(ended)
+
+
+def test_a_log_is_not_flooded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every five seconds at first; of an hour about fifty lines, not seven hundred."""
+    now = 0.0
+    monkeypatch.setattr(live.time, "monotonic", lambda: now)
+    lines = Lines()
+    for step in range(1, 721):
+        now = step * Lines.every
+        lines.progressed(progress())
+        if step == 5:
+            assert capsys.readouterr().err.count("\n") == 5
+    assert 35 < capsys.readouterr().err.count("\n") < 60
