@@ -237,7 +237,7 @@ class Session:
         which of them stand, so it is waited for; where there are none, all is left anyway.
         """
         header = self._store.header
-        begun = left.total("standing") or await _aside(self._store.counts)
+        begun = left.total("standing") or await _aside(lambda: len(self._store.counts()))
         if begun:
             await settling
         identities = self._identities(header, panel)
