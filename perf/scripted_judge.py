@@ -2,7 +2,8 @@
 
 What it says depends on the edit that is asked about and on how often it was asked about it, never
 on who asks or when, so that all who ask meet the same. The edit is told by a number in the
-instruction, as in `make cup 17 red`.
+instruction, as in `make cup 17 red`. What is asked about no edit, but for probabilities, it answers
+after the same while: how it answers choices, and about canaries.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import multiprocessing
 import re
 import time
@@ -25,6 +27,8 @@ LOW, HIGH = 1, 5
 _EDIT = re.compile(rb"make cup (\d+) red")
 _CARD = {"object": "list", "data": [{"id": "judge", "object": "model", "owned_by": "script"}]}
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_LIKELIEST = {"Yes": 0.7, "No": 0.2, "Maybe": 0.1}
+_LEVELS = {"good": 0.7, "fair": 0.2, "poor": 0.1}
 # Off the scale, in words with numbers of something else, and broken.
 _GARBAGE = (
     '{"reasoning": "The cup is red.", "consistency_score": 45}',
@@ -93,11 +97,13 @@ class Record:
     Attributes:
         calls: By call: edit, when it came and when it was answered (seconds of the monotonic
             clock; None while it waits or where nobody took the answer), and the kind of answer.
+        beside: Calls about no edit.
         most: Calls that waited at the same time.
         bytes: Of all requests.
     """
 
     calls: list[list[Any]] = field(default_factory=list)
+    beside: int = 0
     most: int = 0
     bytes: int = 0
 
@@ -131,6 +137,11 @@ class _Judge(asyncio.Protocol):
             self._send(200, _CARD)
         elif request.startswith(b"POST /v1/chat/completions") and (told := _EDIT.search(request)):
             self._judge(told[1].decode(), len(request))
+        elif request.startswith(b"POST /v1/chat/completions") and b'"logprobs"' in request:
+            self._record.beside += 1
+            loop = asyncio.get_running_loop()
+            said = _LEVELS if b"image_url" in request else _LIKELIEST
+            loop.call_later(self._script.latency, self._choose, said)
         else:
             self._send(404, {"error": {"message": "no such thing"}})
 
@@ -154,10 +165,20 @@ class _Judge(asyncio.Protocol):
         if status != 200:
             self._send(status, {"error": {"message": f"scripted: {text}"}})
             return
+        self._reply(number, text, finish)
+
+    def _choose(self, said: dict[str, float]) -> None:
+        if self._transport.is_closing():
+            return
+        top = [{"token": t, "logprob": math.log(p)} for t, p in said.items()]
+        self._reply("beside", "Yes", "stop", logprobs={"content": [{"top_logprobs": top}]})
+
+    def _reply(self, number: object, text: str, finish: str, **more: object) -> None:
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": text},
             "finish_reason": finish,
+            **more,
         }
         usage = {"prompt_tokens": 900, "completion_tokens": 20, "total_tokens": 920}
         self._send(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName, untrained
@@ -30,6 +31,13 @@ from ..scorers.scorer import Scorer
 from .fold import fold
 from .plan import edit_plan, in_order, missing_of
 from .progress import answered
+
+Settled: TypeAlias = Callable[[], Awaitable[None]]
+"""Waits until it is known, and kept, who judges: calls may be made before, nothing is signed."""
+
+
+async def at_once() -> None:
+    """It is known. `Settled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,7 @@ async def judge(
     known: Mapping[str, Dimension],
     panel: Panel,
     signatures: Signatures | None = None,
+    settled: Settled = at_once,
 ) -> Judgement:
     """Judge one edit on the given dimensions.
 
@@ -82,6 +91,7 @@ async def judge(
     Args:
         known: All dimensions by id, for what the given ones derive from.
         signatures: Of these dimensions, made before; without, they are made anew.
+        settled: Waited for before anything is signed.
     """
     asked = tuple(dimensions)
     known = {**known, **{d.id: d for d in asked}}
@@ -103,6 +113,7 @@ async def judge(
 
     with counting() as usage:
         results = await asyncio.gather(*map(call, scorers))
+    await settled()
     readings = dict(zip(scorers, results, strict=True))
     folded = fold(ordered, edit.item, missing=missing_of(edit), unserved=waiting, readings=readings)
     identities = panel.identities()

@@ -13,7 +13,7 @@ from ..base.item import Edit
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel, PoolPolicy
 from ..panel.calls import OthersCallStore
-from .judge import Judgement, Signatures, judge
+from .judge import Judgement, Settled, Signatures, at_once, judge
 from .order import Order
 
 
@@ -34,6 +34,7 @@ class Judges(Protocol):
         dimensions: Iterable[Dimension],
         known: Mapping[str, Dimension],
         signatures: Signatures,
+        settled: Settled = at_once,
     ) -> Judgement:
         """Judge one edit; see `engine.judge.judge`."""
 
@@ -57,9 +58,10 @@ class Near:
         dimensions: Iterable[Dimension],
         known: Mapping[str, Dimension],
         signatures: Signatures,
+        settled: Settled = at_once,
     ) -> Judgement:
         """Judge one edit; see `engine.judge.judge`."""
-        return await judge(edit, dimensions, known, self.panel, signatures)
+        return await judge(edit, dimensions, known, self.panel, signatures, settled)
 
 
 @contextlib.asynccontextmanager
@@ -68,5 +70,4 @@ async def near(
 ) -> AsyncIterator[Near]:
     """Judges with the services of the settings; an `Opened`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:
-        await panel.settle()
         yield Near(panel)

@@ -42,7 +42,7 @@ from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..benchmarks.dimension import Dimension
 from ..panel.generalist import Generalist
 from .items import ItemState, state_of
-from .judge import Judgement
+from .judge import Judgement, Settled, at_once
 from .judges import Judges
 from .keeping import JudgedEdit, VerdictSink
 from .order import Order
@@ -161,6 +161,7 @@ class Scheduler:
         judges: Who judges them.
         in_flight: Edits begun and not done.
         files: Those that were read in this session.
+        settled: Waited for before anything is signed or kept.
         fail_on_error: Share of failed verdicts, 0..1, above which the session ends; None never.
         ended: Why it ended.
     """
@@ -171,6 +172,7 @@ class Scheduler:
     progress: Progress
     in_flight: int
     files: Files = field(default_factory=Files)
+    settled: Settled = at_once
     fail_on_error: float | None = None
     ended: Ended = "done"
     say: Callable[[str], None] = lambda _: None
@@ -242,7 +244,9 @@ class Scheduler:
             return
         try:
             order = self.order
-            judgement = await self.judges.judge(edit, job.dimensions, order.known, order.signed)
+            judgement = await self.judges.judge(
+                edit, job.dimensions, order.known, order.signed, self.settled
+            )
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what a scorer trips over costs one edit, not the run
@@ -325,11 +329,14 @@ class Scheduler:
     def _end_where_fatal(self, errors: Iterable[ServiceError]) -> None:
         for error in errors:
             if isinstance(error, _FATAL):
-                self.say(str(error))
+                if self.ended != "judge":  # edits that waited for the same end with the same
+                    self.ended = "judge"
+                    self.say(str(error))
                 raise _StopError("judge")
 
     async def _keep_failed(self, job: Job, edit: JudgedEdit, failure: Failed) -> None:
         """Keep one failure as the verdict on each dimension."""
+        await self.settled()
         signatures = self.order.signatures(self.judges.panel.identities())
         await self._keep(job, edit, {d.id: failure for d in job.dimensions}, signatures)
 

@@ -7,9 +7,9 @@ import contextlib
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -26,6 +26,7 @@ from .canary.comparing import CanarySession
 from .canary.watching import CanaryWatch, due
 from .header import RunHeader
 from .items import completed, item_changes
+from .judge import Settled
 from .judges import Judges, Opened, near
 from .keeping import JudgedEdit, VerdictStore
 from .order import Order
@@ -218,36 +219,66 @@ class Session:
         opened = self._opened(self.order, self.settings, self._calls, policy)
         try:
             with budget.pays():
-                async with opened as judges:
-                    plan = await self._planned_with(judges.panel, left)
-                    return await self._judged(plan, judges, budget, fail_on_error)
+                async with opened as judges, _beside(judges.panel.settle()) as settling:
+                    plan = await self._planned_with(judges.panel, left, settling)
+                    progress = await _aside(lambda: self._progress(plan, budget))
+                    knowing = self._known(plan, judges.panel, progress, settling)
+                    async with _beside(knowing) as known:
+                        return await self._judged(plan, judges, progress, known, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_of(several) from several
 
-    async def _planned_with(self, panel: Panel, left: RunPlan) -> RunPlan:
-        """What is left with the services that there are; from here on the run knows these."""
+    async def _planned_with(
+        self, panel: Panel, left: RunPlan, settling: asyncio.Task[None]
+    ) -> RunPlan:
+        """What is left with the services that there are.
+
+        How generalists answer choices is a part of signatures. Where there are verdicts it decides
+        which of them stand, so it is waited for; where there are none, all is left anyway.
+        """
         header = self._store.header
+        begun = left.total("standing") or await _aside(lambda: len(self._store.counts()))
+        if begun:
+            await settling
         identities = self._identities(header, panel)
+        changed = begun and left.signatures != self.order.signatures(identities)
         plan = left
-        if left.signatures != self.order.signatures(identities) or left.roles - panel.served:
+        if changed or left.roles - panel.served:
             plan = await _aside(
                 lambda: planned(self._observed, self._store, identities, panel.served)
             )
         await self._tell_changes(header, plan)
         self._check_judges(plan, panel)
+        return plan
+
+    async def _known(
+        self, plan: RunPlan, panel: Panel, progress: Progress, settling: asyncio.Task[None]
+    ) -> None:
+        """Have the run know who judges it; only then is anything signed, kept or shown."""
+        await settling
+        header = self._store.header
+        identities = self._identities(header, panel)
+        plan.signatures = self.order.signatures(identities)
         await _aside(lambda: self._amend(header, identities, panel))
         met = IDENTITIES.dump_json(panel.identities()).decode()
         await self._calls.keep_fact(services_fact(self.settings), met)
         await _aside(lambda: self._keep_changes(plan))
-        return plan
+        self._watcher.started(progress, panel)
 
     async def _judged(
-        self, plan: RunPlan, judges: Judges, budget: Budget, fail_on_error: float | None
+        self,
+        plan: RunPlan,
+        judges: Judges,
+        progress: Progress,
+        known: asyncio.Task[None],
+        fail_on_error: float | None,
     ) -> Finished:
         """Judge what a plan says."""
         panel = judges.panel
-        progress = await _aside(lambda: self._progress(plan, budget))
-        self._watcher.started(progress, panel)
+
+        async def settled() -> None:
+            await asyncio.shield(known)
+
         scheduler = Scheduler(
             self.order,
             judges,
@@ -255,17 +286,21 @@ class Session:
             progress,
             files=self._observed.files,
             in_flight=_in_flight(plan, self.settings),
+            settled=settled,
             fail_on_error=fail_on_error,
             say=self._watcher.say,
         )
         ended: HowEnded
         watch = self._watch(plan, panel)
-        async with _ticking(self._watcher):
+        async with _beside(_ticking(self._watcher, settled)):
             try:
-                await watch.begin()
+                watch.begin(settled)
                 ended = await scheduler.run(jobs(plan))
+                await settled()
                 await watch.end(ask=ended == "done")
             except asyncio.CancelledError:
+                if not known.done():
+                    raise
                 ended = "interrupted"
             finally:
                 await watch.end(ask=False)
@@ -376,16 +411,20 @@ async def _aside(work: Callable[[], T]) -> T:
 
 
 @contextlib.asynccontextmanager
-async def _ticking(watcher: Watcher) -> AsyncIterator[None]:
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(watcher.every)
-            watcher.tick()
-
-    task = asyncio.create_task(tick())
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Do work beside the block; what is not done when the block ends is cancelled."""
+    task = asyncio.create_task(work)
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def _ticking(watcher: Watcher, settled: Settled) -> None:
+    """Tick from the beginning on."""
+    await settled()
+    while True:
+        await asyncio.sleep(watcher.every)
+        watcher.tick()

@@ -19,7 +19,7 @@ from ..base.item import Edit
 from ..base.signature import Signature, package_version
 from ..base.verdict import Failed, Outcome, failed
 from ..benchmarks.dimension import Dimension
-from ..engine.judge import Judgement, Signatures, judge, roles_of, unserved
+from ..engine.judge import Judgement, Settled, Signatures, at_once, judge, roles_of, unserved
 from ..engine.order import Order
 from ..engine.plan import edit_plan, in_order
 from ..panel.budget import Budget, paying
@@ -108,11 +108,13 @@ class Far:
         dimensions: Iterable[Dimension],
         known: Mapping[str, Dimension],
         signatures: Signatures,
+        settled: Settled = at_once,
     ) -> Judgement:
         """Have one edit judged; see `engine.judge.judge`.
 
         What the item itself decides, for example that a picture is missing, is decided here.
         """
+        await settled()
         asked = tuple(dimensions)
         ordered = in_order(asked, {**known, **{d.id: d for d in asked}})
         if not edit_plan(edit, ordered, unserved(ordered, self.panel)).calls:

@@ -303,6 +303,7 @@ class Generalist:
     async def _probe(self) -> None:
         try:
             choice = await self._pool.run(lambda server: server.choose(_PROBE, ("Yes", "No")))
+            self._check_model(choice.model)
         except LogprobsUnavailable as error:
             self._method, self.without_logprobs = "sampled", error.detail
         except Abstained:

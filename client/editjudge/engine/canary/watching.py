@@ -14,6 +14,7 @@ from ...base.identity import ServiceName
 from ...panel import Panel
 from ...panel.calls import CallStore
 from ...panel.generalist import Generalist
+from ..judge import Settled
 from ..plan import in_order
 from ..runplan import RunPlan
 from .asking import canaries, canary_set, look, now
@@ -119,20 +120,22 @@ class CanaryWatch:
         self._beginning: asyncio.Task[None] | None = None
         self._room = asyncio.Semaphore(AT_ONCE)
 
-    async def begin(self) -> None:
-        """Ask; a first look is waited for, others go beside all that is asked from now on.
+    def begin(self, settled: Settled) -> None:
+        """Ask, beside all that is asked from now on.
 
         A first look is what all later ones are compared with: were it spread over a session, a
-        shift in this session would be taken for its noise.
+        shift in this session would be taken for its noise. So all of it is asked at once, and
+        other looks a few calls at a time.
+
+        Args:
+            settled: Waited for: a judge is known by its identity.
         """
-        new = [
-            name
-            for name, generalist in self._generalists.items()
-            if await baseline_of(generalist, self._calls) is None
-        ]
-        known = [name for name in self._generalists if name not in new]
-        self._beginning = asyncio.create_task(self._each(self._begin_of, known))
-        await self._each(self._begin_of, new)
+
+        async def begun() -> None:
+            await settled()
+            await self._each(self._begin_of, self._generalists)
+
+        self._beginning = asyncio.create_task(begun())
 
     async def end(self, *, ask: bool) -> None:
         """Ask again.

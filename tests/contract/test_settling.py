@@ -1,0 +1,264 @@
+"""A judge is asked how it answers choices while edits are asked about; nothing is signed before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp import web
+from PIL import Image as Pil
+
+import editjudge
+from editjudge import RunSpec, RunView
+from editjudge.app.wire.run import Noted, RunEvent
+from editjudge.base.config import Concurrency, GeneralistEndpoint, Settings
+from editjudge.base.verdict import Scored
+from editjudge.storage.store import RunStore
+
+from ..fakes.openai import Fault, ScriptedOpenAi, problem, reply
+from ..patience import until
+
+IN_WORDS = "kris.visual_consistency"
+EDITS = 3
+ROOMY = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": -0.1}]}]}
+SURE = reply("Yes", logprobs=ROOMY)
+
+
+class Probed(ScriptedOpenAi):
+    """Answers about edits at once, and the first question of a session when it may.
+
+    Attributes:
+        told: What it then says.
+        told_as: Under which name.
+        probes: How often it was asked.
+    """
+
+    def __init__(self, told: Any = SURE, told_as: str = "judge", *, waits: bool = False) -> None:
+        super().__init__(reply(json.dumps({"reasoning": "As it was.", "consistency_score": 4})))
+        self.told, self.told_as = told, told_as
+        self.probes = 0
+        self.may_tell = asyncio.Event()
+        if not waits:
+            self.may_tell.set()
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        if b"Is ice frozen water" not in await request.read():
+            return await super()._chat(request)
+        self.probes += 1
+        await self.may_tell.wait()
+        if isinstance(self.told, Fault):
+            return web.json_response(self.told.body, status=self.told.status)
+        return web.json_response({"model": self.told_as} | self.told)
+
+    @property
+    def edits(self) -> int:
+        """How many questions about edits there were."""
+        return len(self.requests)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> RunSpec:
+    rng = np.random.default_rng(5)
+    folders = tmp_path / "kris" / "count_change", tmp_path / "ours" / "count_change"
+    for folder in folders:
+        folder.mkdir(parents=True)
+        for number in range(1, EDITS + 1):
+            pixels = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            Pil.fromarray(pixels).save(folder / f"{number}.png")
+    fields = {"gt_img": "", "ins_en": "make it red", "explain_en": ""}
+    records = {str(n): {"ori_img": f"{n}.png", **fields} for n in range(1, EDITS + 1)}
+    (folders[0] / "annotation.json").write_text(json.dumps(records))
+    return RunSpec(
+        benchmark="kris",
+        data=tmp_path / "kris",
+        outputs={"ours": tmp_path / "ours"},
+        dimensions=(IN_WORDS,),
+    )
+
+
+class Session:
+    """A session of a run, and what it said."""
+
+    def __init__(
+        self, spec: RunSpec, out: Path, url: str, *, concurrency: int = 32, **judge: Any
+    ) -> None:
+        self.events: list[RunEvent] = []
+        settings = Settings(
+            generalists={"judge": GeneralistEndpoint(url=url, **judge)},
+            concurrency=Concurrency(concurrency),
+            attempts=2,
+            retry_wait=0.001,
+            patience=0,
+        )
+        self.task = asyncio.ensure_future(
+            editjudge.run_async(spec, out=out, settings=settings, progress=self.events.append)
+        )
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.event for event in self.events]
+
+    @property
+    def notes(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Noted)]
+
+
+@asynccontextmanager
+async def held(spec: RunSpec, out: Path) -> AsyncIterator[tuple[Probed, Session]]:
+    """A session whose edits are answered and whose judge is not known yet."""
+    server = Probed(waits=True)
+    async with server.serving() as url:
+        session = Session(spec, out, url)
+        try:
+            await until(lambda: server.edits == EDITS and replies(out) == EDITS)
+            yield server, session
+        finally:
+            session.task.cancel()
+            await asyncio.wait([session.task])
+
+
+def replies(out: Path) -> int:
+    with RunStore.open(out, read_only=True) as store:
+        return store.ledger.count
+
+
+def verdicts(out: Path) -> Mapping[str, tuple[float | None, str]]:
+    with RunView(out) as view:
+        return {
+            one.item: (
+                one.verdict.value if isinstance(one.verdict, Scored) else None,
+                one.signature,
+            )
+            for one in view.verdicts()
+        }
+
+
+async def at_once(spec: RunSpec, out: Path, server: Probed) -> Session:
+    async with server.serving() as url:
+        session = Session(spec, out, url)
+        await session.task
+    return session
+
+
+async def test_edits_are_asked_about_while_the_judge_is_not_known(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    async with held(spec, out) as (server, session):
+        assert server.probes == 1
+        assert "started" not in session.kinds
+        assert not verdicts(out)
+        with RunStore.open(out, read_only=True) as store:
+            assert not store.header.identities
+        server.may_tell.set()
+        result = await session.task
+    assert result.ended == "done"
+    assert session.kinds.index("started") < session.kinds.index("finished")
+    assert (server.probes, server.edits) == (1, EDITS)
+    first = await at_once(spec, tmp_path / "other", Probed())
+    assert first.task.result().ended == "done"
+    assert verdicts(out) == verdicts(tmp_path / "other")
+    assert all("choices=top_logprobs" in signature for _, signature in verdicts(out).values())
+
+
+@pytest.mark.parametrize(
+    ("told", "choices"),
+    [
+        (reply("Yes"), "choices=sampled"),
+        (problem(400, "logprobs is not supported"), "choices=sampled"),
+        (problem(500, "broken"), ""),
+    ],
+)
+async def test_signatures_say_what_the_judge_said_last(
+    spec: RunSpec, tmp_path: Path, told: Any, choices: str
+) -> None:
+    out = tmp_path / "run"
+    async with held(spec, out) as (server, session):
+        server.told = told
+        server.may_tell.set()
+        assert (await session.task).ended == "done"
+    signatures = {signature for _, signature in verdicts(out).values()}
+    assert all((choices or "choices=") in one for one in signatures) is bool(choices)
+    assert {value for value, _ in verdicts(out).values()} == {4.0}
+    # Whatever it was, the next session finds what stands.
+    again = await at_once(spec, out, later := Probed(told))
+    assert again.task.result().ended == "done"
+    assert later.edits == 0
+
+
+async def test_another_model_ends_the_run_with_one_line(spec: RunSpec, tmp_path: Path) -> None:
+    async with (server := Probed(told_as="other")).serving() as url:
+        session = Session(spec, tmp_path / "run", url, concurrency=1)
+        assert (await session.task).ended == "judge"
+    assert (server.probes, server.edits) == (1, 0)
+    assert len([note for note in session.notes if "'other' answered" in note]) == 1
+
+
+async def test_what_the_named_model_said_before_another_one_did_stands(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    async with held(spec, tmp_path / "run") as (server, session):
+        server.told_as = "other"
+        server.may_tell.set()
+        assert (await session.task).ended == "done"
+    assert {value for value, _ in verdicts(tmp_path / "run").values()} == {4.0}
+    session = await at_once(spec, tmp_path / "run", again := Probed())
+    assert session.task.result().ended == "done"
+    assert again.edits == 0
+
+
+async def test_a_key_that_is_refused_ends_the_run_with_one_line(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    server = Probed(problem(401, "no such key"))
+    server.script = [problem(401, "no such key")]
+    session = await at_once(spec, tmp_path / "run", server)
+    assert session.task.result().ended == "judge"
+    assert len([note for note in session.notes if "no such key" in note]) == 1
+    assert {value for value, _ in verdicts(tmp_path / "run").values()} == {None}
+
+
+async def test_what_was_answered_before_a_kill_is_not_asked_again(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    out, killed = tmp_path / "run", tmp_path / "killed"
+    async with held(spec, out):
+        shutil.copytree(out, killed)
+    # One was interrupted, the other is what a process leaves that is gone at once.
+    for folder in (out, killed):
+        assert not verdicts(folder)
+        session = await at_once(spec, folder, server := Probed())
+        assert session.task.result().ended == "done"
+        assert (server.probes, server.edits) == (1, 0)
+        assert len(verdicts(folder)) == EDITS
+
+
+async def test_interrupted_before_the_judge_is_known_it_is_cancelled(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    async with held(spec, tmp_path / "run") as (_, session):
+        session.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await session.task
+        assert "finished" not in session.kinds
+
+
+async def test_where_verdicts_stand_the_judge_is_known_first(spec: RunSpec, tmp_path: Path) -> None:
+    """Whether they stand depends on it."""
+    out = tmp_path / "run"
+    await at_once(spec.model_copy(update={"limit": 1}), out, Probed())
+    async with (server := Probed(waits=True)).serving() as url:
+        session = Session(spec, out, url, temperature=0.5)
+        await until(lambda: server.probes)
+        await asyncio.sleep(0.1)
+        assert server.edits == 0
+        server.may_tell.set()
+        assert (await session.task).ended == "done"
+    assert server.edits == EDITS
