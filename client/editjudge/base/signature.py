@@ -23,6 +23,8 @@ T = TypeVar("T", bound="Callable[..., object]")
 PACKAGES = ("editjudge", "numpy", "opencv-python-headless", "pillow", "rapidfuzz")
 """Distributions that take part in numbers of ours."""
 
+ABSENT = "absent"
+"""The version of a distribution that is not installed."""
 _RESERVED = str.maketrans({"|": "/", "\n": " "})
 
 
@@ -118,7 +120,7 @@ def package_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return "absent"
+        return ABSENT
 
 
 def flat(spec: Mapping[str, object]) -> str:
