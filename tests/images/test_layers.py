@@ -35,6 +35,7 @@ class Layer:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "VARIANT": variant,
+            "PIP_QUIET": "1",
         }
         for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
             self._variables.pop(name, None)
@@ -48,7 +49,15 @@ class Layer:
             if f"{image}.cuda.txt" in line:
                 continue
             here = line.replace("/opt/", f"{folder}/opt/").replace("/dist", f"{folder}/dist")
-            subprocess.run(["sh", "-ec", here], cwd=source, env=self._variables, check=True)
+            done = subprocess.run(
+                ["sh", "-ec", here],
+                cwd=source,
+                env=self._variables,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
     def program(self, name: str) -> Path:
         return self.root / "opt" / "editjudge" / "bin" / name

@@ -64,7 +64,7 @@ class Signature:
         return Signature.of({**dict(self.fields), **other})
 
 
-def implementation(number: int, moved_by: str = "") -> Callable[[T], T]:
+def implementation(number: int, moved_by: str = "", usual: str = "") -> Callable[[T], T]:
     """Number a function or class of ours whose result numbers rest on; 1 without.
 
     The number is part of every signature that rests on it. Raise it whenever equal inputs get
@@ -74,10 +74,13 @@ def implementation(number: int, moved_by: str = "") -> Callable[[T], T]:
     Args:
         moved_by: A distribution of which another major version gives other numbers: that version
             is named beside the number.
+        usual: That version where the distribution is not installed: others compute then, and a
+            service with another one is told from it.
     """
 
     def numbered(of: T) -> T:
         of.implementation, of.moved_by = number, moved_by  # type: ignore[attr-defined]
+        of.usual = usual  # type: ignore[attr-defined]
         return of
 
     return numbered
@@ -87,7 +90,11 @@ def numbered(of: Callable[..., object], name: str = "") -> str:
     """An implementation with its number, as signatures name it: `ssim.1`."""
     text = f"{name or of.__name__}.{getattr(of, 'implementation', 1)}"
     package = getattr(of, "moved_by", "")
-    return f"{text}({package} {package_version(package).partition('.')[0]})" if package else text
+    if not package:
+        return text
+    version = package_version(package)
+    major = version.partition(".")[0] if version != ABSENT else getattr(of, "usual", version)
+    return f"{text}({package} {major})"
 
 
 def told(value: object) -> str:

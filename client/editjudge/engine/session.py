@@ -26,6 +26,7 @@ from .canary.comparing import CanarySession
 from .canary.watching import CanaryWatch, due
 from .header import RunHeader
 from .items import completed, item_changes
+from .judge import unserved
 from .judges import Judges, Opened, near
 from .keeping import JudgedEdit, VerdictStore
 from .order import Order
@@ -86,11 +87,11 @@ def planned(
     observed: Observed,
     store: VerdictStore,
     identities: Identities,
-    served: frozenset[str] | None = None,
+    unserved: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """What is left to do of a run; see `plan_run`."""
     changes = item_changes(observed.look, store, observed.files)
-    plan = plan_run(observed, store, identities, served, changes)
+    plan = plan_run(observed, store, identities, unserved, changes)
     _refuse_other_models(plan, store.header)
     return plan
 
@@ -219,19 +220,20 @@ class Session:
         try:
             with budget.pays():
                 async with opened as judges:
-                    plan = await self._planned_with(judges.panel, left)
+                    plan = await self._planned_with(judges, left)
                     return await self._judged(plan, judges, budget, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_of(several) from several
 
-    async def _planned_with(self, panel: Panel, left: RunPlan) -> RunPlan:
+    async def _planned_with(self, judges: Judges, left: RunPlan) -> RunPlan:
         """What is left with the services that there are; from here on the run knows these."""
-        header = self._store.header
+        header, panel = self._store.header, judges.panel
         identities = self._identities(header, panel)
         plan = left
-        if left.signatures != self.order.signatures(identities) or left.roles - panel.served:
+        waiting = unserved(self._observed.dimensions, panel, here=judges.here)
+        if left.signatures != self.order.signatures(identities) or waiting:
             plan = await _aside(
-                lambda: planned(self._observed, self._store, identities, panel.served)
+                lambda: planned(self._observed, self._store, identities, waiting)
             )
         await self._tell_changes(header, plan)
         self._check_judges(plan, panel)
@@ -333,16 +335,20 @@ class Session:
 
     def _not_served(self, plan: RunPlan, panel: Panel) -> dict[str, list[str]]:
         """The dimensions that wait for a service, by the reason, which names the services."""
+        computed: dict[str, list[str]] = {}
         roles: dict[str, set[str]] = {}
         waiting: dict[str, dict[str, None]] = {}
         for name in _unserved(plan):
+            if lacking := self.order.lacking(name):
+                computed.setdefault(lacking, []).append(name)
             for role in sorted(self.order.roles([name]) - panel.served):
                 why = panel.why_not(role)
                 roles.setdefault(why, set()).add(role)
                 waiting.setdefault(why, {})[name] = None
-        return {
+        served = {
             f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in waiting.items()
         }
+        return served | computed
 
 
 def _unserved(plan: RunPlan) -> list[str]:
