@@ -46,7 +46,9 @@ def resolved(uv: str, name: str) -> list[dict[str, Any]]:
     lines = [f"editjudge[{extras}] @ file://{ROOT}"] if extras else []
     lines += [*about.get("packages", ()), *about.get("alone", ())]
     with tempfile.TemporaryDirectory() as folder:
-        asked, within, out = (Path(folder) / one for one in ("asked.in", "within.txt", "pylock.toml"))
+        asked, within, out = (
+            Path(folder) / one for one in ("asked.in", "within.txt", "pylock.toml")
+        )
         asked.write_text("".join(f"{line} ; sys_platform == 'linux'\n" for line in lines))
         within.write_text("" if name in APART else constraints())
         command = [uv, "pip", "compile", "--universal", "--python-version=3.11", "--quiet"]

@@ -54,7 +54,11 @@ def dockerfiles() -> list[Path]:
 def context(folder: Path) -> None:
     """Copy what `.dockerignore` lets into a build."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
-    left_out = shutil.ignore_patterns("__pycache__", "v1")
+    made = str(ROOT / "client" / "editjudge")
+
+    def left_out(of: str, names: list[str]) -> set[str]:
+        return {"__pycache__", *({"v1"} if of == made else ())} & set(names)
+
     for kept in (line[1:] for line in lines if line.startswith("!")):
         if (ROOT / kept).is_dir():
             shutil.copytree(ROOT / kept, folder / kept, ignore=left_out, dirs_exist_ok=True)

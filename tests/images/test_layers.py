@@ -113,11 +113,15 @@ def fetch(tmp_path_factory: pytest.TempPathFactory) -> Layer:
 
 
 @contextmanager
-def running(command: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Iterator[None]:
+def running(
+    command: Sequence[str | Path], ready: str, log: Path, env: Mapping[str, str]
+) -> Iterator[None]:
     """A server of an image until the test is over; it has to end by itself when it is told to."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=log.parent, env=env, stdout=output, stderr=output)
     try:
+        wait_until(lambda: process.poll() is not None or asked(ready) is not None, 60)
+        assert process.poll() is None, log.read_text()
         yield
         process.send_signal(signal.SIGTERM)
         assert process.wait(patience(60)) == 0, log.read_text()
@@ -133,8 +137,7 @@ def test_the_judge_service_starts_and_is_healthy(judge: Layer, tmp_path: Path) -
     command = [judge.program("editjudge"), "serve", f"--address=127.0.0.1:{grpc}"]
     command += [f"--http-address=127.0.0.1:{http}", "--notice=0", "--drain=1"]
     variables = judge.variables({"EDITJUDGE_STATE_DIR": str(tmp_path / "state")})
-    with running(command, tmp_path / "log", variables):
-        wait_until(lambda: asked(f"http://127.0.0.1:{http}/health") is not None, 60)
+    with running(command, f"http://127.0.0.1:{http}/health", tmp_path / "log", variables):
         told = json.loads(asked(f"http://127.0.0.1:{http}/v1/dimensions") or b"{}")
     served = {one["id"] for one in told["dimensions"] if one["served"]}
     assert "core.ssim.source.whole" in served
@@ -169,8 +172,8 @@ def test_the_models_of_the_triton_image_answer_in_a_real_triton(
     ]
     libraries = [package.parent / "nvidia_pytriton.libs", launcher.libpython_folder()]
     found = {"LD_LIBRARY_PATH": ":".join(str(each) for each in libraries if each)}
-    with running(command, tmp_path / "log", triton.variables(found)):
-        wait_until(lambda: asked(f"http://127.0.0.1:{http}/v2/health/ready") is not None, 60)
+    ready = f"http://127.0.0.1:{http}/v2/health/ready"
+    with running(command, ready, tmp_path / "log", triton.variables(found)):
         endpoint = f"grpc://127.0.0.1:{grpc}"
         said = triton.said("editjudge", "doctor", "--endpoint", endpoint, "--json")
     assert said.count('"known answer right"') or said.count("right"), said

@@ -120,7 +120,9 @@ def broken(before: list[tuple[str, str]], stages: list[Stage]) -> list[str]:
     told += [f"{rest} has a default" for name, rest in before if name == "ARG" and "=" in rest]
     told += [] if last.of("USER") == ["10001:10001"] else ["another user than 10001"]
     installs = [rest for stage in stages for rest in stage.of("RUN") if "pip" in rest]
-    for each in (part for rest in installs for part in re.split(r"&&|;", rest) if "install" in part):
+    for each in (
+        part for rest in installs for part in re.split(r"&&|;", rest) if "install" in part
+    ):
         if not ("--no-index" in each or ("--require-hashes" in each and "--no-deps" in each)):
             told.append(f"not from a lock: {each.strip()}")
     told += ["the last stage runs something"] if last.of("RUN") else []
@@ -128,7 +130,13 @@ def broken(before: list[tuple[str, str]], stages: list[Stage]) -> list[str]:
     told += [f"copied: {rest}" for rest in copies if not rest.startswith("--from=build /opt/edit")]
     labels = " ".join(last.of("LABEL"))
     version = f'image.version="{PROJECT["version"]}"'
-    needed = (version, "image.revision=", "image.licenses=", "image.base.digest=", "editjudge.sbom=")
+    needed = (
+        version,
+        "image.revision=",
+        "image.licenses=",
+        "image.base.digest=",
+        "editjudge.sbom=",
+    )
     told += [f"no label {label}" for label in needed if label not in labels]
     sbom = "-o /opt/editjudge/sbom.json"
     told += [] if any(sbom in rest for rest in stages[0].of("RUN")) else ["no list of its parts"]

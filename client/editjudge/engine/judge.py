@@ -241,9 +241,7 @@ def _resting(verdict: Verdict, asked: Asked) -> Verdict:
     return rests_on(verdict, asked.specialists) if isinstance(verdict, Scored) else verdict
 
 
-def unserved(
-    dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True
-) -> dict[str, str]:
+def unserved(dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True) -> dict[str, str]:
     """By dimension, why its own readings cannot be made.
 
     Args:

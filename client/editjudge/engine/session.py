@@ -232,9 +232,7 @@ class Session:
         plan = left
         waiting = unserved(self._observed.dimensions, panel, here=judges.here)
         if left.signatures != self.order.signatures(identities) or waiting:
-            plan = await _aside(
-                lambda: planned(self._observed, self._store, identities, waiting)
-            )
+            plan = await _aside(lambda: planned(self._observed, self._store, identities, waiting))
         await self._tell_changes(header, plan)
         self._check_judges(plan, panel)
         await _aside(lambda: self._amend(header, identities, panel))

@@ -36,7 +36,11 @@ def thin(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dimensions_of_pixels_say_what_to_install() -> None:
     told = unserved(DIMENSIONS, NOBODY)
     here = {name for name, why in told.items() if MEND in why}
-    assert {"core.mse.source.whole", "core.ssim.source.outside", "core.aligned_psnr.target.inside"} <= here
+    assert {
+        "core.mse.source.whole",
+        "core.ssim.source.outside",
+        "core.aligned_psnr.target.inside",
+    } <= here
     assert all("away" in told[name] for name in told.keys() - here)
     assert "core.mse.source.whole" not in unserved(DIMENSIONS, NOBODY, here=False)
 
