@@ -3,8 +3,10 @@
 #   docker build -f k8s/images/triton.Dockerfile --build-arg BASE=<tritonserver>:<release>-py3 \
 #     --build-arg DIGEST=sha256:… --build-arg REVISION=$(git rev-parse HEAD) --build-arg VARIANT=gpu .
 #
-# VARIANT is cpu, gpu, or torch for Grounded SAM, Sa2VA and GOT-OCR2.0 too. The base is at least 24.11:
-# its Python is 3.12. Nothing has a default: a base without its digest is no reference, and the build ends there.
+# VARIANT is cpu, gpu, or torch for Grounded SAM, Sa2VA and GOT-OCR2.0 too. The base is at least 25.01:
+# earlier python backends die of NumPy 2.
+#
+# Nothing has a default: a base without its digest is no reference, and the build ends there.
 ARG BASE
 ARG DIGEST
 

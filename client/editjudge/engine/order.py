@@ -55,7 +55,7 @@ class Order:
         return any(computes(dimension, self.known) for dimension in self.dimensions)
 
     def lacking(self, name: str) -> str:
-        """Why a dimension, or what it derives from, cannot be computed on this machine, or nothing."""
+        """Why a dimension, or a part of it, cannot be computed here; empty where it can."""
         parts = in_order([self.known[name]], self.known)
         return next(filter(None, (part.lacking for part in parts)), "")
 
