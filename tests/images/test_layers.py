@@ -181,7 +181,7 @@ def test_the_models_of_the_triton_image_are_right_on_numpy_2(triton: Layer) -> N
 def test_the_models_of_the_triton_image_answer_in_a_real_triton(
     triton: Layer, tmp_path: Path
 ) -> None:
-    """With NumPy 1 laid over the image's: the python backend of this Triton, 2.51, takes no other."""
+    """With NumPy 1 laid over the image's: the python backend of Triton 2.51 takes no other."""
     older = tmp_path / "older"
     whole = triton.program("editjudge").parents[1]
     shutil.copytree(whole, older, symlinks=True, copy_function=os.link)
