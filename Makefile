@@ -21,7 +21,7 @@ PROTO_IMAGE := protos/released.binpb
 
 SEED ?= 15
 
-.PHONY: demo test test-vllm test-front k8s attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
+.PHONY: demo test test-vllm test-front k8s images locks attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -47,6 +47,14 @@ test-front: $(VENV)/.dev
 # API server where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
 k8s: $(VENV)/.dev $(K8S_VENV)/.k8s
 	EDITJUDGE_K8S_TOOLS=$(abspath $(K8S_VENV)) $(BIN)/python -m pytest tests/k8s -q
+
+# What the images install on a CPU, from its locks, in empty environments, and what they start; and
+# the locks anew, after a change of pyproject.toml or constraints.txt.
+images: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/images -q
+
+locks: $(VENV)/.dev $(K8S_VENV)/.k8s
+	$(BIN)/python k8s/images/lock.py $(K8S_VENV)/bin/uv $(NAMES)
 
 # Whether our implementations give the numbers that are kept by all versions that are allowed.
 parity: $(PARITY_VENV)/.oldest $(PARITY_VENV)/.newest

@@ -66,6 +66,18 @@ async def test_a_good_reply() -> None:
     assert request.raw_input_contents[0] == b"\x05\x00\x00\x00image"
 
 
+async def test_where_a_model_must_run_is_not_what_it_is() -> None:
+    class Placed(ScriptedTriton):
+        async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
+            response = await super().ModelConfig(request, context)
+            response.config.parameters["device"].string_value = "gpu"
+            return response
+
+    async with panel_of(Placed(score(0.25))) as panel:
+        said = str(panel.services["quality.piqe"].identity)
+    assert said == "quality_piqe/1(implementation=scripted.1)"
+
+
 SLOW = Failure(StatusCode.INTERNAL, "Stub process 'quality_piqe_0_0' is not healthy.")
 
 RETRIED = {

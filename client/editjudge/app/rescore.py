@@ -103,7 +103,9 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
     """
     header = store.header
     observed = observe(order, header)
-    plan = plan_run(observed, None, header.identities, frozenset(header.identities))
+    served = header.identities.keys()
+    absent = {d.id: "not served" for d in observed.dimensions if set(d.roles) - served}
+    plan = plan_run(observed, None, header.identities, absent)
     _only_judged(plan, store)
     changes = item_changes(observed.look, store, observed.files)
     compared = _Compared(store, changes.changed, write=write)

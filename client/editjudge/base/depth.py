@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 from PIL import ImageFile
 
+from .errors import MissingExtra
+
 Levels: TypeAlias = NDArray[Any]
 """uint16 of shape (H, W, C), C = 1, 3 (RGB) or 4 (with alpha)."""
 
@@ -69,8 +71,11 @@ def stored(picture: ImageFile.ImageFile, data: bytes) -> Levels:
         return _grey(picture)
     if picture.mode not in _COLOURS:
         raise DepthError(f"16 bits per channel in mode {picture.mode}: {_SAVE_8}")
-    import cv2
-
+    try:
+        import cv2
+    except ImportError as error:
+        missing = MissingExtra("16 bits per channel of colour", "pixels")
+        raise DepthError(f"{missing}, or {_SAVE_8}") from error
     read: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if read is None or read.dtype != np.uint16 or read.ndim != 3:
         raise DepthError(f"16 bits per channel that cannot be read exactly: {_SAVE_8}")

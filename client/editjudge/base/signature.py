@@ -23,6 +23,8 @@ T = TypeVar("T", bound="Callable[..., object]")
 PACKAGES = ("editjudge", "numpy", "opencv-python-headless", "pillow", "rapidfuzz")
 """Distributions that take part in numbers of ours."""
 
+ABSENT = "absent"
+"""The version of a distribution that is not installed."""
 _RESERVED = str.maketrans({"|": "/", "\n": " "})
 
 
@@ -62,7 +64,7 @@ class Signature:
         return Signature.of({**dict(self.fields), **other})
 
 
-def implementation(number: int, moved_by: str = "") -> Callable[[T], T]:
+def implementation(number: int, moved_by: str = "", usual: str = "") -> Callable[[T], T]:
     """Number a function or class of ours whose result numbers rest on; 1 without.
 
     The number is part of every signature that rests on it. Raise it whenever equal inputs get
@@ -72,10 +74,13 @@ def implementation(number: int, moved_by: str = "") -> Callable[[T], T]:
     Args:
         moved_by: A distribution of which another major version gives other numbers: that version
             is named beside the number.
+        usual: That version where the distribution is not installed: others compute then, and a
+            service with another one is told from it.
     """
 
     def numbered(of: T) -> T:
         of.implementation, of.moved_by = number, moved_by  # type: ignore[attr-defined]
+        of.usual = usual  # type: ignore[attr-defined]
         return of
 
     return numbered
@@ -85,7 +90,11 @@ def numbered(of: Callable[..., object], name: str = "") -> str:
     """An implementation with its number, as signatures name it: `ssim.1`."""
     text = f"{name or of.__name__}.{getattr(of, 'implementation', 1)}"
     package = getattr(of, "moved_by", "")
-    return f"{text}({package} {package_version(package).partition('.')[0]})" if package else text
+    if not package:
+        return text
+    version = package_version(package)
+    major = version.partition(".")[0] if version != ABSENT else getattr(of, "usual", version)
+    return f"{text}({package} {major})"
 
 
 def told(value: object) -> str:
@@ -118,7 +127,7 @@ def package_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return "absent"
+        return ABSENT
 
 
 def flat(spec: Mapping[str, object]) -> str:

@@ -125,6 +125,11 @@ class Dimension:
         return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
 
     @property
+    def lacking(self) -> str:
+        """Why its own readings cannot be computed on this machine; empty where they can."""
+        return next(filter(None, (reading.scorer.lacking for reading in self.readings)), "")
+
+    @property
     def worst(self) -> float | None:
         """What a missing output counts as where missing outputs count; None for nothing."""
         if self.of_data:

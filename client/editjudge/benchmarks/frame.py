@@ -29,12 +29,13 @@ class FrameMask(Mask):
         """The mask at another size, stretched as the released code does (OpenCV's nearest)."""
         if size == self.size:
             return self
-        import cv2
-
         # OpenCV takes the pixel under the left upper corner, Pillow the one under the middle.
-        pixels = np.ascontiguousarray(self.selected).view(np.uint8)
-        stretched = cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST)
         (width, height), (w, h) = self.size, size
+        columns, rows = (
+            np.minimum(np.floor(np.arange(to) * (1.0 / (to / of))).astype(np.intp), of - 1)
+            for of, to in ((width, w), (height, h))
+        )
+        stretched = self.selected[rows[:, None], columns]
         note = Note("mask", f"mask stretched from {width}x{height} to {w}x{h} (nearest)")
         return replace(
             self, pixels=np.asarray(stretched, dtype=np.bool_), notes=(*self.notes, note)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-import cv2
 import numpy as np
 from PIL import Image
 
+from ..pixels.opencv import cv2
 from .edits import DemoEdit
 from .photographs import RGB
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from ..pixels.opencv import cv2
 from .photographs import RGB, Box, extra_folder, photograph
 
 Kind: TypeAlias = Literal["text", "recolour", "removal"]

@@ -267,12 +267,15 @@ def _resting(verdict: Verdict, asked: Asked) -> Verdict:
     return rests_on(verdict, asked.specialists) if isinstance(verdict, Scored) else verdict
 
 
-def unserved(dimensions: Iterable[Dimension], panel: Panel) -> dict[str, str]:
-    """By dimension, why its own readings cannot be made."""
+def unserved(dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True) -> dict[str, str]:
+    """By dimension, why its own readings cannot be made.
+
+    Args:
+        here: Whether it is this machine that computes on pixels.
+    """
     served = panel.served
-    absent = {d.id: [role for role in d.roles if role not in served] for d in dimensions}
-    return {
-        name: "; ".join(f"{role}: {panel.why_not(role)}" for role in roles)
-        for name, roles in absent.items()
-        if roles
-    }
+    absent: dict[str, list[str]] = {}
+    for dimension in dimensions:
+        why = [f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served]
+        absent[dimension.id] = [*why, dimension.lacking] if here else why
+    return {name: "; ".join(filter(None, why)) for name, why in absent.items() if any(why)}

@@ -54,6 +54,11 @@ class Order:
         """Whether any of these dimensions works on pixels itself; see `Scorer.computes`."""
         return any(computes(dimension, self.known) for dimension in self.dimensions)
 
+    def lacking(self, name: str) -> str:
+        """Why a dimension, or a part of it, cannot be computed here; empty where it can."""
+        parts = in_order([self.known[name]], self.known)
+        return next(filter(None, (part.lacking for part in parts)), "")
+
     def signatures(self, identities: Identities) -> dict[str, str]:
         """Of a value of today, by dimension."""
         signatures = self.signed.of(self.dimensions, identities)

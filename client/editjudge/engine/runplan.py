@@ -277,7 +277,7 @@ def plan_run(
     observed: Observed,
     known: Known | None,
     identities: Identities,
-    served: Collection[str] | None = None,
+    unserved: Mapping[str, str] | None = None,
     changes: ItemChanges | None = None,
 ) -> RunPlan:
     """What is left to do of what was observed.
@@ -285,7 +285,7 @@ def plan_run(
     Args:
         known: The verdicts there are; None for none.
         identities: Of the services, for signatures.
-        served: The services at hand; None takes all to be.
+        unserved: By dimension, why its own readings cannot be made; None where nothing is known.
         changes: What became of the items since they were judged; None for nothing.
 
     Raises:
@@ -294,7 +294,7 @@ def plan_run(
     order = observed.order
     plan = RunPlan(order, observed.ids, observed.asked, order.signatures(identities))
     plan.item_changes = changes or plan.item_changes
-    states = _States(observed, served)
+    states = _States(observed, unserved or {})
     for model in order.outputs:
         edits = compare(plan, observed, model, known)
         plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
@@ -446,9 +446,9 @@ def count(
 class _States:
     """What is to be done of edits that are alike, by the fold; each kind is looked at once."""
 
-    def __init__(self, observed: Observed, served: Collection[str] | None) -> None:
+    def __init__(self, observed: Observed, unserved: Mapping[str, str]) -> None:
         self._observed = observed
-        self._unserved = {} if served is None else _unserved(observed.dimensions, served)
+        self._unserved = unserved
         self._folded: dict[tuple[int, bool], dict[str, str]] = {}
         self._todo: dict[_Alike, frozenset[str]] = {}
         self._judged: dict[_Alike, bool] = {}
@@ -493,10 +493,6 @@ class _States:
                 if status != "not_applicable"
             }
         return self._folded[kind, absent]
-
-
-def _unserved(dimensions: Iterable[Dimension], served: Collection[str]) -> dict[str, str]:
-    return {d.id: "not served" for d in dimensions if not set(d.roles) <= set(served)}
 
 
 def _is_asked(order: Order, ref: ItemRef) -> bool:

@@ -26,7 +26,7 @@ from .canary.comparing import CanarySession
 from .canary.watching import CanaryWatch, due
 from .header import RunHeader
 from .items import completed, item_changes
-from .judge import Settled
+from .judge import Settled, unserved
 from .judges import Judges, Opened, near
 from .keeping import JudgedEdit, VerdictStore
 from .order import Order
@@ -87,11 +87,11 @@ def planned(
     observed: Observed,
     store: VerdictStore,
     identities: Identities,
-    served: frozenset[str] | None = None,
+    unserved: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """What is left to do of a run; see `plan_run`."""
     changes = item_changes(observed.look, store, observed.files)
-    plan = plan_run(observed, store, identities, served, changes)
+    plan = plan_run(observed, store, identities, unserved, changes)
     _refuse_other_models(plan, store.header)
     return plan
 
@@ -220,7 +220,7 @@ class Session:
         try:
             with budget.pays():
                 async with opened as judges, _beside(judges.panel.settle()) as settling:
-                    plan = await self._planned_with(judges.panel, left, settling)
+                    plan = await self._planned_with(judges, left, settling)
                     progress = await _aside(lambda: self._progress(plan, budget))
                     knowing = self._known(plan, judges.panel, progress, settling)
                     async with _beside(knowing) as known:
@@ -229,24 +229,23 @@ class Session:
             raise first_of(several) from several
 
     async def _planned_with(
-        self, panel: Panel, left: RunPlan, settling: asyncio.Task[None]
+        self, judges: Judges, left: RunPlan, settling: asyncio.Task[None]
     ) -> RunPlan:
         """What is left with the services that there are.
 
         How generalists answer choices is a part of signatures. Where there are verdicts it decides
         which of them stand, so it is waited for; where there are none, all is left anyway.
         """
-        header = self._store.header
+        header, panel = self._store.header, judges.panel
         begun = left.total("standing") or await _aside(lambda: len(self._store.counts()))
         if begun:
             await settling
         identities = self._identities(header, panel)
         changed = begun and left.signatures != self.order.signatures(identities)
         plan = left
-        if changed or left.roles - panel.served:
-            plan = await _aside(
-                lambda: planned(self._observed, self._store, identities, panel.served)
-            )
+        waiting = unserved(self._observed.dimensions, panel, here=judges.here)
+        if changed or waiting:
+            plan = await _aside(lambda: planned(self._observed, self._store, identities, waiting))
         await self._tell_changes(header, plan)
         self._check_judges(plan, panel)
         return plan
@@ -368,16 +367,20 @@ class Session:
 
     def _not_served(self, plan: RunPlan, panel: Panel) -> dict[str, list[str]]:
         """The dimensions that wait for a service, by the reason, which names the services."""
+        computed: dict[str, list[str]] = {}
         roles: dict[str, set[str]] = {}
         waiting: dict[str, dict[str, None]] = {}
         for name in _unserved(plan):
+            if lacking := self.order.lacking(name):
+                computed.setdefault(lacking, []).append(name)
             for role in sorted(self.order.roles([name]) - panel.served):
                 why = panel.why_not(role)
                 roles.setdefault(why, set()).add(role)
                 waiting.setdefault(why, {})[name] = None
-        return {
+        served = {
             f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in waiting.items()
         }
+        return served | computed
 
 
 def _unserved(plan: RunPlan) -> list[str]:

@@ -117,7 +117,7 @@ class Far:
         await settled()
         asked = tuple(dimensions)
         ordered = in_order(asked, {**known, **{d.id: d for d in asked}})
-        if not edit_plan(edit, ordered, unserved(ordered, self.panel)).calls:
+        if not edit_plan(edit, ordered, unserved(ordered, self.panel, here=False)).calls:
             return await judge(edit, asked, known, self.panel, signatures)
         request = request_of(edit, asked, self._protocol)
         try:

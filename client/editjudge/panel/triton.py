@@ -129,7 +129,7 @@ class TritonEndpoint:
         config = await self._config(model, timeout)
         parameters = {k: v.string_value for k, v in config.parameters.items()}
         version = parameters.pop("version", "1")
-        hidden = {"EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS"}
+        hidden = {"EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS", "device"}
         shown = {k: v for k, v in parameters.items() if k not in hidden}
         return ModelIdentity(f"{model}/{version}", shown)
 

@@ -8,6 +8,7 @@ from ..base.images import RGB
 from .alignment import Aligned, AlignmentFailed, Keypoints, align, keypoints
 from .blackout import ssim_blacked_out
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
+from .opencv import lacking
 from .regions import Degenerate, Region
 from .ssim import ssim, windows_within
 
@@ -22,6 +23,7 @@ __all__ = [
     "Region",
     "align",
     "keypoints",
+    "lacking",
     "mse",
     "psnr",
     "psnr_from_mse",

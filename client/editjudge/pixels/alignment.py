@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..base.images import RGB, check_image
 from ..base.signature import implementation
-from .opencv import cv2
+from .opencv import DISTRIBUTION, cv2
 from .regions import Degenerate, size_of
 
 RATIO = 0.7
@@ -97,7 +97,7 @@ def keypoints(image: RGB) -> Keypoints:
 
 
 # OpenCV 5 interpolates otherwise when it warps: squared errors move by some 1e-4 of themselves.
-@implementation(1, moved_by="opencv-python-headless")
+@implementation(1, moved_by=DISTRIBUTION, usual="4")
 def align(
     edited: RGB,
     reference: RGB,

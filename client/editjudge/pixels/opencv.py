@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from ..base.errors import MissingExtra
+
+DISTRIBUTION = "opencv-python-headless"
+
+
+def lacking() -> str:
+    """Why nothing is computed on pixels here, with the mend; empty where OpenCV is installed."""
+    return "" if find_spec("cv2") else str(_missing())
+
+
+def _missing() -> MissingExtra:
+    return MissingExtra("comparing pixels", "pixels")
 
 
 class _OnUse:
     def __getattr__(self, name: str) -> Any:
-        import cv2
+        try:
+            import cv2
+        except ImportError as error:
+            raise _missing() from error
 
         value = getattr(cv2, name)
         setattr(self, name, value)  # found without this detour from now on
@@ -19,4 +36,4 @@ if TYPE_CHECKING:
 else:
     cv2 = _OnUse()
 
-__all__ = ["cv2"]
+__all__ = ["DISTRIBUTION", "cv2", "lacking"]

@@ -22,6 +22,7 @@ from ..pixels import (
     Degenerate,
     align,
     keypoints,
+    lacking,
     mse,
     psnr_from_mse,
     ssim,
@@ -88,6 +89,11 @@ class PixelComparison(Scorer):
     aligned: bool = False
     plausible: bool = True
     as_is: bool = False
+
+    @property
+    def lacking(self) -> str:
+        """OpenCV, where it is not installed."""
+        return lacking()
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what brings both to one size, the mask of a region, the metric."""
@@ -198,6 +204,11 @@ class BlackedOutSsim(Scorer):
 
     reference: Reference
     side: int = 224
+
+    @property
+    def lacking(self) -> str:
+        """OpenCV, where it is not installed."""
+        return lacking()
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the mask and the metric."""

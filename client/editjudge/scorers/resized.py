@@ -25,7 +25,7 @@ from ..base.signature import implementation
 from ..base.threads import in_thread
 from ..base.verdict import Scored, Verdict
 from ..panel.together import together
-from ..pixels import mse, psnr_from_mse, ssim
+from ..pixels import lacking, mse, psnr_from_mse, ssim
 from .pixels import METRICS
 from .regions import png_of
 from .scorer import Scorer, ServiceScorer
@@ -56,6 +56,11 @@ class SquaredPixels(Scorer):
 
     alpha_dropped: bool = False
     side: int = SIDE
+
+    @property
+    def lacking(self) -> str:
+        """OpenCV, where it is not installed."""
+        return lacking()
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the metric."""

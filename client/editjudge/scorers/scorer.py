@@ -42,6 +42,11 @@ class Scorer(ABC):
         return True
 
     @property
+    def lacking(self) -> str:
+        """Why it cannot be computed on this machine, with the mend; empty where it can."""
+        return ""
+
+    @property
     def words(self) -> frozenset[str]:
         """Whose words its prompts are in (`Template.origin`); nothing where it has none."""
         return frozenset()

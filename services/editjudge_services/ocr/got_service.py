@@ -34,7 +34,7 @@ class GotOcr(Specialist):
         from .got import GotReader
 
         artefact = declared_artefact(self.entry, declared)
-        self._reader = GotReader.from_folder(artefact.folder, device=accelerator())
+        self._reader = GotReader.from_folder(artefact.folder, device=accelerator(declared))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Read the images of a batch, in one run of the network."""

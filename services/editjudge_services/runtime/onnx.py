@@ -19,16 +19,30 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.signature import ABSENT, package_version
 
 from ..zoo.artefact import Precision
 
 # TF32 keeps 10 bits of the mantissa: results would not be those of fp32.
 _CUDA = ("CUDAExecutionProvider", {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"})
 _CPU = "CPUExecutionProvider"
+_NO_CUDA = "device gpu (EDITJUDGE_ONNX_DEVICE=cuda): this ONNX Runtime has no CUDA"
 ENGINES: Mapping[Precision, str] = {"fp32": "onnxruntime", "bf16": "openvino"}
 """The distribution that computes in each precision."""
 ON_GPU: frozenset[Precision] = frozenset({"fp32"})
 """Precisions in which exported networks run on a GPU."""
+
+
+_BUILDS: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "onnxruntime-gpu")}
+
+
+def distribution(name: str) -> str:
+    """Which of a package's distributions is installed: ONNX Runtime has another one for GPUs.
+
+    The first where none is.
+    """
+    builds = _BUILDS.get(name, (name,))
+    return next((build for build in builds if package_version(build) != ABSENT), name)
 
 
 class OnnxSettings(BaseSettings):
@@ -36,7 +50,8 @@ class OnnxSettings(BaseSettings):
 
     Attributes:
         threads: For each network; 0 for as many as there are cores.
-        device: `auto` takes CUDA where ONNX Runtime was built with it.
+        device: `auto` takes CUDA where ONNX Runtime was built with it and finds it; with `cuda` a
+            network that would run on the CPU is refused.
     """
 
     model_config = SettingsConfigDict(env_prefix="EDITJUDGE_ONNX_", extra="ignore")
@@ -113,6 +128,11 @@ class OnnxModel:
         self._session: Any = onnxruntime.InferenceSession(
             str(path), options, providers=_providers(settings.device)
         )
+        # One whose libraries of CUDA do not load is a CPU's, and says so in its log alone.
+        if settings.device == "cuda" and _CUDA[0] not in self._session.get_providers():
+            raise ConfigError(
+                f"{_NO_CUDA} that works", "give it a GPU and the libraries of CUDA it is built for"
+            )
         self.inputs: list[str] = [one.name for one in self._session.get_inputs()]
 
     def __call__(self, *inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
@@ -168,7 +188,6 @@ def _providers(device: str) -> list[Any]:
         return [_CUDA, _CPU]
     if device == "cuda":
         raise ConfigError(
-            "EDITJUDGE_ONNX_DEVICE=cuda: this ONNX Runtime has no CUDA",
-            "install onnxruntime-gpu in place of onnxruntime",
+            _NO_CUDA, "install onnxruntime-gpu in place of onnxruntime, or say device cpu"
         )
     return [_CPU]

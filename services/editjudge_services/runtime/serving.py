@@ -52,14 +52,31 @@ def read_table(file: Path) -> dict[str, Serving]:
     return table
 
 
-def stay_on_device(placed: Mapping[str, str]) -> None:
+DEVICE = "device"
+"""The parameter of a `config.pbtxt` that says `gpu` where a model must not run elsewhere: Triton's
+own kind of an instance is the same for `auto`. No identity holds it."""
+
+
+def is_for_gpu(declared: Mapping[str, str]) -> bool:
+    """Whether a model is to run on a GPU, and nowhere else.
+
+    Args:
+        declared: The parameters of its `config.pbtxt`.
+    """
+    return declared.get(DEVICE) == "gpu"
+
+
+def stay_on_device(placed: Mapping[str, str], declared: Mapping[str, str]) -> None:
     """Keep this process to the device that Triton gave to its instance.
 
     To be called before anything uses CUDA. An instance on a CPU sees no GPU.
 
     Args:
         placed: What Triton hands over at the start of an instance.
+        declared: The parameters of its `config.pbtxt`.
     """
+    if is_for_gpu(declared):
+        os.environ["EDITJUDGE_ONNX_DEVICE"] = "cuda"
     if placed.get("model_instance_kind") == "GPU":
         device = int(placed["model_instance_device_id"])
         seen = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]

@@ -18,6 +18,7 @@ from editjudge.base.errors import Abstained
 from editjudge.base.signature import package_version
 
 from ..zoo.artefact import Precision, load_artefact
+from .onnx import distribution
 
 Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str | bytes]"
 """One reply by tensor name, without the batch axis."""
@@ -89,7 +90,7 @@ class Specialist(ABC):
         """Versions of what its answers depend on, by distribution."""
         engine = cls.engines.get(precision)
         names = (*cls.packages, engine) if engine else cls.packages
-        return {name: package_version(name) for name in names}
+        return {name: package_version(name) for name in map(distribution, names)}
 
     def load(self, declared: Mapping[str, str]) -> None:
         """Load weights and warm up; the model is ready once this returns.

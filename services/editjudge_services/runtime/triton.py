@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from editjudge.base.contracts import ABSTAINED, Tensor
-from editjudge.base.errors import Abstained, ImageError
+from editjudge.base.errors import Abstained, ConfigError, ImageError
 from editjudge.base.images import decode, load_mask
 
 from .serving import stay_on_device
@@ -76,15 +76,18 @@ class _Adaptor:
         """Called once by Triton; the model is ready when this returns."""
         import triton_python_backend_utils as pb
 
-        stay_on_device(args)
+        parameters = json.loads(args["model_config"]).get("parameters", {})
+        declared = {name: value["string_value"] for name, value in parameters.items()}
+        stay_on_device(args, declared)
         _end_with_server()
         self._pb = pb
         self._specialist = self.kind()
         self._decoders = ThreadPoolExecutor(thread_name_prefix="decode")
         self._counters = _counters(pb, self.kind.name)
-        parameters = json.loads(args["model_config"]).get("parameters", {})
-        declared = {name: value["string_value"] for name, value in parameters.items()}
-        self._specialist.load(declared)
+        try:
+            self._specialist.load(declared)
+        except ConfigError as error:
+            raise RuntimeError(f"{self.kind.name}: {error}") from error
 
     def finalize(self) -> None:
         """Called once by Triton at the end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import RGB
 from editjudge.base.probes import text_image, texture_image
 
+from ..runtime.serving import is_for_gpu
 from ..zoo.artefact import Precision
 
 SETTINGS = "settings.json"
@@ -82,6 +83,20 @@ def load_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def accelerator() -> str:
-    """The accelerator's name for torch, or the CPU's."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def accelerator(declared: Mapping[str, str]) -> str:
+    """The accelerator's name for torch, or the CPU's.
+
+    Args:
+        declared: The parameters of the model's `config.pbtxt`.
+
+    Raises:
+        ConfigError: they ask for a GPU, and torch has none.
+    """
+    if torch.cuda.is_available():
+        return "cuda"
+    if is_for_gpu(declared):
+        raise ConfigError(
+            f"device gpu: torch {torch.__version__} has no CUDA here",
+            "give it a GPU and a build of torch with CUDA, or say device cpu",
+        )
+    return "cpu"

@@ -28,7 +28,7 @@ class GroundedSamSegmenter(Specialist):
         from .grounded_sam import GroundedSam
 
         artefact = declared_artefact(self.entry, declared)
-        self._network = GroundedSam.from_folder(artefact.folder, device=accelerator())
+        self._network = GroundedSam.from_folder(artefact.folder, device=accelerator(declared))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Segment a batch; each one's mask does not depend on the others."""

@@ -29,7 +29,7 @@ class Sa2VaSegmenter(Specialist):
         from .sa2va import Sa2Va
 
         artefact = declared_artefact(self.entry, declared)
-        self._network = Sa2Va.from_folder(artefact.folder, device=accelerator())
+        self._network = Sa2Va.from_folder(artefact.folder, device=accelerator(declared))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Segment one after the other: the answers' lengths differ too much to share a batch."""

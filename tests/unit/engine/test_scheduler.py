@@ -459,7 +459,7 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         dimension(log, "test.rests", how=derived(lambda v: 1, "test.one", "test.far")),
     )
     asked = order(tmp_path, log, 10, "a", *dimensions)
-    work = plan_run(observe(asked), None, {}, served=frozenset())
+    work = plan_run(observe(asked), None, {}, {"test.far": "away"})
     found = {name: dict(count) for name, count in work.counts["a"].items()}
     assert found == {
         "test.one": {"todo": 10},

@@ -79,7 +79,7 @@ class Counter:
 def adaptor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setitem(__import__("sys").modules, "triton_python_backend_utils", Backend)
     monkeypatch.setattr(triton, "_end_with_server", lambda: None)
-    monkeypatch.setattr(triton, "stay_on_device", lambda _: None)
+    monkeypatch.setattr(triton, "stay_on_device", lambda *_: None)
     outcomes = ("answered", "abstained", "refused", "failed")
     monkeypatch.setattr(triton, "_counters", lambda *_: {name: Counter() for name in outcomes})
     model = serve(Counts)()

@@ -91,9 +91,29 @@ def test_an_instance_keeps_to_the_device_that_triton_gave_it(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
     monkeypatch.setenv("EDITJUDGE_ONNX_DEVICE", "auto")
     monkeypatch.delenv("EDITJUDGE_ONNX_DEVICE")
-    stay_on_device(placed)
+    stay_on_device(placed, {})
     assert os.environ["CUDA_VISIBLE_DEVICES"] == device
     assert os.environ.get("EDITJUDGE_ONNX_DEVICE") == onnx
+
+
+def test_device_gpu_reaches_the_model_and_no_identity() -> None:
+    strict = config_text(DinoV2, serving=Serving(device="gpu"))
+    assert 'key: "device"\n  value {\n    string_value: "gpu"' in strict
+    for device in ("auto", "cpu"):
+        assert '"device"' not in config_text(DinoV2, serving=Serving(device=device))
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_device_gpu_asks_for_cuda_wherever_triton_put_the_instance(
+    monkeypatch: pytest.MonkeyPatch, gpu: bool
+) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "EDITJUDGE_ONNX_DEVICE"):
+        monkeypatch.setenv(name, "auto")
+    kind = "GPU" if gpu else "CPU"
+    placed = {"model_instance_kind": kind, "model_instance_device_id": "0"}
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    stay_on_device(placed, {"device": "gpu"})
+    assert os.environ["EDITJUDGE_ONNX_DEVICE"] == "cuda"
 
 
 def invoked(tmp_path: Path, table: str) -> Result:
