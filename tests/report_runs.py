@@ -185,5 +185,7 @@ def _call(store: RunStore, dimension: str, number: int, model: str, said: str) -
         ),
     )
     call = Call(_JUDGE, prompt, {"dimension": dimension})
-    store.ledger._put(call, Reply({"text": said, "finish": "stop"}, "judge-8b", 900, 0, 20, 1, 0.001, 0.2))
+    store.ledger._put(
+        call, Reply({"text": said, "finish": "stop"}, "judge-8b", 900, 0, 20, 1, 0.001, 0.2)
+    )
     return call.key
