@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
+from typing import TypeAlias
 
 from ..base.files import Files
 from ..base.identity import Identities
@@ -16,7 +17,7 @@ from ..engine.fold import fold
 from ..engine.items import ItemChanges, Look, item_changes, other_outputs
 from ..engine.order import Order
 from ..engine.plan import in_order
-from ..storage.store import RunStore
+from ..storage.store import RunStore, StoredVerdict
 from .parts import of_parts
 from .spec import Resolved
 from .spread import JudgeSpread, Spreading
@@ -25,6 +26,8 @@ from .watched import Watched, marked_columns, watched_in
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
+Each: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+"""Is shown every edit that was asked for, with the verdicts that are stored of it."""
 _ITEMS_AT_ONCE = 100
 """Items whose verdicts are held at once."""
 
@@ -67,6 +70,8 @@ def results(
     single_image: Collection[str] = (),
     *,
     count_missing: bool = False,
+    each: Each | None = None,
+    evidence: bool = False,
 ) -> Results:
     """Aggregate a run; nothing is called, and outputs are not looked at.
 
@@ -81,6 +86,8 @@ def results(
             (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
         resolved: What the run was asked for, or that by other rules: what is derived from other
             dimensions is derived anew, and what would have to be read anew counts as `pending`.
+        each: Is shown every edit on the way.
+        evidence: It gets evidence and replies too.
 
     Raises:
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
@@ -96,7 +103,7 @@ def results(
     tabulation = Tabulation(table)
     spreading = Spreading(table, order.judge_rounds, order.known, asked)
     edits = 0
-    for row in _rows(store, shown):
+    for row in _rows(store, shown, each, evidence=evidence):
         tabulation.add(row)
         spreading.add(row)
         edits += 1
@@ -188,7 +195,9 @@ class _Shown:
     count_missing: bool = False
 
 
-def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
+def _rows(
+    store: RunStore, shown: _Shown, each: Each | None = None, *, evidence: bool = False
+) -> Iterator[Row]:
     """Every edit that was asked for, item by item; verdicts are read as they are needed."""
     header, order = store.header, shown.order
     of = {name for column in shown.table for name in column.dimensions}
@@ -209,7 +218,11 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
         edits = store.edits([*header.outputs], item=names)
         missing = {(e.model, e.item): e.missing for e in edits if e.digest is None}
         judged: dict[tuple[str, str], dict[str, Outcome]] = {}
-        for stored in store.verdicts([*header.outputs], item=names, evidence=bool(unasked)):
+        kept: dict[tuple[str, str], list[StoredVerdict]] = {}
+        evidence = evidence or bool(unasked)
+        for stored in store.verdicts([*header.outputs], item=names, evidence=evidence):
+            if each is not None:
+                kept.setdefault((stored.model, stored.item), []).append(stored)
             if shown.changes.became(stored.item, stored.model) != "same":
                 continue
             edit = judged.setdefault((stored.model, stored.item), {})
@@ -232,4 +245,7 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
                 rule=shown.imputed if alone and not (why and why.given) else None,
                 count_missing=shown.count_missing,
             )
-            yield Row(item, model, outcomes, {name: signatures[name] for name in verdicts})
+            row = Row(item, model, outcomes, {name: signatures[name] for name in verdicts})
+            if each is not None:
+                each(row, kept.get((model, item.id), ()))
+            yield row

@@ -21,12 +21,27 @@ from ..engine.items import ItemChanges, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
 from ..storage.named import NamedItem
-from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
+from ..storage.store import (
+    FILE,
+    EarlierVerdict,
+    RunStore,
+    StoredEdit,
+    StoredPrompt,
+    StoredVerdict,
+)
 from . import results as tables
 from .spec import Resolved, RunSpec
 from .watched import Watched, marks, note_on, watched_in
 
-__all__ = ["EarlierVerdict", "Known", "Pictures", "RunView", "StoredEdit", "StoredVerdict"]
+__all__ = [
+    "EarlierVerdict",
+    "Known",
+    "Pictures",
+    "RunView",
+    "StoredEdit",
+    "StoredPrompt",
+    "StoredVerdict",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +51,16 @@ class Pictures:
     Attributes:
         files: Those of the item: sources, then the mask and the target where it has them.
         outputs: By model under test; None where there is no one file.
+        sources: Of the files, those of the sources.
+        mask: Of the files, the mask; None where there is none.
+        target: Of the files, the target; None where there is none.
     """
 
     files: tuple[Path, ...]
     outputs: dict[str, Path | None]
+    sources: tuple[Path, ...] = ()
+    mask: Path | None = None
+    target: Path | None = None
 
 
 class RunView:
@@ -213,6 +234,14 @@ class RunView:
         """
         return self._store.earlier(model, item=item)
 
+    def prompt(self, digest: str) -> StoredPrompt | None:
+        """A prompt as it was sent, without its pictures; None where it is not kept.
+
+        Args:
+            digest: As the replies of a verdict have it.
+        """
+        return self._store.prompt(digest)
+
     def item(self, name: str) -> Item | None:
         """What the data says of an item, without its pictures; None where it has none such."""
         ref = self._ref(name)
@@ -224,15 +253,31 @@ class RunView:
         Raises:
             ConfigError: the data has no such item.
         """
-        ref = self._ref(name)
-        if ref is None:
-            raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
+        return self.all_pictures()(name)
+
+    def all_pictures(self) -> Callable[[str], Pictures]:
+        """What `pictures` says, for many items: folders of outputs are listed once."""
         dataset = self.resolved.dataset
-        paths = {
-            model: dataset.outputs(folder).path(name) for model, folder in self.spec.outputs.items()
+        refs = {ref.id: ref for ref in dataset.items()}
+        folders = {
+            model: dataset.outputs(folder).index() for model, folder in self.spec.outputs.items()
         }
-        outputs = {model: Path(path) if path else None for model, path in paths.items()}
-        return Pictures(dataset.pictures(ref), outputs)
+
+        def pictures(name: str) -> Pictures:
+            if name not in refs:
+                raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
+            paths = {model: folder.path(name) for model, folder in folders.items()}
+            outputs = {model: Path(path) if path else None for model, path in paths.items()}
+            files, outline = dataset.pictures(refs[name]), dataset.outline(refs[name])
+            count = len(outline.sources)
+            others = list(files[count:])
+            # A mask or a target that is no file of its own is not among them.
+            both = len(others) == (outline.mask is not None) + (outline.target is not None)
+            mask = others.pop(0) if both and outline.mask is not None else None
+            target = others.pop(0) if both and outline.target is not None else None
+            return Pictures(files, outputs, files[:count], mask, target)
+
+        return pictures
 
     @property
     def without_data(self) -> str:
@@ -286,6 +331,8 @@ class RunView:
         rules: Rules | None = None,
         *,
         count_missing: bool = False,
+        each: tables.Each | None = None,
+        evidence: bool = False,
     ) -> tables.Results:
         """The table of the benchmark's paper, with spread and agreement of several judges.
 
@@ -296,6 +343,8 @@ class RunView:
                 anew, and what would have to be read anew counts as `pending`.
             count_missing: Other missing outputs count as the worst value of each dimension, marked
                 as imputed; otherwise they are left out of means.
+            each: Is shown every edit on the way, with the verdicts that are stored of it.
+            evidence: It gets evidence and replies too; half as fast.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
@@ -303,7 +352,12 @@ class RunView:
             InputError: the data is not there any more.
         """
         return tables.results(
-            self._store, self.by(rules), single_image, count_missing=count_missing
+            self._store,
+            self.by(rules),
+            single_image,
+            count_missing=count_missing,
+            each=each,
+            evidence=evidence,
         )
 
     def watched(self) -> tuple[Watched, ...]:
