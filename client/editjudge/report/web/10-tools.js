@@ -48,7 +48,7 @@
 
   // A name of one word, with places where a line may end.
   function broken(name) {
-    return node("bdi", { class: "name" }, name.split(/(?<=[._/])/).flatMap(part =>
+    return node("bdi", { class: "name" }, name.split(/(?<=[._/-])/).flatMap(part =>
       [foreign(part), node("wbr")]));
   }
 

@@ -121,7 +121,7 @@
         foreign([`Published: ${each.source}`, each.judge && `judged by ${each.judge}`, each.note]
           .filter(Boolean).join("; ")))),
       each.rows.map(row => node("tr", { class: "published" },
-        node("th", { scope: "row" }, foreign(row.name)),
+        node("th", { scope: "row" }, broken(row.name)),
         row.values.map((value, column) => node("td", {},
           value === null ? "\u2013" : value.toFixed(table.columns[column].decimals ?? table.decimals))))),
     ]).flat();
@@ -131,7 +131,7 @@
     const { rows, column, worst } = ranked(table, number);
     const places = table.columns.map((_, index) => axis(table.rows, index));
     const body = rows.map(row => node("tr", {},
-      node("th", { scope: "row" }, foreign(app.names[row.model]),
+      node("th", { scope: "row" }, broken(app.names[row.model]),
         app.report.models[row.model].about &&
           node("span", { class: "soft" }, foreign(app.report.models[row.model].about))),
       table.columns.map((_, index) => cellOf(table, row, index, places[index]))));

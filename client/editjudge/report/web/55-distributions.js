@@ -1,7 +1,7 @@
 // How the values of a dimension are spread, a row for each model.
 (app => {
   "use strict";
-  const { node, drawn, foreign, number, arrow } = app;
+  const { node, drawn, foreign, broken, number, arrow } = app;
   const LEVELS = 12;
   const BINS = 24;
   const WIDE = 480;
@@ -77,7 +77,7 @@
   }
 
   function row(model, { values, without }, scale, dimension) {
-    const name = node("th", { scope: "row" }, foreign(app.names[model]));
+    const name = node("th", { scope: "row" }, broken(app.names[model]));
     const rest = without > 0 && node("span", { class: "soft" }, `${without} without`);
     if (!values.length) return node("tr", {}, name, node("td", {}, "\u2013"), node("td", {}, rest));
     const sorted = [...values].sort((one, other) => one - other);

@@ -142,8 +142,10 @@
     if (index < 0) return list.removeAttribute("aria-activedescendant");
     if (list.clientHeight) {
       const top = index * high;
-      if (top < list.scrollTop) list.scrollTop = top;
-      else if (top + high > list.scrollTop + list.clientHeight) list.scrollTop = top + high - list.clientHeight;
+      const below = top + high - list.scrollTop - list.clientHeight, above = list.scrollTop - top;
+      if (Math.max(below, above) > 4 * high) list.scrollTop = top - (list.clientHeight - high) / 2;
+      else if (above > 0) list.scrollTop = top;
+      else if (below > 0) list.scrollTop += below;
       paint();
     }
     list.setAttribute("aria-activedescendant", `row-${index}`);

@@ -148,7 +148,7 @@
       node("figcaption", { class: "ends" }, node("span", {}, "seen: ", label), speed))];
   }
 
-  function difference(left, right, mask) {
+  function difference(left, right, mask, region) {
     const canvas = node("canvas", { role: "img", "aria-label": `difference between ${plainly(left.caption)} and ${plainly(right.caption)}` });
     const of = node("span", { class: "soft", id: "changed" });
     const range = node("input", { type: "range", min: "1", max: "16", step: "1", value: gain, "aria-label": "amplified, times" });
@@ -159,7 +159,7 @@
     };
     range.addEventListener("input", () => { gain = Number(range.value); paint(); });
     paint();
-    app.subtract(canvas, app.picture(left.name, true), app.picture(right.name, true), mask && app.picture(mask, true))
+    app.subtract(canvas, app.picture(left.name, true), app.picture(right.name, true), region && app.picture(region, true))
       .then(text => { of.textContent = text; }, () => { of.textContent = "the pictures cannot be read"; });
     const layers = node("div", { class: "layer" }, canvas,
       mask && node("img", { class: "mask", src: app.picture(mask, true), alt: "", draggable: "false" }));
@@ -169,12 +169,13 @@
 
   const OVER = { slider, flicker, difference };
 
-  // Draw the pictures: `side` beside each other, or `left` and `right` over each other.
-  function stage({ side, left, right, mask, show }) {
+  // Draw the pictures: `side` beside each other, or `left` and `right` over each other. `mask` is laid
+  // over them; `region` is the same where it only tells inside from outside.
+  function stage({ side, left, right, mask, region, show }) {
     clearInterval(beat);
     app.swap = null;
     const both = left?.name && right?.name;
-    const made = OVER[show] && both ? OVER[show](left, right, mask) : side.map(each => pane(each, mask));
+    const made = OVER[show] && both ? OVER[show](left, right, mask, region) : side.map(each => pane(each, mask));
     const panes = find("panes");
     panes.replaceChildren(...made);
     arrange();

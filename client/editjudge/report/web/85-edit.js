@@ -56,7 +56,7 @@
     app.stage({
       side: [...sources, ...target, ...beside().map(result)],
       left: against(), right: result(app.open), show: app.state.show,
-      mask: masked ? items.mask[item] : null,
+      mask: masked ? items.mask[item] : null, region: items.mask[item],
     });
     shape(sources[0]?.name ?? app.edits.picture[app.open]);
   }

@@ -48,7 +48,7 @@
 
   function theme() {
     const said = dark() ? "light" : "dark";
-    find("theme").textContent = said;
+    find("theme").textContent = `\u25d0 ${said}`;
     find("theme").setAttribute("aria-label", `change to ${said}`);
   }
 
