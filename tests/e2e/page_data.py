@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from PIL import Image as Pil
 from PIL import ImageDraw
+
+from editjudge.report.page import page_html, script_json
 
 MODELS = ("aurora-edit", "brushwork-2", "chisel")
 TASKS = ("object removal", "style transfer", "text change")
@@ -102,7 +106,7 @@ def _report(models: tuple[str, ...], count: int) -> dict[str, Any]:
         "models": [{"name": name, "run": 0, "about": ""} for name in models],
         "dimensions": [{**plain, **each} for each in DIMENSIONS],
         "tables": [], "figures": [{"title": "radar", "note": "", "svg": _SVG}],
-        "chunk": CHUNK, "chunks": 0, "pictures": {"size": 512},
+        "chunk": CHUNK, "chunks": 0, "data": "data", "pictures": {"size": 512},
     }  # fmt: skip
 
 
@@ -268,3 +272,28 @@ def _uri(picture: Pil.Image, kind: str) -> str:
     buffer = io.BytesIO()
     picture.save(buffer, kind)
     return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def written(made: Example, folder: Path) -> Path:
+    """The page as one file."""
+    file = folder / "page.html"
+    html = page_html(made.report, made.edits, made.details, made.pictures)
+    file.write_text(html, encoding="utf-8")
+    return file
+
+
+def written_beside(made: Example, folder: Path) -> Path:
+    """The page with its details and pictures in files beside it."""
+    made.report["mode"] = "folder"
+    (folder / "data").mkdir(parents=True)
+    (folder / "pictures").mkdir()
+    for name, chunk in made.details.items():
+        text = f"editjudge.put({json.dumps(name)},{script_json(chunk)});"
+        (folder / "data" / f"{name}.js").write_text(text, encoding="utf-8")
+    for name, uri in made.pictures.items():
+        data = base64.b64decode(uri.partition(",")[2])
+        (folder / "pictures" / f"{name}.webp").write_bytes(data)
+    page = folder / "index.html"
+    html = page_html(made.report, made.edits, mode="folder")
+    page.write_text(html, encoding="utf-8")
+    return page

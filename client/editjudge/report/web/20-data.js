@@ -72,6 +72,16 @@
       often.get(name) > 1 ? `${name} (${runs[run]?.name ?? run})` : name);
   }
 
+  // Where a bar begins and ends: the range of a dimension, or what is there of one that is far wider.
+  function scale([low, high], values) {
+    const there = (values ?? []).filter(value => value !== null);
+    if (!there.length) return null;
+    const from = Number.isFinite(low) ? low : Math.min(0, there.reduce((a, b) => Math.min(a, b)));
+    const most = there.reduce((a, b) => Math.max(a, b));
+    const to = Number.isFinite(high) && most - from > 0.1 * (high - from) ? high : most;
+    return to > from ? [from, to] : null;
+  }
+
   // Take up a report and its edits, and what is looked up in them all the time.
   function take(report, edits) {
     cache.clear();
@@ -86,6 +96,7 @@
       places.get(id).push(item);
     });
     Object.assign(app, { report, edits, ofItem, places, names: names(report.models, report.runs) });
+    app.scales = report.dimensions.map((dimension, d) => scale(dimension.range, edits.values[d]));
     app.judged = report.dimensions.flatMap((_, d) =>
       /[^N-]/.test(edits.status[d]) ? [d] : []);
   }

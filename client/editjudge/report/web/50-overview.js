@@ -50,9 +50,19 @@
         (each.notes ?? []).map(line => fact("note", line))));
   }
 
-  const LEGEND = "Bold is the best of a column, underlined the second. The range and the bar are a "
-    + "95 % interval of the mean, clustered by source picture; the fraction is how many of the edits "
-    + "asked about have a number. \u2191 higher is better, \u2193 lower is better. A cell leads to its edits.";
+  // How to read the tables that are there.
+  function legend(tables) {
+    const cells = tables.flatMap(({ rows }) => rows.flatMap(row => row.cells));
+    const any = holds => cells.some(holds);
+    return [
+      "Bold is the best of a column, underlined the second.",
+      any(cell => Number.isFinite(cell.low)) && "The range and the bar are a 95 % interval of the mean, clustered by source picture.",
+      "The fraction is how many of the edits asked about have a number.",
+      any(cell => cell.imputed || cell.capped) && "* some numbers were put in by a rule, or capped.",
+      any(cell => cell.different_items) && "\u2021 over other items than the other models.",
+      "\u2191 higher is better, \u2193 lower is better. A cell leads to its edits.",
+    ].filter(Boolean).join(" ");
+  }
 
   function overview() {
     const { report } = app;
@@ -62,7 +72,7 @@
       [heading && node("h2", {}, foreign(heading)), node("p", {}, foreign(text))]).flat());
     shownIn("warnings", report.warnings.map(line => node("li", {}, foreign(line))));
     app.boards(document.getElementById("boards"));
-    shownIn("legend", report.tables.length > 0 && LEGEND);
+    shownIn("legend", report.tables.length > 0 && legend(report.tables));
     shownIn("lacking", report.lacking && lacking(report.lacking));
     shownIn("figures", report.figures.length > 0 && [
       node("h2", {}, "Figures"), node("div", { class: "figures" }, report.figures.map(figure)),

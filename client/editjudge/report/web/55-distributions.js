@@ -35,7 +35,7 @@
     const [from, to] = [levels[0], levels.at(-1)];
     const wide = (to - from) / BINS;
     return {
-      from, to, ticks: [from, (from + to) / 2, to],
+      from, to, ticks: [from, (from + to) / 2, to], whole: true,
       bars: Array.from({ length: BINS }, (_, index) => {
         const low = from + index * wide;
         return { low, high: index === BINS - 1 ? to : low + wide, from: low, to: low + wide };
@@ -88,8 +88,7 @@
   }
 
   function axis(scale, unit) {
-    const few = scale.ticks.length > 2 ? scale.ticks : [...new Set([scale.from, ...scale.ticks, scale.to])];
-    const made = node("div", { class: "axis", "aria-hidden": "true" }, few.map(tick => {
+    const made = node("div", { class: scale.whole ? "axis whole" : "axis", "aria-hidden": "true" }, scale.ticks.map(tick => {
       const label = node("span", {}, number(tick));
       label.style.left = `${100 * (tick - scale.from) / (scale.to - scale.from || 1)}%`;
       return label;

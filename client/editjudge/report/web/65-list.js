@@ -30,8 +30,8 @@
   }
 
   function meter(dimension, found) {
-    const [low, high] = app.report.dimensions[dimension].range;
-    if (low === null || high === null || !Number.isFinite(low) || !Number.isFinite(high)) return null;
+    if (!app.scales[dimension]) return null;
+    const [low, high] = app.scales[dimension];
     const bar = node("i", {});
     bar.style.width = `${Math.max(0, Math.min(100, 100 * (found - low) / (high - low)))}%`;
     return node("span", { class: "meter", "aria-hidden": "true" }, bar);
@@ -161,7 +161,8 @@
 
   function step(by) {
     const rows = app.rows(), now = at();
-    if (rows.length) open(now < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, now + by)));
+    const to = now < 0 && Number.isFinite(by) ? 0 : Math.max(now, 0) + by;
+    if (rows.length) open(Math.max(0, Math.min(rows.length - 1, to)));
   }
 
   function listen() {

@@ -174,7 +174,9 @@
   }
 
   function show(mode) {
-    if (app.open >= 0) app.go({ show: mode });
+    if (app.open < 0) return;
+    app.go({ show: mode });
+    find("stage").scrollIntoView({ block: "nearest" });
   }
 
   function listen() {
