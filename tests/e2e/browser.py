@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from re import Pattern
 from typing import TYPE_CHECKING, Any
+
+from ..patience import patience
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -57,6 +60,14 @@ def shown(file: Path, may_load: tuple[str, ...] = ("file:", "data:")) -> Iterato
     """A page of a file in a browser of its own."""
     with chromium() as browser, opened(browser, file.as_uri(), may_load) as page:
         yield page
+
+
+def says(page: Page, selector: str, text: str | Pattern[str]) -> None:
+    """That an element comes to say a text: waited for where the policy lets nothing be evaluated."""
+    from playwright.sync_api import expect
+
+    element = page.locator(selector)
+    expect(element).to_have_text(text, use_inner_text=True, timeout=1000 * patience(10))
 
 
 def assert_fits(page: Page, widths: tuple[int, ...] = (1280, 420)) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -143,7 +142,8 @@ CONTRAST = """() => {
     return [...canvas.getImageData(0, 0, 1, 1).data];
   };
   const light = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+    const [x, y, z] = [r, g, b].map(v => linear(v / 255));
     return .2126 * x + .7152 * y + .0722 * z;
   };
   const behind = element => {
@@ -178,7 +178,7 @@ def test_every_text_stands_out(browser: Browser, address: str, scheme: str) -> N
 @pytest.mark.parametrize("view", ["", "#view=edits", f"#edit=set%2F0000&model={MODELS[0]}"])
 def test_no_window_has_to_be_scrolled_sideways(browser: Browser, address: str, view: str) -> None:
     with opened(browser, address + view) as page:
-        page.wait_for_function("document.documentElement.dataset.ready === ''")
+        page.wait_for_selector("html[data-ready]", state="attached")
         assert_fits(page, SIZES)
 
 
@@ -186,7 +186,7 @@ def test_on_a_phone_source_and_result_are_seen_at_once(browser: Browser, address
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     with opened(browser, f"{address}#view=edits", **phone) as page:
         page.locator(".row").first.tap()
-        page.wait_for_function("document.querySelector('#panes').style.getPropertyValue('--ratio')")
+        page.wait_for_selector("#panes[style*='--ratio']")
         frames = page.locator("#panes .frame")
         assert frames.count() == 2
         for frame in frames.all():

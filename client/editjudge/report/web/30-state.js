@@ -61,7 +61,8 @@
 
   Object.assign(app, {
     state, go, address, changed,
-    begin() { read(); tell({}); },
+    recall: read,
+    begin: () => tell({}),
     onchange: listener => listeners.push(listener),
   });
 })(window.editjudge ??= {});

@@ -122,7 +122,7 @@
 
   function told(rows) {
     const all = app.edits.item.length;
-    if (rows[0]?.other !== undefined) return `${counted(rows.length, "item")} with a value of both`;
+    if (app.state.sort === "gap" && app.names.length > 1) return `${counted(rows.length, "item")} with a value of both`;
     return rows.length === all ? counted(all, "edit") : `${rows.length.toLocaleString("en-GB")} of ${counted(all, "edit")}`;
   }
 

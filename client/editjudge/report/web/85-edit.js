@@ -117,7 +117,7 @@
     find("became").hidden = !note;
     find("became").textContent = note ? `\u26a0 ${note}` : "";
     const rows = app.rows(), at = rows.findIndex(({ edit, other }) => edit === app.open || other === app.open);
-    find("where").textContent = at < 0 ? "" : `${at + 1} of ${rows.length.toLocaleString("en-GB")}`;
+    find("where").textContent = at < 0 ? "" : `${(at + 1).toLocaleString("en-GB")} of ${rows.length.toLocaleString("en-GB")}`;
   }
 
   async function files() {

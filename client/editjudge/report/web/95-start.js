@@ -92,6 +92,7 @@
   async function start() {
     const told = app.kept("editjudge.theme");
     if (told === "dark" || told === "light") document.documentElement.dataset.theme = told;
+    app.recall();
     try {
       await read();
     } catch (error) {
