@@ -83,7 +83,7 @@ def make_run(
     resolved = Resolved(spec)
     signatures = resolved.order.signatures({})
     digests: dict[Path, str] = {}
-    rng = random.Random(name)  # noqa: S311
+    rng = random.Random(name)
     with (
         RunStore.open(folder / name, resolved.header(Settings())) as store,
         store.database.transaction(),

@@ -44,7 +44,7 @@ class Written:
 
 
 @dataclass
-class _Chunks:
+class Chunks:
     """The details of a page that is one file."""
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -111,9 +111,9 @@ def whole_page(
     details: Mapping[str, str],
     about: About,
     *,
-    pictures: bool,
-    side: int,
-    progress: Progress,
+    pictures: bool = True,
+    side: int = SIDE,
+    progress: Progress = lambda made, _: made,
 ) -> tuple[str, tuple[str, ...]]:
     """A page that is one file, and why pictures cannot be shown."""
     uris: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _write_file(
     side: int,
     progress: Progress,
 ) -> Written:
-    chunks = _Chunks()
+    chunks = Chunks()
     gathered = Gathered(PictureNames(), chunks.keep)
     shown = gather(views, gathered, published=published)
     about = About(title_of(shown))
