@@ -312,18 +312,33 @@ class RunView:
                 }
         return lost
 
-    def rows(self) -> Iterator[Row]:
+    def rows(
+        self,
+        items: Collection[str] | None = None,
+        *,
+        became: ItemChanges | None = None,
+        each: tables.Each | None = None,
+        evidence: bool = False,
+    ) -> Iterator[Row]:
         """Every edit that was asked for, item by item, with an outcome for each of its dimensions.
 
         What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`, and so
         is what was judged of an item that changed since.
+
+        Args:
+            items: Only of these, by their ids.
+            became: What became of the items since they were judged, where that is known.
+            each: Is shown every edit on the way, with the verdicts that are stored of it.
+            evidence: It gets evidence and replies too; half as fast.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
                 of its items.
             InputError: its data is not there any more.
         """
-        return tables.rows(self._store, self.by(None))
+        return tables.rows(
+            self._store, self.by(None), items=items, became=became, each=each, evidence=evidence
+        )
 
     def results(
         self,

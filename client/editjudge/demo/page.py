@@ -31,23 +31,25 @@ _INTRODUCTION = (
         "",
         (
             "Photographs that ship inside scikit-image, edited on the spot. Each edit was made by "
-            "three editors whose quality is known, because we wrote them: exact does what was asked "
-            "and nothing else, damaged does what was asked and spoils the rest (colour shift, blur, a "
-            "shift of the whole picture), no_edit returns the source. All three end in JPEG noise. "
-            "Every number comes from the pixels or from a service behind a real Triton server."
+            "three editors whose quality is known, because we wrote them: exact does what was "
+            "asked and nothing else, damaged does what was asked and spoils the rest (colour "
+            "shift, blur, a shift of the whole picture), no_edit returns the source. All three "
+            "end in JPEG noise. Every number comes from the pixels or from a service behind a "
+            "real Triton server."
         ),
     ),
     (
         "Why no single preservation number can rank them",
         (
-            "Preservation compares the result with the source. By that measure the editor that did "
-            "nothing is as good as the exact one outside the mask, and over the whole image it is the "
-            "best of the three: a higher number for ignoring the instruction. Whether the edit was "
-            "made is seen only inside the mask, against a target, after the picture has been aligned, "
-            "and there the damaged editor beats the one that did nothing. Both are needed, and only a "
-            "synthetic set has a target to measure the second one with. Real instructions have many "
-            "right answers and no target, which is why published protocols ask a multimodal LLM "
-            "whether the instruction was followed, and keep pixel measures for what must stay."
+            "Preservation compares the result with the source. By that measure the editor that "
+            "did nothing is as good as the exact one outside the mask, and over the whole image "
+            "it is the best of the three: a higher number for ignoring the instruction. Whether "
+            "the edit was made is seen only inside the mask, against a target, after the picture "
+            "has been aligned, and there the damaged editor beats the one that did nothing. Both "
+            "are needed, and only a synthetic set has a target to measure the second one with. "
+            "Real instructions have many right answers and no target, which is why published "
+            "protocols ask a multimodal LLM whether the instruction was followed, and keep pixel "
+            "measures for what must stay."
         ),
     ),
 )
