@@ -29,7 +29,8 @@ class Reading:
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
         self._pictures, self._became = view.all_pictures(), view.became()
         self._edits = {(edit.model, edit.item): edit for edit in view.edits()}
-        self._data = f"{header.benchmark} {header.data_digest}"
+        # Its digest is of what the data says; the pictures beside it may be others elsewhere.
+        self._data = f"{header.benchmark} {header.data_digest} {header.data}"
 
     def gather(self, gathered: Gathered, *, published: bool) -> ShownRun:
         """Read all of the run once: its edits are gathered on the way to its table.
