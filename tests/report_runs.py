@@ -15,6 +15,8 @@ from PIL import Image as Pil
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.digest import file_digest
+from editjudge.base.files import Seen, stat_of
+from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
 from editjudge.panel.calls import Call, Reply
@@ -59,6 +61,7 @@ def make_run(
     size: tuple[int, int] = (96, 64),
     shared: int = 0,
     odd: bool = True,
+    not_served: Mapping[str, str] | None = None,
 ) -> Path:
     """A run of generic dimensions, with its data and pictures beside it.
 
@@ -70,6 +73,7 @@ def make_run(
         reply: What the judge said of the first item, in the place of the usual.
         shared: Outputs are this many pictures by turns, instead of one each; for large runs.
         odd: Some verdicts have no number and an output is missing.
+        not_served: Why there was no service, by role; nothing is judged that needs it.
 
     Returns:
         The folder of the run.
@@ -81,27 +85,31 @@ def make_run(
         benchmark="core", data=folder / "items.jsonl", outputs=outputs, dimensions=dimensions
     )
     resolved = Resolved(spec)
+    absent = {ServiceName.parsed(role): why for role, why in (not_served or {}).items()}
+    header = resolved.header(Settings()).model_copy(update={"not_served": absent})
     signatures = resolved.order.signatures({})
     digests: dict[Path, str] = {}
-    rng = random.Random(name)  # noqa: S311
+    rng = random.Random(name)
     with (
-        RunStore.open(folder / name, resolved.header(Settings())) as store,
+        RunStore.open(folder / name, header) as store,
         store.database.transaction(),
     ):
         for model, number in product(models, range(items)):
             item = f"item {number}"
             path = outputs[model] / f"{item}.png"
             if odd and number == items - 1 and model == models[-1] and len(models) > 1:
+                path.unlink()
                 store.edit_id(item, model, None, Missing("absent", f"no {path}"))
                 continue
             real = path.resolve()
             digest = digests.get(real) or digests.setdefault(real, file_digest(real))
-            edit = store.edit_id(item, model, digest)
+            seen = Seen(stat_of(path), digest)
+            edit = store.edit_id(item, model, digest, seen=seen)
             said = reply if reply and not number else f"The cup is red now, item {number}."
             verdicts = {
                 dimension: _verdict(store, dimension, number, model, said, rng, odd=odd)
                 for dimension in signatures
-                if dimension in dimensions
+                if dimension in dimensions and not resolved.order.roles([dimension]) & absent.keys()
             }
             store.put_verdicts(edit, verdicts, signatures)
     return folder / name

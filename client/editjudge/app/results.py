@@ -139,9 +139,26 @@ def _marked(row: Mapping[str, Cell]) -> dict[str, Cell]:
     }
 
 
-def rows(store: RunStore, resolved: Resolved) -> Iterator[Row]:
-    """Every edit that was asked for, item by item, with an outcome for each dimension."""
-    return _rows(store, _Shown(resolved.order, _columns(resolved), changes(store, resolved)))
+def rows(
+    store: RunStore,
+    resolved: Resolved,
+    *,
+    items: Collection[str] | None = None,
+    became: ItemChanges | None = None,
+    each: Each | None = None,
+    evidence: bool = False,
+) -> Iterator[Row]:
+    """Every edit that was asked for, item by item, with an outcome for each dimension.
+
+    Args:
+        items: Only of these, by their ids.
+        became: What became of items, where that is known.
+        each: Is shown every edit on the way.
+        evidence: It gets evidence and replies too.
+    """
+    became = changes(store, resolved) if became is None else became
+    shown = _Shown(resolved.order, _columns(resolved), became, items=items)
+    return _rows(store, shown, each, evidence=evidence)
 
 
 def changes(store: RunStore, resolved: Resolved) -> ItemChanges:
@@ -185,6 +202,7 @@ class _Shown:
         changes: What nothing stands of that is stored.
         imputed: What models that take one image only get for several, where there is a rule.
         single_image: These models.
+        items: Only of these items, by their ids.
     """
 
     order: Order
@@ -193,6 +211,7 @@ class _Shown:
     imputed: float | None = None
     single_image: frozenset[str] = frozenset()
     count_missing: bool = False
+    items: Collection[str] | None = None
 
 
 def _rows(
@@ -212,7 +231,8 @@ def _rows(
         if absent
     }
     unasked = signatures.keys() - set(header.dimensions)
-    remaining = iter(order.dataset.items())
+    only = shown.items
+    remaining = (ref for ref in order.dataset.items() if only is None or ref.id in only)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         names = [ref.id for ref in refs]
         edits = store.edits([*header.outputs], item=names)

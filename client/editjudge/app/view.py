@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
-from ..benchmarks.dataset import ItemRef
+from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..engine.fold import fold
 from ..engine.header import RunHeader
 from ..engine.items import ItemChanges, Known
@@ -253,31 +253,20 @@ class RunView:
         Raises:
             ConfigError: the data has no such item.
         """
-        return self.all_pictures()(name)
+        ref, dataset = self._ref(name), self.resolved.dataset
+        if ref is None:
+            raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
+        folders = {model: dataset.outputs(folder) for model, folder in self.spec.outputs.items()}
+        return _pictures(dataset, ref, folders)
 
     def all_pictures(self) -> Callable[[str], Pictures]:
-        """What `pictures` says, for many items: folders of outputs are listed once."""
+        """What `pictures` says, for many items of the data: folders of outputs are listed once."""
         dataset = self.resolved.dataset
         refs = {ref.id: ref for ref in dataset.items()}
         folders = {
             model: dataset.outputs(folder).index() for model, folder in self.spec.outputs.items()
         }
-
-        def pictures(name: str) -> Pictures:
-            if name not in refs:
-                raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
-            paths = {model: folder.path(name) for model, folder in folders.items()}
-            outputs = {model: Path(path) if path else None for model, path in paths.items()}
-            files, outline = dataset.pictures(refs[name]), dataset.outline(refs[name])
-            count = len(outline.sources)
-            others = list(files[count:])
-            # A mask or a target that is no file of its own is not among them.
-            both = len(others) == (outline.mask is not None) + (outline.target is not None)
-            mask = others.pop(0) if both and outline.mask is not None else None
-            target = others.pop(0) if both and outline.target is not None else None
-            return Pictures(files, outputs, files[:count], mask, target)
-
-        return pictures
+        return lambda name: _pictures(dataset, refs[name], folders)
 
     @property
     def without_data(self) -> str:
@@ -312,18 +301,33 @@ class RunView:
                 }
         return lost
 
-    def rows(self) -> Iterator[Row]:
+    def rows(
+        self,
+        items: Collection[str] | None = None,
+        *,
+        became: ItemChanges | None = None,
+        each: tables.Each | None = None,
+        evidence: bool = False,
+    ) -> Iterator[Row]:
         """Every edit that was asked for, item by item, with an outcome for each of its dimensions.
 
         What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`, and so
         is what was judged of an item that changed since.
+
+        Args:
+            items: Only of these, by their ids.
+            became: What became of the items since they were judged, where that is known.
+            each: Is shown every edit on the way, with the verdicts that are stored of it.
+            evidence: It gets evidence and replies too; half as fast.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
                 of its items.
             InputError: its data is not there any more.
         """
-        return tables.rows(self._store, self.by(None))
+        return tables.rows(
+            self._store, self.by(None), items=items, became=became, each=each, evidence=evidence
+        )
 
     def results(
         self,
@@ -414,3 +418,16 @@ class RunView:
 
     def _ref(self, name: str) -> ItemRef | None:
         return next((ref for ref in self.resolved.dataset.items() if ref.id == name), None)
+
+
+def _pictures(dataset: Dataset, ref: ItemRef, outputs: Mapping[str, Outputs]) -> Pictures:
+    paths = {model: folder.path(ref.id) for model, folder in outputs.items()}
+    files, outline = dataset.pictures(ref), dataset.outline(ref)
+    count = len(outline.sources)
+    others = list(files[count:])
+    # A mask or a target that is no file of its own is not among them.
+    both = len(others) == (outline.mask is not None) + (outline.target is not None)
+    mask = others.pop(0) if both and outline.mask is not None else None
+    target = others.pop(0) if both and outline.target is not None else None
+    outputs_at = {model: Path(path) if path else None for model, path in paths.items()}
+    return Pictures(files, outputs_at, files[:count], mask, target)

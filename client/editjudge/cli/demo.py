@@ -18,8 +18,8 @@ from ..base.words import counted
 from ..benchmarks.column import tabulate
 from ..demo import judging
 from ..demo.editors import EDITORS
+from ..demo.page import write_page
 from ..report.columns import results_table
-from ..report.page import render
 from .options import config_option, endpoint_option, services_at_hand, settings_of
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     screen.print(results_table(judging.COLUMNS, cells, width=screen.width))
     results, report = out / "results.json", out / "report.html"
     results.write_text(text_of(judging.results(judgements, cells)), encoding="utf-8")
-    report.write_text(render(judging.page(judgements, cells)), encoding="utf-8")
+    write_page(report, judgements, judging.COLUMNS, cells, judging.HIGHLIGHTS)
     say(f"wrote {results} and {report}")
     failures = [o for j in judgements for o in j.outcomes.values() if isinstance(o, Failed)]
     if not failures:

@@ -21,9 +21,8 @@ from ..engine.header import RunHeader
 from .columns import comparability, drift_lines, reasons
 from .figures import LOOKS, draw, drawn
 from .gathered import CHUNK, Gathered, Plain
-from .paper import paper_table
 from .pictures import SIDE
-from .table import untrained_line
+from .table import best_and_second, untrained_line
 
 FORMAT = 1
 """Raised where a page of one version cannot read the data of another."""
@@ -252,7 +251,7 @@ def _table(
     together = _together(first.results, keys, labels, runs)
     asked = (c for c in together.columns if any(r[c.id].asked for r in together.cells.values()))
     columns = tuple(asked)
-    best = _best(together, columns)
+    by_column = [_cells(together, column) for column in columns]
     notes = list(reasons(columns, together.cells))
     if any(row[c.id].imputed for row in together.cells.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
@@ -264,11 +263,8 @@ def _table(
         "decimals": together.benchmark.decimals,
         "columns": [_column(column, first) for column in columns],
         "rows": [
-            {
-                "model": places[key],
-                "cells": [_cell(together, label, column, best) for column in columns],
-            }
-            for key, label in zip(keys, labels, strict=True)
+            {"model": places[key], "cells": [cells[row] for cells in by_column]}
+            for row, key in enumerate(keys)
         ],
         "published": [] if first.published is None else _published(first.published, columns),
         "notes": notes,
@@ -296,17 +292,43 @@ def _together(
     return replace(results, cells=cells, beside=replace(results.beside, ensemble=ensembles))
 
 
-def _best(results: Results, columns: Sequence[Column]) -> dict[tuple[str, str], int]:
-    """The place of each model and column as a paper marks it; see `paper.Number`."""
-    models = tuple(results.cells)
-    table = paper_table(results, columns, models)
-    by_column = any(column.group for column in columns)
-    grid = [line.numbers for line in table.lines]
-    return {
-        (model, column.id): (grid[c][m] if by_column else grid[m][c]).place
-        for m, model in enumerate(models)
-        for c, column in enumerate(columns)
-    }
+def _cells(results: Results, column: Column) -> list[Plain]:
+    """One column, model by model."""
+    cells = [row[column.id] for row in results.cells.values()]
+    texts = [_number(results, column, cell.value) for cell in cells]
+    values = [cell.value for cell in cells]
+    places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
+    return [
+        {
+            "value": cell.value,
+            "text": text,
+            "place": place,
+            **_sureness(cell),
+            "deviation": _deviation(results, model, column),
+            "scored": cell.scored,
+            "asked": cell.asked,
+            "imputed": cell.imputed,
+            "counts": dict(cell.counts),
+            "reason": cell.reason,
+            "signature": str(cell.signature),
+        }
+        for model, cell, text, place in zip(results.cells, cells, texts, places, strict=True)
+    ]
+
+
+def _number(results: Results, column: Column, value: float | None) -> str:
+    """A number as the benchmark's paper prints it; to four digits where there is no such table."""
+    if value is None:
+        return "-"
+    benchmark = results.benchmark
+    places = benchmark.decimals if benchmark.table and column.decimals is None else column.decimals
+    return f"{value:.4g}" if places is None else f"{round(value, places) + 0.0:.{places}f}"
+
+
+def _deviation(results: Results, model: str, column: Column) -> float | None:
+    """Over rounds, where there are several."""
+    spread = results.beside.ensemble.get(model, {}).get(column.id)
+    return None if spread is None else spread.deviation
 
 
 def _column(column: Column, run: ShownRun) -> Plain:
@@ -321,27 +343,6 @@ def _column(column: Column, run: ShownRun) -> Plain:
         "dimensions": list(column.dimensions),
         "drift": run.results.drift.get(column.id, ""),
         "comparable": None if said is None else {"comparable": said.comparable, "why": said.why},
-    }
-
-
-def _cell(
-    results: Results, model: str, column: Column, best: Mapping[tuple[str, str], int]
-) -> Plain:
-    cell: Cell = results.cells[model][column.id]
-    spread = results.beside.ensemble.get(model, {}).get(column.id)
-    places = results.benchmark.decimals if column.decimals is None else column.decimals
-    return {
-        "value": cell.value,
-        "text": "-" if cell.value is None else f"{round(cell.value, places) + 0.0:.{places}f}",
-        "place": best[model, column.id],
-        **_sureness(cell),
-        "deviation": None if spread is None else spread.deviation,
-        "scored": cell.scored,
-        "asked": cell.asked,
-        "imputed": cell.imputed,
-        "counts": dict(cell.counts),
-        "reason": cell.reason,
-        "signature": str(cell.signature),
     }
 
 

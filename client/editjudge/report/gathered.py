@@ -110,7 +110,7 @@ class Gathered:
         self._of_edits: dict[str, list[Any]] = {
             name: [] for name in ("item", "model", "picture", "missing", "became")
         }
-        self._chunk = _Chunk()
+        self._chunk = Chunk()
         self._number = 0
 
     @property
@@ -127,6 +127,10 @@ class Gathered:
     def chunks(self) -> int:
         """Chunks of all edits so far."""
         return -(-self.count // CHUNK)
+
+    def item_of(self, edit: int) -> int:
+        """The number of the item of an edit."""
+        return int(self._of_edits["item"][edit])
 
     def judged(self) -> int:
         """Edits of which nothing is still to be judged."""
@@ -170,9 +174,9 @@ class Gathered:
             column = self._column(name)
             column.upto(self.count)
             column.add(outcome)
+        for verdict in edit.stored:  # of a dimension that the table does not ask for any more
+            self._column(verdict.dimension)
         if self._keep is not None:
-            for stored in edit.stored:  # by an earlier form of the benchmark
-                self._column(stored.dimension)
             self._chunk.add(self.count, item, edit, self.dimensions, prompt)
         self.keys.append((run, edit.row.item.id, edit.row.model))
         if self._keep is not None and self.count % CHUNK == 0:
@@ -202,7 +206,7 @@ class Gathered:
     def _end_chunk(self) -> None:
         if self._keep is not None:
             self._keep(self._number, self._chunk.plain())
-        self._chunk, self._number = _Chunk(), self._number + 1
+        self._chunk, self._number = Chunk(), self._number + 1
 
     def _column(self, dimension: str) -> _Column:
         number = self.dimensions.setdefault(dimension, len(self.dimensions))
@@ -235,7 +239,7 @@ def _letters(status: Collection[str]) -> str:
     return "".join(status) if len(set(status)) > 1 else next(iter(status), "")
 
 
-class _Chunk:
+class Chunk:
     """What there is to say of some edits; what they share is held once."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from ..base.errors import ConfigError
 from ..base.identity import untrained
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
-from .table import arrow
+from .table import arrow, best_and_second
 
 Form: TypeAlias = Literal["latex", "markdown", "csv"]
 _BEST, _SECOND = 1, 2
@@ -147,20 +147,15 @@ def _numbers(
     """Of one column, with the marks of their footnotes, which are shared by equal ones."""
     cells = [results.cells[model][column.id] for model in models]
     texts = [_text(results, column, cell) for cell in cells]
-    of_values = {text: cell.value for text, cell in zip(texts, cells, strict=True)}
-    best = sorted(
-        (text for text, value in of_values.items() if value is not None),
-        key=lambda text: of_values[text] or 0.0,
-        reverse=column.higher_is_better,
-    )
-    places = {text: place for place, text in enumerate(best[:2], 1)} if len(models) > 1 else {}
+    values = [cell.value for cell in cells]
+    places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
     return [
         Number(
             text + _deviation(results, model, column) + "*" * bool(cell.imputed),
-            places.get(text, 0),
+            place,
             _mark(cell, marks),
         )
-        for model, text, cell in zip(models, texts, cells, strict=True)
+        for model, text, place, cell in zip(models, texts, places, cells, strict=True)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -118,6 +118,25 @@ def note(outcome: Outcome) -> str:
         case Failed(error=error):
             return f"failed: {error}"
     return outcome.reason
+
+
+def best_and_second(
+    texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool
+) -> list[int]:
+    """The place of each number of a column: 1 for the best, 2 for the second, 0 for others.
+
+    Numbers that are printed alike share a place; of a single one nothing is the best.
+
+    Args:
+        texts: As printed.
+        values: None where there is none.
+    """
+    of_values = {
+        text: value for text, value in zip(texts, values, strict=True) if value is not None
+    }
+    best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
+    places = {text: place for place, text in enumerate(best[:2], 1)} if len(texts) > 1 else {}
+    return [places.get(text, 0) for text in texts]
 
 
 def cell_text(cell: Cell, deviation: float | None = None) -> str:

@@ -15,7 +15,7 @@ from .contents import About, ShownRun, report_of, title_of
 from .gathered import Gathered, Plain
 from .page import page_html, script_json
 from .pictures import SIDE, PictureNames, data_uri, thumbnails
-from .read import edits_asked, shown_run
+from .read import edits_asked, readings
 
 LARGEST = 1000
 """Edits up to which a page may be one file."""
@@ -44,7 +44,7 @@ class Written:
 
 
 @dataclass
-class _Chunks:
+class Chunks:
     """The details of a page that is one file."""
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -98,11 +98,7 @@ def gather(
     views: Sequence[RunView], gathered: Gathered, *, published: bool
 ) -> tuple[ShownRun, ...]:
     """Read runs one after another into one page."""
-    shown: list[ShownRun] = []
-    for number, view in enumerate(views):
-        before = sum(len(run.models) for run in shown)
-        shown.append(shown_run(view, gathered, number, before, published=published))
-    return tuple(shown)
+    return tuple(each.gather(gathered, published=published) for each in readings(views))
 
 
 def whole_page(
@@ -111,9 +107,9 @@ def whole_page(
     details: Mapping[str, str],
     about: About,
     *,
-    pictures: bool,
-    side: int,
-    progress: Progress,
+    pictures: bool = True,
+    side: int = SIDE,
+    progress: Progress = lambda made, _: made,
 ) -> tuple[str, tuple[str, ...]]:
     """A page that is one file, and why pictures cannot be shown."""
     uris: dict[str, str] = {}
@@ -137,7 +133,7 @@ def _write_file(
     side: int,
     progress: Progress,
 ) -> Written:
-    chunks = _Chunks()
+    chunks = Chunks()
     gathered = Gathered(PictureNames(), chunks.keep)
     shown = gather(views, gathered, published=published)
     about = About(title_of(shown))
