@@ -63,7 +63,7 @@ def shown(file: Path, may_load: tuple[str, ...] = ("file:", "data:")) -> Iterato
 
 
 def says(page: Page, selector: str, text: str | Pattern[str]) -> None:
-    """That an element comes to say a text: waited for where the policy lets nothing be evaluated."""
+    """That an element comes to say a text; a strict policy lets no page wait by itself."""
     from playwright.sync_api import expect
 
     element = page.locator(selector)

@@ -206,8 +206,8 @@ def _block(made: Example, block: int, reply: Callable[[int], str]) -> dict[str, 
     for edit in range(block * CHUNK, min(count, (block + 1) * CHUNK)):
         item = made.edits["item"][edit]
         target = made.edits["items"]["target_text"][item]
-        items[str(item)] = {"files": {"sources": [f"pictures/{item}.png"], "mask": None,
-                                      "target": None}, "hint": None, "extra": {"level": item}}  # fmt: skip
+        files = {"sources": [f"pictures/{item}.png"], "mask": None, "target": None}
+        items[str(item)] = {"files": files, "hint": None, "extra": {"level": item}}
         prompts[f"sha256:{item}"] = {"system": None, "parts": [
             {"image": "sha256:1", "size": [256, 256], "name": "source"},
             {"image": "sha256:2", "size": [256, 256], "name": "result"},
@@ -219,6 +219,9 @@ def _block(made: Example, block: int, reply: Callable[[int], str]) -> dict[str, 
             for dimension in range(len(DIMENSIONS))
             if made.edits["status"][dimension][edit] in "SUF"]}  # fmt: skip
     return {"texts": texts, "prompts": prompts, "items": items, "edits": edits}
+
+
+_CHANCES = {"1": 0.02, "2": 0.05, "3": 0.13, "4": 0.62, "5": 0.17}
 
 
 def _verdict(
@@ -241,7 +244,7 @@ def _verdict(
                   known("the reply holds no score") if letter == "U" else None,
         "imputed": False,
         "question": 3 if judged else None,
-        "probabilities": {"1": 0.02, "2": 0.05, "3": 0.13, "4": 0.62, "5": 0.17} if judged else None,
+        "probabilities": dict(_CHANCES) if judged else None,
         "outside": 0.01 if judged else None,
         "ocr": {"read": "SUNY DAYS", "target": target} if dimension == 3 and target else None,
         "evidence": {"resized": "512x512 to 256x256", "capped": False},
