@@ -90,7 +90,7 @@ def test_the_report_in_a_browser(demo: Path, tmp_path: Path) -> None:
         assert page.title() == "editjudge demo"
         assert page.locator(".board tbody tr").count() == len(EDITORS)
         assert page.locator(".figures img").count() == 1
-        assert_fits(page)
+        assert_fits(page, (420, 1280))
         page.locator("#to-edits").click()
         assert page.locator("#count").inner_text() == "42 edits"
         for model in EDITORS:
@@ -99,6 +99,7 @@ def test_the_report_in_a_browser(demo: Path, tmp_path: Path) -> None:
             for image in page.locator("img:visible").all():
                 image.evaluate("image => image.decode()")
                 assert image.evaluate("image => image.naturalWidth") > 0
+        page.locator("#list").focus()
         page.keyboard.press("End")  # no sign is put up in it
         page.locator("[data-dimension='core.aligned_mse.target.inside']").wait_for()
         assert page.locator("[data-dimension='core.text_content_accuracy']").count() == 0
