@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .panel import Panel
     from .scorers.scorer import Scorer
     from .storage.earlier import EarlierVerdict
-    from .storage.store import StoredEdit, StoredVerdict
+    from .storage.store import StoredEdit, StoredPrompt, StoredVerdict
 
 _WHERE = {
     "app.client": ("Client", "make_edit", "score"),
@@ -81,7 +81,7 @@ _WHERE = {
     "engine.header": ("RunHeader",),
     "engine.judge": ("Judgement",),
     "storage.earlier": ("EarlierVerdict",),
-    "storage.store": ("StoredEdit", "StoredVerdict"),
+    "storage.store": ("StoredEdit", "StoredPrompt", "StoredVerdict"),
     "base.signature": ("Signature",),
     "base.verdict": (
         "Failed",
@@ -135,6 +135,7 @@ __all__ = [
     "Settings",
     "Signature",
     "StoredEdit",
+    "StoredPrompt",
     "StoredVerdict",
     "Unscored",
     "Verdict",

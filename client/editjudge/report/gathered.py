@@ -71,10 +71,13 @@ class _Column:
         self.kind += [" "] * missing
 
     def add(self, outcome: Outcome) -> None:
-        scored = isinstance(outcome, Scored)
-        self.values.append(float(f"{outcome.value:.{_DIGITS}g}") if scored else None)
-        imputed = scored and outcome.imputed
-        self.status.append(_IMPUTED if imputed else STATUS_LETTERS[outcome.status])
+        letter = STATUS_LETTERS[outcome.status]
+        value = None
+        if isinstance(outcome, Scored):
+            value = float(f"{outcome.value:.{_DIGITS}g}")
+            letter = _IMPUTED if outcome.imputed else letter
+        self.values.append(value)
+        self.status.append(letter)
         self.kind.append(_KIND_LETTERS[outcome.kind] if isinstance(outcome, Unscored) else " ")
 
 
@@ -140,12 +143,10 @@ class Gathered:
 
     def unserved(self) -> list[str]:
         """The dimensions of which nothing has a number for want of a service."""
-        letter, no = STATUS_LETTERS["not_served"], STATUS_LETTERS["not_applicable"]
-        return [
-            name
-            for name, number in self.dimensions.items()
-            if letter in (found := set(self._columns[number].status)) and found <= {letter, no, "M"}
-        ]
+        unserved = STATUS_LETTERS["not_served"]
+        nothing = {unserved, STATUS_LETTERS["not_applicable"], STATUS_LETTERS["missing_output"]}
+        letters = {name: set(self._columns[n].status) for name, n in self.dimensions.items()}
+        return [name for name, some in letters.items() if unserved in some and some <= nothing]
 
     def add(
         self,

@@ -15,7 +15,7 @@ from PIL import Image as Pil
 
 from ..base.errors import ImageError
 from ..base.files import ABSENT, stat_of
-from ..base.images import load_image
+from ..base.images import RGB, load_image
 
 SIDE = 512
 """Pixels of the longer side of a thumbnail."""
@@ -63,10 +63,15 @@ def thumbnail(file: Path, side: int = SIDE) -> bytes:
     Raises:
         ImageError: it cannot be read; see `load_image`.
     """
-    small = Pil.fromarray(load_image(file).rgb)
-    small.thumbnail((side, side), Pil.Resampling.BICUBIC, reducing_gap=3.0)
+    return small(load_image(file).rgb, side)
+
+
+def small(pixels: RGB, side: int = SIDE) -> bytes:
+    """The same of pixels."""
+    picture = Pil.fromarray(pixels)
+    picture.thumbnail((side, side), Pil.Resampling.BICUBIC, reducing_gap=3.0)
     buffer = io.BytesIO()
-    small.save(buffer, "WEBP", quality=_QUALITY, method=_QUICK)
+    picture.save(buffer, "WEBP", quality=_QUALITY, method=_QUICK)
     return buffer.getvalue()
 
 

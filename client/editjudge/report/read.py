@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from ..app.published import published_beside
-from ..app.results import Row
 from ..app.view import RunView, StoredPrompt, StoredVerdict
+from ..benchmarks.column import Row
 from ..engine.items import ItemChanges
 from .contents import ShownRun
 from .gathered import Gathered, ShownEdit

@@ -154,8 +154,7 @@ async def viewing(viewed: Viewed, port: int = 0) -> AsyncIterator[str]:
             await site.start()
         except OSError as error:
             raise ConfigError(f"port {port}: {error.strerror}", "give another --port") from error
-        found = runner.addresses[0][1]
-        yield f"http://{HOST}:{found}/{secret}/"
+        yield f"http://{HOST}:{runner.addresses[0][1]}/{secret}/"
     finally:
         await runner.cleanup()
 

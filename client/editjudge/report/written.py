@@ -195,9 +195,9 @@ def _write_folder(
 
 def _drop_others(folder: Path, version: str) -> None:
     """Remove the details of pages that were replaced."""
-    for one in folder.iterdir():
-        if one.name != version and one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one, ignore_errors=True)
+    for details in folder.iterdir():
+        if details.name != version and details.is_dir() and not details.is_symlink():
+            shutil.rmtree(details, ignore_errors=True)
 
 
 def _lost(made: Iterable[str | None]) -> tuple[str, ...]:
