@@ -88,15 +88,22 @@ def test_the_summary_counts(results: dict[str, Any]) -> None:
 def test_the_report_in_a_browser(demo: Path) -> None:
     with shown(demo / "report.html") as page:
         assert page.title() == "editjudge demo"
-        assert page.locator("#boards tbody tr").count() == len(EDITORS)
+        assert page.locator(".board tbody tr").count() == len(EDITORS)
         assert "Why no single preservation number" in page.locator("#introduction").inner_text()
-        assert page.locator("#figures img").count() == 1
-        assert_fits(page)
+        assert page.locator(".figures img").count() == 1
+        assert_fits(page, (420, 1280))
         page.locator("#to-edits").click()
-        assert page.locator("#count").inner_text().startswith("42")
-        page.keyboard.press("j")
-        page.locator("#edit").wait_for()
-        for image in page.locator("#panes img").all():
-            image.evaluate("image => image.decode()")
-            assert image.evaluate("image => image.naturalWidth") > 0
-        assert "aligned_mse.target.inside" in page.locator("#verdicts").inner_text()
+        assert page.locator("#count").inner_text() == "42 edits"
+        for model in EDITORS:
+            page.keyboard.press("j")
+            assert page.locator("#edit-model").inner_text() == model
+            for image in page.locator("img:visible").all():
+                image.evaluate("image => image.decode()")
+                assert image.evaluate("image => image.naturalWidth") > 0
+        page.locator("#list").focus()
+        page.keyboard.press("End")  # no sign is put up in it
+        page.locator("[data-dimension='core.aligned_mse.target.inside']").wait_for()
+        assert page.locator("[data-dimension='core.text_content_accuracy']").count() == 0
+        assert "not applicable" in page.locator("#verdicts").inner_text()
+
+        assert_fits(page)

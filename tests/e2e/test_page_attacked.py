@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
-from .browser import chromium, opened, says
+from .browser import opened, says
 from .page_data import HOSTILE, Example, example, written, written_beside
 
 if TYPE_CHECKING:
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 LONG = "a" * 50_000 + HOSTILE + "z" * 50_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 def hostile() -> Example:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from .browser import chromium, opened, says
+from .browser import opened, says
 from .page_data import MODELS, Example, example, written, written_beside
 
 if TYPE_CHECKING:
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 FOLLOWS = 1
 TEXT = 3
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from .browser import assert_fits, chromium, opened
+from .browser import assert_fits, opened
 from .page_data import DIMENSIONS, MODELS, Example, example, written
 
 if TYPE_CHECKING:
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 SIZES = (1440, 820, 390)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

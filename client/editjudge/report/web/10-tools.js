@@ -48,8 +48,8 @@
 
   // A name of one word, with places where a line may end.
   function broken(name) {
-    return node("bdi", { class: "name" }, name.split(/(?<=[._/-])/).flatMap(part =>
-      [foreign(part), node("wbr")]));
+    return node("bdi", { class: "name" }, name.split(/(?<=[._/-])/).flatMap((part, index) =>
+      [index > 0 && node("wbr"), foreign(part)]));
   }
 
   // To four significant digits, or two places with a unit.

@@ -41,6 +41,7 @@
     if (written !== location.hash) {
       if (step) location.hash = written;
       else history.replaceState(null, "", written);
+      written = location.hash;
     }
     tell(before);
   }

@@ -102,6 +102,12 @@
     }
     theme();
     find("theme").addEventListener("click", app.turnTheme);
+    for (const [id, to] of [["to-results", { view: "", edit: "" }], ["to-edits", { view: "edits" }]]) {
+      find(id).addEventListener("click", event => { // filters stay
+        event.preventDefault();
+        app.go(to, true);
+      });
+    }
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
     app.listenToFilters();
     app.listenToList();
