@@ -357,13 +357,13 @@ def _column(column: Column, run: ShownRun) -> Plain:
 
 def _sureness(cell: Cell) -> Plain:
     """The 95 % interval, and what else tells how far a number can be compared."""
-    interval = getattr(cell, "interval", None)
+    interval = cell.interval
     return {
-        "low": getattr(interval, "low", None),
-        "high": getattr(interval, "high", None),
-        "clusters": getattr(interval, "clusters", None),
-        "capped": getattr(cell, "capped", 0),
-        "different_items": getattr(cell, "other_items", False),
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "clusters": interval.clusters if interval else None,
+        "capped": cell.capped,
+        "different_items": cell.other_items,
     }
 
 
