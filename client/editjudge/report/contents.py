@@ -78,6 +78,14 @@ class About:
     unshown: int = 0
 
 
+def _figures_of(runs: Sequence[ShownRun]) -> tuple[list[Plain], list[str]]:
+    """The figures of all runs, and why there are none."""
+    try:
+        return [figure for run in runs for figure in _figures(run)], []
+    except MissingExtra as error:
+        return [], [f"without figures: {error}"]
+
+
 def report_of(
     runs: Sequence[ShownRun], gathered: Gathered, about: About, mode: str, side: int = SIDE
 ) -> Plain:
@@ -89,6 +97,7 @@ def report_of(
         side: Pixels of the longer side of its pictures.
     """
     places = _places(runs)
+    shown_figures, why = _figures_of(runs)
     return {
         "format": FORMAT,
         "version": about.version,
@@ -97,7 +106,7 @@ def report_of(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "editjudge": package_version("editjudge"),
         "introduction": [{"heading": h, "text": text} for h, text in about.introduction],
-        "warnings": [*_warnings(runs), *about.warnings],
+        "warnings": [*_warnings(runs), *about.warnings, *why],
         "lacking": _lacking(runs, gathered),
         "runs": [_run(run) for run in runs],
         "models": [
@@ -107,7 +116,7 @@ def report_of(
         ],
         "dimensions": _dimensions(runs, gathered),
         "tables": [_table(some, runs, places) for some in _alike(runs)],
-        "figures": [figure for run in runs for figure in _figures(run)],
+        "figures": shown_figures,
         "chunk": CHUNK,
         "chunks": gathered.chunks,
         "data": about.data,
@@ -390,11 +399,7 @@ def _figures(run: ShownRun) -> Iterator[Plain]:
     for figure in meant:
         if not drawn(figure, results.columns, numbers):
             continue
-        try:
-            svg = draw(figure, results.columns, numbers, "svg", warning).decode()
-        except MissingExtra as error:
-            yield {"title": "figures", "note": str(error), "svg": ""}
-            return
+        svg = draw(figure, results.columns, numbers, "svg", warning).decode()
         yield {
             "title": f"{figure.kind}, {figure.source}",
             "note": run.name,

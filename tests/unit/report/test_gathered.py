@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from editjudge.app.view import RunView
+from editjudge.base.errors import MissingExtra
 from editjudge.base.verdict import Scored
+from editjudge.benchmarks.figures import Figure
+from editjudge.report import contents
 from editjudge.report.contents import About, ShownRun, report_of
 from editjudge.report.gathered import CHUNK, Gathered
 from editjudge.report.pictures import PictureNames
@@ -153,3 +157,38 @@ def test_what_changed_since_is_shown_and_does_not_count(tmp_path: Path) -> None:
         "changed" in line or "others" in line or "another" in line
         for line in page.report["warnings"]
     )
+
+
+def test_drift_stands_on_dimensions_and_columns(page: Page) -> None:
+    (shown,) = page.shown
+    note = {ASKED[0]: "judge shifted by 0.1"}
+    drifted = replace(shown, drift=note, results=replace(shown.results, drift=note))
+    report = report_of([drifted], page.gathered, About("t"), "file")
+    number = page.gathered.dimensions[ASKED[0]]
+    assert [one["drift"] for one in report["dimensions"] if one["drift"]] == [*note.values()]
+    assert report["dimensions"][number]["drift"] == note[ASKED[0]]
+    columns = report["tables"][0]["columns"]
+    assert {c["id"]: c["drift"] for c in columns if c["drift"]} == note
+    assert any(note[ASKED[0]] in line for line in report["warnings"])
+
+
+def test_without_matplotlib_there_are_no_figures(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> bytes:
+        raise MissingExtra("figures", "demo")
+
+    monkeypatch.setattr(contents, "figures", lambda _: [Figure("radar", "figure 1", ())])
+    monkeypatch.setattr(contents, "drawn", lambda *_: [object()])
+    monkeypatch.setattr(contents, "draw", missing)
+    report = report_of(page.shown, page.gathered, About("t"), "file")
+    assert report["figures"] == []
+    assert any("editjudge[demo]" in line for line in report["warnings"])
+
+
+def test_another_version_is_told(page: Page) -> None:
+    (shown,) = page.shown
+    assert shown.header
+    older = replace(shown, header=shown.header.model_copy(update={"editjudge": "0.0.1"}))
+    report = report_of([older], page.gathered, About("t"), "file")
+    assert any("last written by editjudge 0.0.1" in line for line in report["warnings"])
