@@ -4,9 +4,9 @@
 
 A run of five models and nine dimensions, three of them judged with a prompt and a reply, is written
 by the store's own functions in a process of its own. Each step is measured in a process of its own:
-reading and writing the page without thumbnails, the same with them, opening it, going through the
-list to its end, opening an edit. Seconds are of the clock, and in brackets of the processor where
-they are ours; memory is the most that was resident, of Chromium the JavaScript heap.
+reading and writing the page without thumbnails and then with them, and each time opening it, going
+through the list to its end, opening an edit. Seconds are of the clock, `processor` is what we took
+of the processor; memory is the most that was resident, of Chromium the JavaScript heap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 MODELS = ("a", "b", "c", "d", "e")
-SIZE = (512, 512)
+SIZE = (256, 256)
 POOL = 40
 """Different pictures; each is read and made small for each edit all the same."""
 CHROMIUM = "/usr/bin/chromium"
@@ -121,7 +121,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as made:
             in_process("--make", made, str(edits))
             print(f"{edits:,} edits, {len(MODELS)} models, 9 dimensions, {SIZE[0]}x{SIZE[1]}")
-            for name in ("--bare", "--whole", "--look"):
+            for name in ("--bare", "--look", "--whole", "--look"):
                 told = in_process(name, made)
                 print(f"{name[2:]:6}", ", ".join(f"{of} {v:.3g}" for of, v in told.items()))
 

@@ -19,7 +19,8 @@ from .pictures import PictureNames
 from .read import Reading, readings
 
 _SHARE = 4
-"""Runs are read anew after so many times what it took last, so that the judging has the cores."""
+"""Runs are read anew after so many times what it took last, so that the judging has the cores: of
+the processor, for beside other work the clock says little."""
 _FEWEST_SECONDS = 1.0
 _QUIET_SECONDS = 60.0
 """Where nothing changed for so long nobody writes, as far as a page cares."""
@@ -130,7 +131,8 @@ class Viewed:
         with self._lock:
             self._refresh()
             state = self._state
-            live = time.monotonic() - self._changed < _QUIET_SECONDS
+            waits = self._version() != state.version
+            live = waits or time.monotonic() - self._changed < _QUIET_SECONDS
         return {
             "version": state.version,
             "live": live,
@@ -162,9 +164,9 @@ class Viewed:
         before.close()
 
     def _read(self, version: str) -> _State:
-        began = time.monotonic()
+        began = time.thread_time()
         state = _State(self._runs, self.names, version, published=self._published)
-        took = time.monotonic() - began
+        took = time.thread_time() - began
         self._due = time.monotonic() + max(_FEWEST_SECONDS, _SHARE * took)
         return state
 
