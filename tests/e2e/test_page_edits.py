@@ -117,6 +117,10 @@ def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(
     first = page.locator(".row[aria-posinset='1']").inner_text()
     assert f"set/{widest:04d}" in first
     assert f"{abs(gaps[widest]):.3f}"[:4] in first
+    page.locator(".row[aria-posinset='1']").click()
+    captions = page.locator("#panes figcaption bdi").all_inner_texts()
+    assert {"source", MODELS[0], MODELS[2]} <= set(captions)
+    assert page.locator("#where").inner_text() == f"1 of {len(gaps)}"
 
 
 def test_a_link_opens_its_edit_and_back_closes_it(

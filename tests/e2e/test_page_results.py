@@ -189,6 +189,7 @@ def test_on_a_phone_source_and_result_are_seen_at_once(browser: Browser, address
             assert box["width"] > 150
             assert box["y"] >= 0
             assert box["y"] + box["height"] <= 844
+        assert page.evaluate("document.activeElement.id") == "back", "the focus is where one is"
         page.locator("#back").tap()
         assert page.locator("#list").is_visible()
 

@@ -13,6 +13,7 @@ from ..app.results import Results
 from ..base.errors import ConfigError, MissingExtra
 from ..base.identity import printed
 from ..base.signature import package_version
+from ..base.words import counted
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
@@ -178,9 +179,9 @@ def _lacking(runs: Sequence[ShownRun], gathered: Gathered) -> Plain | None:
     names = [name for name in gathered.unserved() if name in waiting]
     if not names:
         return None
-    need = "needs a model" if len(names) == 1 else "need models"
+    need = counted(len(names), "dimension needs", "dimensions need")
     return {
-        "line": f"{len(names)} {need}: `editjudge list missing`",
+        "line": f"{need} models that nobody serves",
         "dimensions": [{"id": n, "title": _short(n), "reason": waiting[n]} for n in names],
     }
 

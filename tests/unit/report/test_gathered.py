@@ -121,7 +121,7 @@ def test_what_nobody_serves_is_one_line(tmp_path: Path) -> None:
     absent = {name.removeprefix("core."): "no service of this name" for name in quality}
     run = make_run(tmp_path, 2, dimensions=(*quality, *DIMENSIONS[:1]), not_served=absent)
     lacking = Page(run).report["lacking"]
-    assert lacking["line"] == "2 need models: `editjudge list missing`"
+    assert lacking["line"] == "2 dimensions need models that nobody serves"
     assert {one["id"] for one in lacking["dimensions"]} == set(quality)
     assert all("no service of this name" in one["reason"] for one in lacking["dimensions"])
 

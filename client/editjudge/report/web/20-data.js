@@ -65,11 +65,14 @@
     return document.getElementById(`picture-${name}`)?.textContent ?? "";
   }
 
+  // Models by name, with the last of their run's path where a name comes twice.
   function names(models, runs) {
+    const last = runs.map(({ name }) => name.split("/").at(-1));
+    const short = new Set(last).size === runs.length;
     const often = new Map();
     for (const { name } of models) often.set(name, (often.get(name) ?? 0) + 1);
     return models.map(({ name, run }) =>
-      often.get(name) > 1 ? `${name} (${runs[run]?.name ?? run})` : name);
+      often.get(name) > 1 ? `${name} (${(short ? last[run] : runs[run]?.name) ?? run})` : name);
   }
 
   // Where a bar begins and ends: the range of a dimension, or what is there of one that is far wider.

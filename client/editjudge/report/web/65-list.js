@@ -138,7 +138,8 @@
     for (const [index, element] of there) {
       element.setAttribute("aria-selected", String(isOpen(app.rows()[index])));
     }
-    const index = at(), list = find("list");
+    const index = at(), list = find("list"), all = app.rows().length;
+    find("where").textContent = index < 0 ? "" : `${(index + 1).toLocaleString("en-GB")} of ${all.toLocaleString("en-GB")}`;
     if (index < 0) return list.removeAttribute("aria-activedescendant");
     if (list.clientHeight) {
       const top = index * high;

@@ -28,7 +28,7 @@
     const all = siblings();
     return all.filter(edit => {
       const name = app.names[app.edits.model[edit]];
-      return edit === app.open || chosen.has(name) || (all.length <= FEW && !narrow() && !left.has(name));
+      return edit === app.open || chosen.has(name) || name === app.state.with || (all.length <= FEW && !narrow() && !left.has(name));
     });
   }
 
@@ -116,8 +116,6 @@
     const note = BECAME[edits.became[app.open]];
     find("became").hidden = !note;
     find("became").textContent = note ? `\u26a0 ${note}` : "";
-    const rows = app.rows(), at = rows.findIndex(({ edit, other }) => edit === app.open || other === app.open);
-    find("where").textContent = at < 0 ? "" : `${(at + 1).toLocaleString("en-GB")} of ${rows.length.toLocaleString("en-GB")}`;
   }
 
   async function files() {

@@ -39,6 +39,9 @@
     app.open = edit;
     app.drawEdit();
     app.reveal();
+    if (edit < 0) return;
+    app.announce(`${find("edit-id").innerText}, ${find("edit-model").innerText}`);
+    if (!find("list").offsetParent) find("back").focus({ preventScroll: true }); // the list is away
   }
 
   function dark() {
