@@ -9,8 +9,26 @@ import pytest
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failed, NotServed, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.dimension import Dimension, Reading
+from editjudge.engine.judge import Judgement, judge
 from editjudge.report.plots import scatter
 from editjudge.report.table import best_and_second, cell_text, note, untrained_line
+
+from ...fakes.scorers import FakePanel, Scripted, edit
+
+
+async def judged(model: str = "m", **replies: Any) -> Judgement:
+    dimension = Dimension(
+        id="core.d",
+        asks="?",
+        range=(0, 1),
+        higher_is_better=True,
+        source="here",
+        how=Reading(Scripted(key="k"), "f"),
+    )
+    of = edit(model=model, **replies)
+    return await judge(of, [dimension], {}, FakePanel())  # type: ignore[arg-type]
+
 
 NOTES = [
     (Scored(value=1, evidence={"capped": True}), "capped"),
