@@ -41,15 +41,15 @@ if TYPE_CHECKING:
         Pooled,
         Row,
         ScoredWeighted,
-        tabulate,
     )
     from .benchmarks.dimension import Derived, Dimension, Reading, derived
+    from .benchmarks.tabulation import tabulate
     from .engine.header import RunHeader
     from .engine.judge import Judgement
     from .panel import Panel
     from .scorers.scorer import Scorer
     from .storage.earlier import EarlierVerdict
-    from .storage.store import StoredEdit, StoredVerdict
+    from .storage.store import StoredEdit, StoredPrompt, StoredVerdict
 
 _WHERE = {
     "app.client": ("Client", "make_edit", "make_edit_async", "score", "score_many"),
@@ -69,8 +69,8 @@ _WHERE = {
         "Pooled",
         "Row",
         "ScoredWeighted",
-        "tabulate",
     ),
+    "benchmarks.tabulation": ("tabulate",),
     "base.config": ("Settings", "load_settings"),
     "benchmarks.dimension": ("Derived", "Dimension", "Reading", "derived"),
     "scorers.scorer": ("Scorer",),
@@ -81,7 +81,7 @@ _WHERE = {
     "engine.header": ("RunHeader",),
     "engine.judge": ("Judgement",),
     "storage.earlier": ("EarlierVerdict",),
-    "storage.store": ("StoredEdit", "StoredVerdict"),
+    "storage.store": ("StoredEdit", "StoredPrompt", "StoredVerdict"),
     "base.signature": ("Signature",),
     "base.verdict": (
         "Failed",
@@ -135,6 +135,7 @@ __all__ = [
     "Settings",
     "Signature",
     "StoredEdit",
+    "StoredPrompt",
     "StoredVerdict",
     "Unscored",
     "Verdict",

@@ -5,42 +5,74 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from re import Pattern
+from typing import TYPE_CHECKING, Any
+
+from ..patience import patience
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 
 @contextmanager
-def shown(file: Path, may_load: tuple[str, ...] = ("file:", "data:")) -> Iterator[Page]:
-    """A page in chromium; at the end, that it had no errors and loaded nothing else.
-
-    Args:
-        may_load: How addresses begin that it may load.
-    """
+def chromium() -> Iterator[Browser]:
+    """The browser, to open several pages in."""
     from playwright.sync_api import sync_playwright
 
-    requests: list[str] = []
-    errors: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium",
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text))
-        page.goto(file.as_uri())
-        yield page
+        yield browser
         browser.close()
+
+
+@contextmanager
+def opened(
+    browser: Browser,
+    address: str,
+    may_load: tuple[str, ...] = ("file:", "data:"),
+    **context: Any,
+) -> Iterator[Page]:
+    """A page; at the end, that it had no errors, broke no policy and loaded nothing else.
+
+    Args:
+        may_load: How addresses begin that it may load.
+        context: Of the window: its size, colours, and whether scripts run.
+    """
+    requests: list[str] = []
+    errors: list[str] = []
+    window = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
+    page = window.new_page()
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    page.goto(address)
+    yield page
+    window.close()
     assert [url for url in requests if not url.startswith(may_load)] == []
     assert errors == []
 
 
-def assert_fits(page: Page) -> None:
+@contextmanager
+def shown(file: Path, may_load: tuple[str, ...] = ("file:", "data:")) -> Iterator[Page]:
+    """A page of a file in a browser of its own."""
+    with chromium() as browser, opened(browser, file.as_uri(), may_load) as page:
+        yield page
+
+
+def says(page: Page, selector: str, text: str | Pattern[str]) -> None:
+    """That an element comes to say a text; a strict policy lets no page wait by itself."""
+    from playwright.sync_api import expect
+
+    element = page.locator(selector)
+    expect(element).to_have_text(text, use_inner_text=True, timeout=1000 * patience(10))
+
+
+def assert_fits(page: Page, widths: tuple[int, ...] = (1280, 420)) -> None:
     """That no window, wide or narrow, has to be scrolled sideways."""
-    for width in (1280, 420):
+    for width in widths:
         page.set_viewport_size({"width": width, "height": 900})
         overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert overflow <= 0, f"the page is {overflow} px wider than a window of {width}"

@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from editjudge.cli import main
 
 from ..patience import patience
+from .browser import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # What a shell starts in the background ignores it, and so would every process started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -75,6 +79,12 @@ def here(*arguments: str | Path) -> Ran:
 @pytest.fixture
 def command() -> Command:
     return run
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

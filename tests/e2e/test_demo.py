@@ -85,20 +85,25 @@ def test_the_summary_counts(results: dict[str, Any]) -> None:
 
 
 @pytest.mark.browser
-def test_the_report_in_a_browser(demo: Path, tmp_path: Path) -> None:
+def test_the_report_in_a_browser(demo: Path) -> None:
     with shown(demo / "report.html") as page:
         assert page.title() == "editjudge demo"
-        assert page.locator("#summary-table tbody tr").count() == len(EDITORS)
-        assert page.locator(".card").count() == 14
-        assert page.locator(".plots svg").count() == 1
-        for image in page.locator("img").all():
-            image.scroll_into_view_if_needed()
-            image.evaluate("image => image.decode()")
-            assert image.evaluate("image => image.naturalWidth") > 0
-        last = page.locator(".card").last  # no sign is put up in it
-        last.locator("summary").click()
-        assert "core.aligned_mse.target.inside" in last.locator(".verdicts").inner_text()
-        assert "needs a target text" in last.locator(".verdicts").inner_text()
+        assert page.locator(".board tbody tr").count() == len(EDITORS)
+        assert "Why no single preservation number" in page.locator("#introduction").inner_text()
+        assert page.locator(".figures img").count() == 1
+        assert_fits(page, (420, 1280))
+        page.locator("#to-edits").click()
+        assert page.locator("#count").inner_text() == "42 edits"
+        for model in EDITORS:
+            page.keyboard.press("j")
+            assert page.locator("#edit-model").inner_text() == model
+            for image in page.locator("img:visible").all():
+                image.evaluate("image => image.decode()")
+                assert image.evaluate("image => image.naturalWidth") > 0
+        page.locator("#list").focus()
+        page.keyboard.press("End")  # no sign is put up in it
+        page.locator("[data-dimension='core.aligned_mse.target.inside']").wait_for()
+        assert page.locator("[data-dimension='core.text_content_accuracy']").count() == 0
+        assert "not applicable" in page.locator("#verdicts").inner_text()
 
         assert_fits(page)
-        page.screenshot(path=tmp_path / "report.png")

@@ -31,7 +31,7 @@ from ..base.threads import in_thread
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import CORE, select
+from ..benchmarks.registry import CORE, benchmark, select
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
@@ -201,7 +201,7 @@ class Client:
         """Judge one edit.
 
         Args:
-            dimensions: Ids, globs or declarations; all by default.
+            dimensions: Ids, globs or declarations; those of `core` by default.
             prompts: Folder of templates of one's own, which replace ours (docs/prompts.md).
             budget: That pays for its calls, instead of the client's.
 
@@ -315,7 +315,7 @@ def score(
 
     Args:
         source: As all images and the mask, see `make_edit`.
-        dimensions: Ids, globs or declarations; all by default.
+        dimensions: Ids, globs or declarations; those of `core` by default.
         settings: See `Client`.
         prompts: Folder of templates of one's own; see `Client.score`.
 
@@ -430,7 +430,9 @@ _ARGUMENTS = tuple(signature(make_edit).parameters)
 
 
 def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:
-    asked = tuple(dimensions or ("*",))
+    asked = tuple(dimensions or ())
+    if not asked:  # as the command line's `score`
+        return select((), benchmark("core").rules())
     return tuple(
         dimension
         for one in asked

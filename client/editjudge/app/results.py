@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
+from typing import TypeAlias
 
 from ..base.files import Files
 from ..base.identity import Identities
-from ..base.verdict import Outcome
+from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
-from ..benchmarks.column import Column, Row, Tabulation
+from ..benchmarks.column import Column, Row
+from ..benchmarks.tabulation import Tabulation
 from ..engine.fold import fold
 from ..engine.items import ItemChanges, Look, item_changes, other_outputs
 from ..engine.order import Order
 from ..engine.plan import in_order
-from ..storage.store import RunStore
+from ..stats import Linking
+from ..storage.store import RunStore, StoredVerdict
+from .intervals import with_intervals
 from .parts import of_parts
+from .sources import SourcesOf
 from .spec import Resolved
 from .spread import JudgeSpread, Spreading
 from .summary import columns as means
@@ -25,6 +31,8 @@ from .watched import Watched, marked_columns, watched_in
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
+Each: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+"""Is shown every edit that was asked for, with the verdicts that are stored of it."""
 _ITEMS_AT_ONCE = 100
 """Items whose verdicts are held at once."""
 
@@ -42,6 +50,8 @@ class Results:
         changes: What became of items and outputs since they were judged: what changed is
             `pending`.
         count_missing: Missing outputs count as the worst value, marked as imputed.
+        common: Each dimension counts on the items alone on which all models have a number.
+        sources: Clusters of items that share no source picture with each other.
         watched: What canaries told of the judges, session by session.
         drift: By column that rests on a judge which shifted or cannot order the canaries, a note.
     """
@@ -57,6 +67,8 @@ class Results:
     beside: JudgeSpread
     changes: ItemChanges
     count_missing: bool = False
+    common: bool = False
+    sources: int = 0
     watched: tuple[Watched, ...] = ()
     drift: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,6 +79,9 @@ def results(
     single_image: Collection[str] = (),
     *,
     count_missing: bool = False,
+    common: bool = False,
+    each: Each | None = None,
+    evidence: bool = False,
 ) -> Results:
     """Aggregate a run; nothing is called, and outputs are not looked at.
 
@@ -79,8 +94,12 @@ def results(
             counts as the benchmark says, marked as imputed. Beside those that the run remembers.
         count_missing: Other missing outputs count as the worst value of each dimension
             (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
+        common: Count in each dimension the items alone on which all models have a number; the
+            others' are `left_out`.
         resolved: What the run was asked for, or that by other rules: what is derived from other
             dimensions is derived anew, and what would have to be read anew counts as `pending`.
+        each: Is shown every edit on the way.
+        evidence: It gets evidence and replies too.
 
     Raises:
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
@@ -95,14 +114,18 @@ def results(
     shown = _Shown(order, table, became, rules.single_image, alone, count_missing)
     tabulation = Tabulation(table)
     spreading = Spreading(table, order.judge_rounds, order.known, asked)
-    edits = 0
-    for row in _rows(store, shown):
+    clusters = _clusters(store, resolved)
+    judged = _rows(store, shown, each, evidence=evidence)
+    for row in _common(judged, len(header.outputs)) if common else judged:
         tabulation.add(row)
         spreading.add(row)
-        edits += 1
-    cells = tabulation.cells()
+    caps = {d.id: d.cap for d in order.known.values() if d.cap is not None}
+    cells = with_intervals(table, tabulation, clusters, caps)
     if count_missing:
-        cells = {model: _marked(row) for model, row in cells.items()}
+        cells = {model: _signed(row, "missing", "worst") for model, row in cells.items()}
+    if common:
+        models = "+".join(sorted(header.outputs))
+        cells = {model: _signed(row, "common", models) for model, row in cells.items()}
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
     roles = order.roles(name for name in order.known if name in of)
@@ -111,7 +134,7 @@ def results(
         resolved.benchmark,
         rules.protocol,
         rules.switches.on,
-        edits // max(1, len(header.outputs)),
+        len(clusters),
         "+".join(sorted(words)) or None,
         {role: identity for role, identity in header.identities.items() if role in roles},
         table,
@@ -119,22 +142,66 @@ def results(
         spreading.spread(cells),
         became,
         count_missing,
+        common,
+        max(clusters, default=-1) + 1,
         watched,
         marked_columns(table, order, watched),
     )
 
 
-def _marked(row: Mapping[str, Cell]) -> dict[str, Cell]:
-    """Numbers that count what is missing are signed otherwise than those that do not."""
+def _signed(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
+    """Numbers that count other edits are signed otherwise than those that do not."""
+    return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
+
+
+def _clusters(store: RunStore, resolved: Resolved) -> array[int]:
+    """By item, in their order, its cluster: those that share a source picture have one."""
+    dataset = resolved.order.dataset
+    sources, linking = SourcesOf(store, dataset), Linking()
+    for ref in dataset.items():
+        linking.add(sources.item(ref, len(dataset.outline(ref).sources)))
+    return linking.clusters()
+
+
+def _common(judged: Iterator[Row], models: int) -> Iterator[Row]:
+    """The same edits; a dimension's numbers are left out of items where a model has none."""
+    while rows := list(islice(judged, models)):
+        everywhere = {
+            name
+            for name in rows[0].outcomes
+            if all(isinstance(row.outcomes[name], Scored) for row in rows)
+        }
+        for row in rows:
+            yield replace(row, outcomes=_without(row.outcomes, everywhere))
+
+
+def _without(outcomes: Mapping[str, Outcome], kept: Collection[str]) -> dict[str, Outcome]:
     return {
-        name: replace(cell, signature=cell.signature | {"missing": "worst"})
-        for name, cell in row.items()
+        name: LeftOut() if isinstance(outcome, Scored) and name not in kept else outcome
+        for name, outcome in outcomes.items()
     }
 
 
-def rows(store: RunStore, resolved: Resolved) -> Iterator[Row]:
-    """Every edit that was asked for, item by item, with an outcome for each dimension."""
-    return _rows(store, _Shown(resolved.order, _columns(resolved), changes(store, resolved)))
+def rows(
+    store: RunStore,
+    resolved: Resolved,
+    *,
+    items: Collection[str] | None = None,
+    became: ItemChanges | None = None,
+    each: Each | None = None,
+    evidence: bool = False,
+) -> Iterator[Row]:
+    """Every edit that was asked for, item by item, with an outcome for each dimension.
+
+    Args:
+        items: Only of these, by their ids.
+        became: What became of items, where that is known.
+        each: Is shown every edit on the way.
+        evidence: It gets evidence and replies too.
+    """
+    became = changes(store, resolved) if became is None else became
+    shown = _Shown(resolved.order, _columns(resolved), became, items=items)
+    return _rows(store, shown, each, evidence=evidence)
 
 
 def changes(store: RunStore, resolved: Resolved) -> ItemChanges:
@@ -178,6 +245,7 @@ class _Shown:
         changes: What nothing stands of that is stored.
         imputed: What models that take one image only get for several, where there is a rule.
         single_image: These models.
+        items: Only of these items, by their ids.
     """
 
     order: Order
@@ -186,9 +254,12 @@ class _Shown:
     imputed: float | None = None
     single_image: frozenset[str] = frozenset()
     count_missing: bool = False
+    items: Collection[str] | None = None
 
 
-def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
+def _rows(
+    store: RunStore, shown: _Shown, each: Each | None = None, *, evidence: bool = False
+) -> Iterator[Row]:
     """Every edit that was asked for, item by item; verdicts are read as they are needed."""
     header, order = store.header, shown.order
     of = {name for column in shown.table for name in column.dimensions}
@@ -203,13 +274,18 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
         if absent
     }
     unasked = signatures.keys() - set(header.dimensions)
-    remaining = iter(order.dataset.items())
+    only, number = shown.items, 0
+    remaining = (ref for ref in order.dataset.items() if only is None or ref.id in only)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         names = [ref.id for ref in refs]
         edits = store.edits([*header.outputs], item=names)
         missing = {(e.model, e.item): e.missing for e in edits if e.digest is None}
         judged: dict[tuple[str, str], dict[str, Outcome]] = {}
-        for stored in store.verdicts([*header.outputs], item=names, evidence=bool(unasked)):
+        kept: dict[tuple[str, str], list[StoredVerdict]] = {}
+        evidence = evidence or bool(unasked)
+        for stored in store.verdicts([*header.outputs], item=names, evidence=evidence):
+            if each is not None:
+                kept.setdefault((stored.model, stored.item), []).append(stored)
             if shown.changes.became(stored.item, stored.model) != "same":
                 continue
             edit = judged.setdefault((stored.model, stored.item), {})
@@ -219,7 +295,9 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
                 parts = of_parts(stored, order.known, signatures).items()
                 edit |= {name: part for name, part in parts if name in unasked}
         items = [order.dataset.outline(ref) for ref in refs]
-        for item, model in product(items, header.outputs):
+        numbered = enumerate(items, number)
+        number += len(items)
+        for (place, item), model in product(numbered, header.outputs):
             verdicts = judged.get((model, item.id), {})
             why = missing.get((model, item.id))
             alone = model in shown.single_image and len(item.sources) > 1
@@ -232,4 +310,8 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
                 rule=shown.imputed if alone and not (why and why.given) else None,
                 count_missing=shown.count_missing,
             )
-            yield Row(item, model, outcomes, {name: signatures[name] for name in verdicts})
+            signed = {name: signatures[name] for name in verdicts}
+            row = Row(item, model, outcomes, signed, place)
+            if each is not None:
+                each(row, kept.get((model, item.id), ()))
+            yield row

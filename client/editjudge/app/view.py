@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ..base.digest import DIGEST
 from ..base.errors import ConfigError, EditjudgeError, StoreError
 from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
-from ..benchmarks.dataset import ItemRef
+from ..benchmarks.dataset import Dataset, ItemRef, Outputs
 from ..benchmarks.registry import select_among
 from ..engine.fold import fold
 from ..engine.header import RunHeader
@@ -22,12 +21,28 @@ from ..engine.items import ItemChanges, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
 from ..storage.named import NamedItem
-from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
+from ..storage.store import (
+    FILE,
+    EarlierVerdict,
+    RunStore,
+    StoredEdit,
+    StoredPrompt,
+    StoredVerdict,
+)
 from . import results as tables
+from .sources import SourcesOf
 from .spec import Resolved, RunSpec
 from .watched import Watched, marks, note_on, watched_in
 
-__all__ = ["EarlierVerdict", "Known", "Pictures", "RunView", "StoredEdit", "StoredVerdict"]
+__all__ = [
+    "EarlierVerdict",
+    "Known",
+    "Pictures",
+    "RunView",
+    "StoredEdit",
+    "StoredPrompt",
+    "StoredVerdict",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +52,16 @@ class Pictures:
     Attributes:
         files: Those of the item: sources, then the mask and the target where it has them.
         outputs: By model under test; None where there is no one file.
+        sources: Of the files, those of the sources.
+        mask: Of the files, the mask; None where there is none.
+        target: Of the files, the target; None where there is none.
     """
 
     files: tuple[Path, ...]
     outputs: dict[str, Path | None]
+    sources: tuple[Path, ...] = ()
+    mask: Path | None = None
+    target: Path | None = None
 
 
 class RunView:
@@ -170,15 +191,9 @@ class RunView:
         Args:
             items: Ids.
         """
-        kept, dataset = dict(self._store.items()), self.resolved.dataset
-        sources: dict[str, tuple[str, ...]] = {}
-        for ref in dataset.items():
-            if ref.id in items:
-                count = len(dataset.outline(ref).sources)
-                state = kept.get(ref.id)
-                digests = state.files[: DIGEST * count].hex(" ", DIGEST).split() if state else ()
-                sources[ref.id] = tuple(digests) or dataset.files(ref)[:count]
-        return sources
+        dataset, of = self.resolved.dataset, SourcesOf(self._store, self.resolved.dataset)
+        refs = (ref for ref in dataset.items() if ref.id in items)
+        return {ref.id: of.item(ref, len(dataset.outline(ref).sources)) for ref in refs}
 
     def other_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.
@@ -224,6 +239,14 @@ class RunView:
         """
         return self._store.earlier(model, item=item)
 
+    def prompt(self, digest: str) -> StoredPrompt | None:
+        """A prompt as it was sent, without its pictures; None where it is not kept.
+
+        Args:
+            digest: As the replies of a verdict have it.
+        """
+        return self._store.prompt(digest)
+
     def item(self, name: str) -> Item | None:
         """What the data says of an item, without its pictures; None where it has none such."""
         ref = self._ref(name)
@@ -235,15 +258,20 @@ class RunView:
         Raises:
             ConfigError: the data has no such item.
         """
-        ref = self._ref(name)
+        ref, dataset = self._ref(name), self.resolved.dataset
         if ref is None:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
+        folders = {model: dataset.outputs(folder) for model, folder in self.spec.outputs.items()}
+        return _pictures(dataset, ref, folders)
+
+    def all_pictures(self) -> Callable[[str], Pictures]:
+        """What `pictures` says, for many items of the data: folders of outputs are listed once."""
         dataset = self.resolved.dataset
-        paths = {
-            model: dataset.outputs(folder).path(name) for model, folder in self.spec.outputs.items()
+        refs = {ref.id: ref for ref in dataset.items()}
+        folders = {
+            model: dataset.outputs(folder).index() for model, folder in self.spec.outputs.items()
         }
-        outputs = {model: Path(path) if path else None for model, path in paths.items()}
-        return Pictures(dataset.pictures(ref), outputs)
+        return lambda name: _pictures(dataset, refs[name], folders)
 
     @property
     def without_data(self) -> str:
@@ -278,18 +306,33 @@ class RunView:
                 }
         return lost
 
-    def rows(self) -> Iterator[Row]:
+    def rows(
+        self,
+        items: Collection[str] | None = None,
+        *,
+        became: ItemChanges | None = None,
+        each: tables.Each | None = None,
+        evidence: bool = False,
+    ) -> Iterator[Row]:
         """Every edit that was asked for, item by item, with an outcome for each of its dimensions.
 
         What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`, and so
         is what was judged of an item that changed since.
+
+        Args:
+            items: Only of these, by their ids.
+            became: What became of the items since they were judged, where that is known.
+            each: Is shown every edit on the way, with the verdicts that are stored of it.
+            evidence: It gets evidence and replies too; half as fast.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
                 of its items.
             InputError: its data is not there any more.
         """
-        return tables.rows(self._store, self.by(None))
+        return tables.rows(
+            self._store, self.by(None), items=items, became=became, each=each, evidence=evidence
+        )
 
     def results(
         self,
@@ -297,6 +340,9 @@ class RunView:
         rules: Rules | None = None,
         *,
         count_missing: bool = False,
+        common: bool = False,
+        each: tables.Each | None = None,
+        evidence: bool = False,
     ) -> tables.Results:
         """The table of the benchmark's paper, with spread and agreement of several judges.
 
@@ -307,6 +353,9 @@ class RunView:
                 anew, and what would have to be read anew counts as `pending`.
             count_missing: Other missing outputs count as the worst value of each dimension, marked
                 as imputed; otherwise they are left out of means.
+            common: Count in each dimension the items alone on which all models have a number.
+            each: Is shown every edit on the way, with the verdicts that are stored of it.
+            evidence: It gets evidence and replies too; half as fast.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
@@ -314,7 +363,13 @@ class RunView:
             InputError: the data is not there any more.
         """
         return tables.results(
-            self._store, self.by(rules), single_image, count_missing=count_missing
+            self._store,
+            self.by(rules),
+            single_image,
+            count_missing=count_missing,
+            common=common,
+            each=each,
+            evidence=evidence,
         )
 
     def watched(self) -> tuple[Watched, ...]:
@@ -371,3 +426,16 @@ class RunView:
 
     def _ref(self, name: str) -> ItemRef | None:
         return next((ref for ref in self.resolved.dataset.items() if ref.id == name), None)
+
+
+def _pictures(dataset: Dataset, ref: ItemRef, outputs: Mapping[str, Outputs]) -> Pictures:
+    paths = {model: folder.path(ref.id) for model, folder in outputs.items()}
+    files, outline = dataset.pictures(ref), dataset.outline(ref)
+    count = len(outline.sources)
+    others = list(files[count:])
+    # A mask or a target that is no file of its own is not among them.
+    both = len(others) == (outline.mask is not None) + (outline.target is not None)
+    mask = others.pop(0) if both and outline.mask is not None else None
+    target = others.pop(0) if both and outline.target is not None else None
+    outputs_at = {model: Path(path) if path else None for model, path in paths.items()}
+    return Pictures(files, outputs_at, files[:count], mask, target)

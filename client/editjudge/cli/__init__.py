@@ -36,6 +36,7 @@ VERBS = {
     "plot": "Draw a run as the figures of its benchmark's paper.",
     "prepare": "Write questions and masks for data of your own, and review them.",
     "prompts": "Import the official prompts of a benchmark.",
+    "report": "Write runs as a page for the browser.",
     "rescore": "Judge a run again from its stored replies.",
     "run": "Judge models on a data set, and go on where it ended.",
     "score": "Judge one edit.",
@@ -44,6 +45,7 @@ VERBS = {
     "status": "Show the local stack.",
     "summary": "Show a run as the table of its benchmark's paper.",
     "validate": "Check data and outputs before a run.",
+    "view": "Show runs in the browser, also while they go on.",
 }
 """Our own verbs, each with its line for `--help`."""
 GROUP = "editjudge.commands"

@@ -15,11 +15,11 @@ from ..base.console import console
 from ..base.screen import say, tell
 from ..base.verdict import Failed
 from ..base.words import counted
-from ..benchmarks.column import tabulate
+from ..benchmarks.tabulation import tabulate
 from ..demo import judging
 from ..demo.editors import EDITORS
+from ..demo.page import write_page
 from ..report.columns import results_table
-from ..report.page import render
 from .options import config_option, endpoint_option, settings_of
 from .services import services_at_hand
 
@@ -52,7 +52,7 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     screen.print(results_table(judging.COLUMNS, cells, width=screen.width))
     results, report = out / "results.json", out / "report.html"
     results.write_text(text_of(judging.results(judgements, cells)), encoding="utf-8")
-    report.write_text(render(judging.page(judgements, cells)), encoding="utf-8")
+    write_page(report, judgements, judging.COLUMNS, cells, judging.HIGHLIGHTS)
     say(f"wrote {results} and {report}")
     failures = [o for j in judgements for o in j.outcomes.values() if isinstance(o, Failed)]
     if not failures:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from ..app.estimate import lines
 from ..app.run import Retry, Running, RunResult, foreseen
 from ..app.spec import RunSpec
-from ..app.summary import columns
+from ..app.summary import columns, titles_of
 from ..app.wire.base import text_of
 from ..app.wire.checks import Estimate
 from ..app.wire.run import Finished
@@ -23,7 +23,7 @@ from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell
 from ..base.words import counted
-from ..report.columns import results_table
+from ..report.columns import Parted, results_table
 from ..report.live import display, summary
 from ..report.table import untrained_line, usage_text
 from .services import services_at_hand
@@ -71,7 +71,7 @@ def judged(
         tell(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _show(result, running.unasked)
+        _show(result, running.unasked, titles_of(running.resolved.rules.columns))
     return result.finished.exit_code
 
 
@@ -176,21 +176,39 @@ def dry_run(
     return 0
 
 
-def _show(result: RunResult, unasked: Sequence[str]) -> None:
+def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    screen = console()
-    screen.print(results_table(columns(judged), result.cells, result.beside, screen.width))
+    screen, parted = console(), Parted.of(columns(judged, titles), result.cells)
+    if parted.told:
+        screen.print(results_table(parted.told, result.cells, result.beside, screen.width))
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for line in unasked:
         say(line)
-    for reason, names in finished.not_served.items():
-        say(f"not judged, {reason}: {', '.join(names)}")
+    for line in _unserved(result, told=bool(parted.told)):
+        say(line)
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")
     for line in (_done(result), *_ending(finished), f"kept in {result.out}", *_next(result)):
         tell(line)
+
+
+def _unserved(result: RunResult, *, told: bool) -> Iterator[str]:
+    """What waits for models, in one line, and why what this machine lacks was not judged.
+
+    Where nothing was judged, also for which models and why.
+    """
+    here = {dimension.lacking for dimension in result.dimensions}
+    waiting = 0
+    for reason, names in result.finished.not_served.items():
+        if reason in here or not told:
+            yield f"not judged, {reason}: {counted(len(names), 'dimension')}"
+        waiting += 0 if reason in here else len(names)
+    if waiting:
+        need = counted(waiting, "dimension needs", "dimensions need")
+        run = shlex.quote(str(result.out))
+        yield f"{need} models that nobody serves: editjudge summary {run} --unserved"
 
 
 def _next(result: RunResult) -> Iterator[str]:

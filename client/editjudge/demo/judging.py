@@ -7,25 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from markupsafe import Markup
-
 from ..app.client import Client
 from ..app.wire.demo import Demo
 from ..base.config import Settings
 from ..base.images import load_image, load_mask
 from ..base.item import Edit, Item
-from ..base.verdict import Scored
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Mean, Row
 from ..engine.judge import Judgement
-from ..report.page import Page
-from ..report.plots import scatter
 from . import DemoFiles, write_demo_set
 from .editors import EDITORS
+from .page import INSIDE, OUTSIDE
 
 T = TypeVar("T")
-OUTSIDE = "core.psnr.source.outside"
-INSIDE = "core.aligned_psnr.target.inside"
 _SHOWN = {
     OUTSIDE: ("kept outside, PSNR", True),
     "core.ssim.source.outside": ("kept outside, SSIM", True),
@@ -38,26 +32,8 @@ COLUMNS: tuple[Column, ...] = tuple(
     Column(f"demo.{dimension.removeprefix('core.')}", title, Mean(dimension), higher)
     for dimension, (title, higher) in _SHOWN.items()
 )
-
-_INTRODUCTION = Markup(
-    """
-<p>Photographs that ship inside scikit-image, edited on the spot. Each edit was made by three
-editors whose quality is known, because we wrote them: <strong>exact</strong> does what was
-asked and nothing else, <strong>damaged</strong> does what was asked and spoils the rest
-(colour shift, blur, a shift of the whole picture), <strong>no_edit</strong> returns the source.
-All three end in JPEG noise. Every number comes from the pixels or from a service behind a real
-Triton server.</p>
-<h2>Why no single preservation number can rank them</h2>
-<p>Preservation compares the result with the <em>source</em>. By that measure the editor that
-did nothing is as good as the exact one outside the mask, and over the whole image it is the best
-of the three: a higher number for ignoring the instruction. Whether the edit was made is seen
-only inside the mask, against a <em>target</em>, after the picture has been aligned, and there
-the damaged editor beats the one that did nothing. The two axes below are both needed, and only a
-synthetic set has a target to measure the second one with. Real instructions have many right
-answers and no target, which is why published protocols ask a multimodal LLM whether
-the instruction was followed, and keep pixel measures for what must stay.</p>
-"""
-)
+HIGHLIGHTS = tuple(name for name in _SHOWN if name != "core.ssim.source.outside")
+"""Dimensions that are shown beneath each picture."""
 
 
 class Progress(Protocol):
@@ -103,35 +79,6 @@ def results(judgements: Sequence[Judgement], cells: Mapping[str, Mapping[str, Ce
     """Everything, for `results.json`."""
     editors = {name: editor.description for name, editor in EDITORS.items()}
     return Demo.of(editors, cells, judgements)
-
-
-def page(judgements: Sequence[Judgement], cells: Mapping[str, Mapping[str, Cell]]) -> Page:
-    """The report of the demo."""
-    points = {
-        model: [
-            (x.value, y.value)
-            for j in judgements
-            if j.edit.model == model
-            and isinstance(x := j.outcomes[OUTSIDE], Scored)
-            and isinstance(y := j.outcomes[INSIDE], Scored)
-        ]
-        for model in cells
-    }
-    plot = scatter(
-        points,
-        "kept outside the mask: PSNR against the source, dB",
-        "met inside the mask: aligned PSNR, target, dB",
-    )
-    return Page(
-        title="editjudge demo",
-        introduction=_INTRODUCTION,
-        models={name: editor.description for name, editor in EDITORS.items()},
-        columns=COLUMNS,
-        cells=cells,
-        judgements=judgements,
-        highlights=[d for d in _SHOWN if d != "core.ssim.source.outside"],
-        plots={"One point per edit and editor. Only up and to the right is a good edit.": plot},
-    )
 
 
 def _edits(files: DemoFiles) -> list[Edit]:

@@ -1,70 +1,42 @@
-"""The report: one self-contained HTML page of judged edits, nothing fetched from anywhere."""
+"""Pages of ours as HTML: whole in themselves, and strict about what they may load and run."""
 
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
-from PIL import Image as Pil
 
-from ..base.images import Image, Mask
-from ..base.item import Item
 from ..base.signature import package_version
-from ..base.verdict import Outcome, Scored
-from ..benchmarks.cell import Cell
-from ..benchmarks.column import Column
-from ..benchmarks.dimension import Dimension
-from ..engine.judge import Judgement
-from .table import arrow, cell_text, note, value_text
+from .table import arrow, cell_text, note
 
-_THUMBNAIL = 360
-_JPEG_QUALITY = 88
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What a report shows.
-
-    Attributes:
-        title: Of the page.
-        introduction: HTML paragraphs that say what is shown and how to read it.
-        models: A line about each model under test, by its name.
-        columns: The summary's columns.
-        cells: The summary, by model and column id.
-        judgements: Every judged edit; those of one item stand together.
-        highlights: Dimension ids shown beneath each result.
-        plots: SVG pictures by caption.
-    """
-
-    title: str
-    introduction: Markup
-    models: Mapping[str, str]
-    columns: Sequence[Column]
-    cells: Mapping[str, Mapping[str, Cell]]
-    judgements: Sequence[Judgement]
-    highlights: Sequence[str]
-    plots: Mapping[str, str]
+Mode: TypeAlias = Literal["file", "folder", "view"]
+"""How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
+_WEB = "web"
+_JSON = "application/json"
+# What would end the element, begin another or be no line of JavaScript.
+_ESCAPES = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+_MORE_PICTURES = {"file": "", "folder": " 'self' file:", "view": " 'self'"}
+_MORE_SCRIPTS = {"file": "", "folder": " 'self' file:", "view": ""}
+_CONNECTS = {"file": "'none'", "folder": "'none'", "view": "'self'"}
 
 
-def render(page: Page) -> str:
-    """Write the page as HTML; every text from data is escaped."""
-    return page_template("editjudge.report", "report.html.j2").render(
-        page=page,
-        items=_items(page),
-        plots={caption: Markup(svg) for caption, svg in page.plots.items()},  # noqa: S704 - ours
-        version=package_version("editjudge"),
-    )
-
-
-def page_template(package: str, name: str) -> Template:
-    """Load a page's template from the folder `templates` of a package; texts are escaped."""
+def page_template(package: str, name: str, folder: str = "templates") -> Template:
+    """Load a page's template from a folder of a package; texts are escaped."""
     environment = Environment(
-        loader=PackageLoader(package),
+        loader=PackageLoader(package, folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -74,101 +46,102 @@ def page_template(package: str, name: str) -> Template:
     return environment.get_template(name)
 
 
-def picture_uri(picture: Image | Mask) -> str:
-    """A thumbnail as a data URI: PNG for masks, JPEG for images."""
-    pixels = picture.pixels
-    small = Pil.fromarray(pixels.astype(np.uint8) * 255 if pixels.dtype == np.bool_ else pixels)
-    small.thumbnail((_THUMBNAIL, _THUMBNAIL))
-    kind = "PNG" if isinstance(picture, Mask) else "JPEG"
-    buffer = io.BytesIO()
-    small.save(buffer, kind, quality=_JPEG_QUALITY)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return f"data:image/{kind.lower()};base64,{data}"
+def page_html(
+    report: Mapping[str, Any],
+    edits: Mapping[str, Any] | None = None,
+    details: Mapping[str, Mapping[str, Any] | str] | None = None,
+    pictures: Mapping[str, str] | None = None,
+    mode: Mode = "file",
+) -> str:
+    """Write a page of results as HTML; every text from data stays text.
 
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """A verdict as a cell of the page."""
-
-    status: str
-    value: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A dimension with the verdicts of all models."""
-
-    dimension: Dimension
-    verdicts: Sequence[_Verdict]
-    signature: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What a model made of an item, with the verdicts shown beneath it."""
-
-    model: str
-    picture: str | None
-    missing: str
-    highlights: Sequence[tuple[Dimension, _Verdict]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """An item: its pictures by caption, and what the models made of it."""
-
-    item: Item
-    pictures: Sequence[tuple[str, str]]
-    results: Sequence[_Result]
-    rows: Sequence[_Row]
-
-
-def _items(page: Page) -> list[_Shown]:
-    by_item: dict[str, list[Judgement]] = {}
-    for judgement in page.judgements:
-        by_item.setdefault(judgement.edit.item.id, []).append(judgement)
-    return [_shown(judgements, page.highlights) for judgements in by_item.values()]
-
-
-def _shown(judgements: Sequence[Judgement], highlights: Sequence[str]) -> _Shown:
-    first = judgements[0]
-    return _Shown(
-        item=first.edit.item,
-        pictures=_pictures(first.edit.item),
-        results=[_result(judgement, highlights) for judgement in judgements],
-        rows=[
-            _Row(
-                dimension,
-                [_verdict(dimension, judgement.outcomes[name]) for judgement in judgements],
-                str(first.signatures[name]),
-            )
-            for name, dimension in first.dimensions.items()
-        ],
+    Args:
+        report: See `contents.report_of`.
+        edits: See `Gathered.index`; None where the page asks for both.
+        details: By name of the chunk, where the page holds all of them; as text that `script_json`
+            has made where they are many.
+        pictures: Data URIs by name of the picture, in the same case.
+    """
+    return page_template("editjudge.report", "page.html.j2", _WEB).render(
+        title=report["title"],
+        mode=mode,
+        report=report,
+        style=Markup(_joined(".css")),  # noqa: S704 - ours
+        script=Markup(_joined(".js")),  # noqa: S704 - ours
+        policy="" if mode == "view" else policy(mode),
+        blocks=list(_blocks(report, edits, details or {}, pictures or {})),
+        version=package_version("editjudge"),
     )
 
 
-def _pictures(item: Item) -> list[tuple[str, str]]:
-    pictures: list[tuple[str, Image | Mask | None]] = [
-        *(("source", source) for source in item.sources),
-        ("mask (white may change)", item.mask),
-        ("target", item.target),
+def _blocks(
+    report: Mapping[str, Any],
+    edits: Mapping[str, Any] | None,
+    details: Mapping[str, Any],
+    pictures: Mapping[str, str],
+) -> Iterator[tuple[str, str, Markup]]:
+    """What the page holds beside its own words, as `(id, type, text)`."""
+    if edits is not None:
+        details = {"report": report, "edits": edits, **details}
+    for name, chunk in details.items():
+        text = chunk if isinstance(chunk, str) else script_json(chunk)
+        yield f"data-{name}", _JSON, Markup(text)  # noqa: S704 - escaped for this place
+    for name, uri in pictures.items():
+        yield f"picture-{name}", "text/plain", Markup(uri)  # noqa: S704 - base64
+
+
+def policy(mode: Mode) -> str:
+    """What a page may do: its own style and script, its pictures, and nothing else.
+
+    It is a header where a server sends the page, which none may frame then.
+    """
+    script, style = _digest(_joined(".js")), _digest(_joined(".css"))
+    rules = [
+        "default-src 'none'",
+        f"script-src {script}{_MORE_SCRIPTS[mode]}",
+        f"style-src {style}",
+        f"img-src data: blob:{_MORE_PICTURES[mode]}",
+        f"connect-src {_CONNECTS[mode]}",
+        "base-uri 'none'",
+        "form-action 'none'",
     ]
-    return [(caption, picture_uri(p)) for caption, p in pictures if p is not None]
+    if mode == "view":
+        rules.append("frame-ancestors 'none'")
+    return "; ".join(rules)
 
 
-def _result(judgement: Judgement, highlights: Sequence[str]) -> _Result:
-    image = judgement.edit.image
-    applies = [name for name in highlights if judgement.outcomes[name].status != "not_applicable"]
-    dimensions = [judgement.dimensions[name] for name in applies]
-    return _Result(
-        model=judgement.edit.model,
-        picture=picture_uri(image) if image else None,
-        missing=str(judgement.edit.missing or ""),
-        highlights=[(d, _verdict(d, judgement.outcomes[d.id])) for d in dimensions],
-    )
+def script_json(value: object) -> str:
+    """JSON that stays JSON within a script element, and as an expression of a script.
+
+    Lone surrogates of a judge's reply, which no file can hold, are escaped.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:  # what a service returned may be no number
+        text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _verdict(dimension: Dimension, outcome: Outcome) -> _Verdict:
-    value = value_text(outcome.value, dimension) if isinstance(outcome, Scored) else ""
-    return _Verdict(outcome.status, value, note(outcome))
+def _finite(value: Any) -> Any:
+    """The same with words for what is no number in JSON."""
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    return value
+
+
+@cache
+def _joined(suffix: str) -> str:
+    """All files of the page of one kind, in the order of their names."""
+    folder = files(__package__) / _WEB
+    texts = {one.name: one for one in folder.iterdir() if one.name.endswith(suffix)}
+    return "".join(texts[name].read_text("utf-8") for name in sorted(texts))
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

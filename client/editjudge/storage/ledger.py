@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
@@ -344,6 +345,27 @@ class Ledger:
             return int(row[0])
         named = self._database.intern(system)
         return self._database.put(PROMPTS, digest=known, system=named, parts=pack(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPrompt:
+    """A prompt as it was sent, without the pictures.
+
+    Attributes:
+        parts: The user turn in order: `{text, data}` of a text, `{image, size, name}` of a picture,
+            with the digest of what was sent of it; none where only others know them.
+    """
+
+    system: str
+    parts: tuple[Mapping[str, JsonValue], ...]
+
+
+def stored_prompt(database: Database, digest: str) -> StoredPrompt | None:
+    """The prompt of a digest; None where it is not kept."""
+    row = database.one(
+        "SELECT system, parts FROM prompts WHERE digest = ?", digest_to_bytes(digest)
+    )
+    return None if row is None else StoredPrompt(database.text(row[0]), tuple(unpack(row[1])))
 
 
 def call_id(database: Database, key: str) -> int | None:

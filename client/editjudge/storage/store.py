@@ -32,14 +32,23 @@ from .codec import digest_to_bytes, dumps, from_text, to_text
 from .database import Database
 from .dropping import drop_verdicts
 from .earlier import EarlierVerdict, Why, copy_earlier, earlier_verdicts, keep_earlier
-from .ledger import Ledger, call_id, said
+from .ledger import Ledger, StoredPrompt, call_id, said, stored_prompt
 from .named import NamedItem, by_name
 from .packing import MISSING, STATUSES, Packed, packed, unpacked
 from .rows import Names, StoredEdit, StoredVerdict, digest_of, missing_of, seen_of, where
 from .standing import stale, standing
 from .tables import EDITS, HEADER, ITEMS, VERDICT_CALLS, VERDICTS
 
-__all__ = ["FILE", "LOCK", "EarlierVerdict", "RunHeader", "RunStore", "StoredEdit", "StoredVerdict"]
+__all__ = [
+    "FILE",
+    "LOCK",
+    "EarlierVerdict",
+    "RunHeader",
+    "RunStore",
+    "StoredEdit",
+    "StoredPrompt",
+    "StoredVerdict",
+]
 
 FILE = "run.sqlite"
 LOCK = "run.lock"
@@ -480,6 +489,10 @@ class RunStore:
             yield StoredVerdict(
                 from_text(name), text(of), text(on), verdict, text(signature), made_with, replies
             )
+
+    def prompt(self, digest: str) -> StoredPrompt | None:
+        """A prompt as it was sent, without its pictures; None where it is not kept."""
+        return stored_prompt(self.database, digest)
 
     def earlier(
         self, model: str | None = None, *, item: str | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored, Verdict
-from editjudge.benchmarks.column import Row, tabulate
+from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.column import Row
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.storage.store import RunStore
 
 ITEMS = 23
@@ -53,6 +56,14 @@ def view(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         yield opened
 
 
+def plainly(row: Mapping[str, Cell]) -> dict[str, Cell]:
+    """Without what `tabulate` does not say."""
+    return {
+        name: replace(cell, interval=None, capped=0, other_items=False)
+        for name, cell in row.items()
+    }
+
+
 def put(
     store: RunStore, item: str, model: str, signatures: dict[str, str], rng: np.random.Generator
 ) -> None:
@@ -75,7 +86,8 @@ def test_a_table_does_not_depend_on_what_is_held_at_once(
     assert whole.items == ITEMS
     assert list(whole.cells) == ["a", "b"]
     assert {row.model: row.item.id for row in view.rows()} == dict.fromkeys("ab", "item 22")
-    assert tabulate(whole.columns, list(view.rows())) == whole.cells
+    plain = tabulate(whole.columns, list(view.rows()))
+    assert plain == {model: plainly(row) for model, row in whole.cells.items()}
     for at_once in (1, 5):
         monkeypatch.setattr(module, "_ITEMS_AT_ONCE", at_once)
         again = view.results()
@@ -117,3 +129,21 @@ def test_verdicts_are_read_a_few_items_at_a_time(
     monkeypatch.setattr(RunStore, "verdicts", noted)
     view.results()
     assert [len(items) for items in asked] == [10, 10, 3]
+
+
+def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:
+    plain, common = view.results(), view.results(common=True)
+    rows = list(view.rows())
+    for column in common.columns:
+        scored = [
+            {r.item.id for r in rows if r.model == m and r.outcomes[column.id].status == "scored"}
+            for m in "ab"
+        ]
+        for model, own in zip("ab", scored, strict=True):
+            cell, before = common.cells[model][column.id], plain.cells[model][column.id]
+            assert cell.scored == len(scored[0] & scored[1])
+            assert cell.counts.get("left_out", 0) == len(own - scored[0] & scored[1])
+            assert cell.asked == before.asked
+            assert not cell.other_items
+            assert before.other_items == (own != scored[0] & scored[1])
+            assert "common:a+b" in str(cell.signature)

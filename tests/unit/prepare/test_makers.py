@@ -277,7 +277,7 @@ def test_a_type_that_is_no_text_is_not_looked_at() -> None:
 
 def test_the_overlay_shows_both_regions() -> None:
     uri = overlay(SOURCE, Mask("m", b"", LEFT))
-    assert uri.startswith("data:image/jpeg;base64,")
+    assert uri.startswith("data:image/webp;base64,")
 
 
 CHOICE = {"question": "Which?", "answer": "red", "wrong": ["blue", "green", "grey"]}

@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from markupsafe import Markup
 
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failed, NotServed, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
-from editjudge.benchmarks.column import Column, Mean, Row, tabulate
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import Judgement, judge
-from editjudge.report.page import Page, render
 from editjudge.report.plots import scatter
-from editjudge.report.table import cell_text, note, untrained_line
+from editjudge.report.table import best_and_second, cell_text, note, untrained_line
 
 from ...fakes.scorers import FakePanel, Scripted, edit
-
-NASTY = "</script><img src=x onerror=alert(1)>"
 
 
 async def judged(model: str = "m", **replies: Any) -> Judgement:
@@ -61,26 +56,11 @@ def test_cells_show_their_coverage() -> None:
     assert cell_text(Cell(None, {"failed": 1}, reason="nothing scored")) == "- (nothing scored)"
 
 
-async def test_the_page_escapes_data_and_loads_nothing() -> None:
-    judgements = [await judged(model=NASTY, f=Unscored(kind="refused", reason=NASTY))]
-    rows = [Row(j.edit.item, j.edit.model, j.outcomes, j.signatures) for j in judgements]
-    columns = (Column("c", NASTY, Mean("core.d"), True),)
-    page = Page(
-        title=NASTY,
-        introduction=Markup("<p>Hello</p>"),
-        models={},
-        columns=columns,
-        cells=tabulate(columns, rows),
-        judgements=judgements,
-        highlights=["core.d"],
-        plots={"caption": scatter({"m": [(1, 2)], "none": []}, "x", "y")},
-    )
-    html = render(page)
-    assert NASTY not in html
-    assert "<p>Hello</p>" in html
-    assert "refused" in html
-    for loads in ('src="http', 'href="http', "url(http", "<script", "@import"):
-        assert loads not in html
+def test_the_best_and_the_second_are_told_by_what_is_printed() -> None:
+    texts, values = ["0.5", "0.7", "0.5", "-", "0.1"], [0.501, 0.7, 0.499, None, 0.1]
+    assert best_and_second(texts, values, higher_is_better=True) == [2, 1, 2, 0, 0]
+    assert best_and_second(texts, values, higher_is_better=False) == [2, 0, 2, 0, 1]
+    assert best_and_second(["1"], [1.0], higher_is_better=True) == [0], "nobody is beaten"
 
 
 def test_plots_are_reproducible() -> None:

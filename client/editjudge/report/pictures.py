@@ -1,0 +1,125 @@
+"""Pictures for a page: small, in one form, and called by a name that tells nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pybase64
+from PIL import Image as Pil
+
+from ..base.errors import ImageError
+from ..base.files import ABSENT, stat_of
+from ..base.images import RGB, load_image
+
+SIDE = 512
+"""Pixels of the longer side of a thumbnail."""
+_QUALITY = 80
+_QUICK = 2
+"""How long WebP's encoder looks for a smaller file, of 0 to 6."""
+_NAME = 16
+_AHEAD = 64
+
+
+class PictureNames:
+    """The pictures that a page may show: no others are ever read for it.
+
+    Attributes:
+        files: By the name that the page knows: 16 hex digits of where a file lies, its size and
+            its times, so that a picture that changed has another name.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, Path] = {}
+        self._known: dict[Path, str | None] = {}
+
+    def name(self, file: Path | None) -> str | None:
+        """What the page calls a picture; None where there is no such file."""
+        if file is None:
+            return None
+        if file not in self._known:
+            self._known[file] = self._named(file)
+        return self._known[file]
+
+    def _named(self, file: Path) -> str | None:
+        stat = stat_of(file)
+        if stat == ABSENT:
+            return None
+        # A path may hold bytes that are no text.
+        where = os.fsencode(file.absolute())
+        name = hashlib.sha256(where + stat).hexdigest()[:_NAME]
+        self.files[name] = file
+        return name
+
+
+def thumbnail(file: Path, side: int = SIDE) -> bytes:
+    """A picture as WebP, at most so large; never enlarged.
+
+    Raises:
+        ImageError: it cannot be read; see `load_image`.
+    """
+    return small(load_image(file).rgb, side)
+
+
+def small(pixels: RGB, side: int = SIDE) -> bytes:
+    """The same of pixels."""
+    picture = Pil.fromarray(pixels)
+    picture.thumbnail((side, side), Pil.Resampling.BICUBIC, reducing_gap=3.0)
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", quality=_QUALITY, method=_QUICK)
+    return buffer.getvalue()
+
+
+def data_uri(webp: bytes) -> str:
+    """A thumbnail that needs no file."""
+    return f"data:image/webp;base64,{pybase64.b64encode(webp).decode('ascii')}"
+
+
+def thumbnails(
+    files: Mapping[str, Path], keep: Callable[[str, bytes], None], side: int = SIDE
+) -> Iterator[str | None]:
+    """Make thumbnails on all cores, and hand each over as soon as it is made.
+
+    Args:
+        files: By name.
+        keep: Gets the name and the WebP, one after another.
+
+    Yields:
+        After each, why it could not be made; None where it could.
+    """
+
+    def made(name: str) -> tuple[str, bytes | ImageError]:
+        try:
+            return name, thumbnail(files[name], side)
+        except ImageError as error:
+            return name, error
+
+    for name, webp in _side_by_side(made, files):
+        if isinstance(webp, ImageError):
+            yield str(webp)
+        else:
+            keep(name, webp)
+            yield None
+
+
+def _side_by_side(
+    made: Callable[[str], tuple[str, bytes | ImageError]], names: Iterable[str]
+) -> Iterator[tuple[str, bytes | ImageError]]:
+    """In threads, for Pillow works without the interpreter's lock; few are held at once."""
+    remaining = iter(names)
+    with ThreadPoolExecutor(os.cpu_count() or 1, "thumbnails") as pool:
+        waiting = [
+            pool.submit(made, name) for name, _ in zip(remaining, range(_AHEAD), strict=False)
+        ]
+        try:
+            while waiting:
+                yield waiting.pop(0).result()
+                with suppress(StopIteration):
+                    waiting.append(pool.submit(made, next(remaining)))
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,146 @@
+// Every verdict of an edit: what was asked, what was said, and what the number rests on.
+(app => {
+  "use strict";
+  const { node, foreign, broken, plainly, arrow, direction } = app;
+  const find = id => document.getElementById(id);
+  const wide = new Set(); // dimensions that are open; they stay so from edit to edit
+
+  // What has a field of its own on the page.
+  const TOLD = new Set(["read", "probabilities", "outside"]);
+
+  function spoken(value) {
+    return typeof value === "string" ? value : JSON.stringify(value, null, 1);
+  }
+
+  function evidence(of) {
+    const rows = Object.entries(of ?? {}).filter(([name]) => !TOLD.has(name) || of[name] === null);
+    if (!rows.length) return null;
+    return node("details", {}, node("summary", {}, "evidence"),
+      node("dl", { class: "evidence" }, rows.map(([name, value]) =>
+        [node("dt", {}, foreign(name)), node("dd", {}, foreign(spoken(value)))]).flat()));
+  }
+
+  function tokens({ prompt_tokens: asked, cached_tokens: cached, completion_tokens: said, cost }) {
+    const parts = [
+      asked && `${asked} prompt tokens${cached ? ` (${cached} cached)` : ""}`,
+      said && `${said} generated`, cost && `cost ${app.number(cost)}`,
+    ].filter(Boolean);
+    return parts.length > 0 && node("span", { class: "soft" }, parts.join(", "));
+  }
+
+  function reply(each, place, all, detail) {
+    const text = detail.texts[each.text];
+    const raw = each.raw === null || each.raw === undefined ? "" : JSON.stringify(each.raw, null, 1);
+    const prompt = detail.prompts[each.prompt];
+    return node("section", { class: "reply" },
+      node("h4", {}, all > 1 ? `reply ${place + 1} of ${all}, ` : "reply of ",
+        foreign(each.model || each.judge || "a service"), " ", tokens(each)),
+      text !== undefined && app.long(text, "reply"),
+      raw && (text === undefined ? app.long(raw, "reply")
+        : node("details", {}, node("summary", {}, "all that came"), app.long(raw, "all that came"))),
+      prompt && node("details", {}, node("summary", {}, "prompt as sent"), app.prompt(prompt, detail.texts)));
+  }
+
+  function signature(verdict, detail) {
+    const text = detail.texts[verdict.signature];
+    const versions = detail.texts[verdict.versions];
+    return node("p", { class: "line" },
+      text && app.copier("copy signature", text), versions && app.copier("copy versions", versions));
+  }
+
+  const WHY = {
+    M: "There is no output to judge.", P: "Not judged yet.", "-": "No service at hand judges this.",
+    N: "It asks nothing about this edit.",
+  };
+
+  function unasked(dimension) {
+    const missing = app.edits.missing[app.open];
+    const letter = app.letter(dimension, app.open);
+    return node("div", { class: "told" },
+      node("p", { class: "question" }, foreign(app.report.dimensions[dimension].asks)),
+      node("p", { class: "reason" }, WHY[letter] ?? "Nothing was kept of this one.",
+        letter === "M" && missing && foreign(` ${missing}`)));
+  }
+
+  // What one verdict rests on.
+  function told(verdict, detail, dimension) {
+    if (!verdict) return unasked(dimension);
+    const { texts } = detail;
+    const question = texts[verdict.question] ?? app.report.dimensions[verdict.dimension].asks;
+    const reason = texts[verdict.reason];
+    const replies = verdict.replies ?? [];
+    return node("div", { class: "told" },
+      node("p", { class: "question" }, foreign(question)),
+      reason && node("p", { class: "reason" }, foreign([verdict.kind, reason].filter(Boolean).join(": "))),
+      verdict.counts === false && node("p", { class: "reason" },
+        "Not counted in the table: its pictures, its prompt or a service are others since."),
+      verdict.imputed && node("p", { class: "reason" }, "Put in by a rule of the benchmark, not by a judge."),
+      verdict.probabilities && app.probabilities(verdict.probabilities, verdict.outside),
+      verdict.ocr && app.ocr(verdict.ocr),
+      replies.map((each, place) => reply(each, place, replies.length, detail)),
+      evidence(verdict.evidence), signature(verdict, detail));
+  }
+
+  // One dimension: its values for the models that are shown; opened, what the active one's rests on.
+  function line(dimension, edits, active) {
+    const { title, asks, higher, unit, drift } = app.report.dimensions[dimension];
+    const body = node("div", { class: "body" });
+    const made = node("details", { class: "verdict", "data-dimension": app.report.dimensions[dimension].id },
+      node("summary", {},
+        node("span", { class: "what", title: plainly(`${asks}\n${direction(higher)}${unit ? `, in ${unit}` : ""}`) },
+          broken(title), `\u00a0${arrow(higher)}`, drift && node("span", { title: plainly(drift) }, " \u26a0")),
+        edits.map(edit => node("span", { class: edit === active ? "one active" : "one" }, app.valueOf(dimension, edit)))),
+      body);
+    const fill = async () => {
+      if (body.childElementCount) return;
+      try {
+        const detail = await app.details(active);
+        const found = detail.edits[active]?.verdicts.find(each => each.dimension === dimension);
+        body.replaceChildren(told(found, detail, dimension));
+      } catch (error) {
+        body.replaceChildren(node("p", { class: "reason" }, `cannot be read: ${error.message}`));
+      }
+    };
+    made.addEventListener("toggle", () => {
+      if (!made.open) { wide.delete(dimension); return; }
+      wide.add(dimension);
+      fill();
+    });
+    made.open = wide.has(dimension);
+    return made;
+  }
+
+  // Dimensions that ask nothing here, by the reason.
+  function others(rest, edit) {
+    const by = new Map();
+    for (const d of rest) {
+      const word = app.WORDS[app.letter(d, edit)];
+      by.set(word, [...(by.get(word) ?? []), app.report.dimensions[d].title]);
+    }
+    return [...by].map(([word, titles]) => node("details", { class: "line" },
+      node("summary", {}, `${titles.length} ${word}`),
+      node("p", { class: "soft" }, foreign(titles.join(", ")))));
+  }
+
+  function verdicts(active, shown) {
+    const all = app.report.dimensions.map((_, d) => d);
+    const asked = all.filter(d => shown.some(edit => !"N-".includes(app.letter(d, edit))));
+    const rest = all.filter(d => !asked.includes(d));
+    const place = find("verdicts");
+    place.style.setProperty("--models", shown.length);
+    place.replaceChildren(
+      node("div", { class: "verdict heads", "aria-hidden": "true" }, node("span", {}, "dimension"),
+        shown.map(edit => node("span", { class: edit === active ? "one active" : "one" },
+          foreign(app.names[app.edits.model[edit]])))),
+      ...asked.map(d => line(d, shown, active)), ...others(rest, active));
+  }
+
+  // Open all verdicts, or close them where all are open.
+  function unfold() {
+    const each = [...find("verdicts").querySelectorAll("details.verdict")];
+    const open = each.some(one => !one.open);
+    for (const one of each) one.open = open;
+  }
+
+  Object.assign(app, { verdicts, unfold });
+})(window.editjudge ??= {});

@@ -1,0 +1,85 @@
+"""`editjudge report` and `editjudge view`, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from ..patience import patience
+from ..report_runs import DIMENSIONS, make_run
+from .conftest import here
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("runs"), 3, dimensions=DIMENSIONS[:3])
+
+
+def test_report_writes_a_page(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    ran = here("report", run, "--out", page)
+    assert (ran.code, ran.out) == (0, f"wrote {page}: 6 edits\n"), ran.err
+    assert page.read_text().startswith("<!doctype html>")
+    folder = tmp_path / "page"
+    assert here("report", run, run, "--out", folder, "--size", "64").code == 0
+    assert (folder / "index.html").is_file()
+
+
+def test_report_tells_what_it_cannot_show(tmp_path: Path) -> None:
+    run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1])
+    (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
+    ran = here("report", run, "--out", tmp_path / "page.html")
+    assert ran.code == 0
+    assert "not shown: " in ran.err
+    assert "not an image" in ran.err
+
+
+BAD: list[tuple[list[str], str]] = [
+    (["report", "{tmp}", "--out", "{tmp}/p.html"], "{tmp}"),
+    (["report", "{run}", "--out", "{tmp}/mine.html"], "--force"),
+    (["report", "{run}", "--out", "{tmp}/p.html", "--published"], "leave --published out"),
+    (["report", "{run}"], "--out"),
+    (["view", "{tmp}"], "{tmp}"),
+    (["view", "{run}", "--published"], "leave --published out"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), BAD)
+def test_what_cannot_be_done_is_told(
+    run: Path, tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    (tmp_path / "mine.html").write_text("mine")
+    names = {"run": str(run), "tmp": str(tmp_path)}
+    ran = here(*(one.format(**names) for one in arguments))
+    assert ran.code == 2
+    assert ran.out == ""
+    assert told.format(**names) in ran.err
+
+
+def test_view_serves_until_it_is_interrupted(run: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "editjudge", "view", str(run)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout
+            told = "".join(process.stdout.readline() for _ in range(3))
+            (address,) = re.findall(r"http://127\.0\.0\.1:\d+/\S+/", told)
+            state = f"{address}data/state.json"
+            with urllib.request.urlopen(state, timeout=patience(30)) as reply:  # noqa: S310
+                assert json.load(reply)["asked"] == 6
+            process.send_signal(signal.SIGINT)
+            assert process.wait(patience(30)) == 0
+            assert process.stderr
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()

@@ -1,0 +1,213 @@
+"""The results page in a browser: its tables, distributions, colours and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+import pytest
+
+from .browser import assert_fits, opened
+from .page_data import DIMENSIONS, MODELS, Example, example, written
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+SIZES = (1440, 820, 390)
+
+
+@pytest.fixture(scope="module")
+def made() -> Example:
+    return example()
+
+
+@pytest.fixture(scope="module")
+def address(made: Example, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(made, tmp_path_factory.mktemp("page")).as_uri()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with opened(browser, address) as shown:
+        yield shown
+
+
+def asked(page: Page) -> dict[str, str]:
+    """What the address says is looked at."""
+    told = parse_qs(str(page.evaluate("location.hash"))[1:])
+    return {name: value for name, (value,) in told.items()}
+
+
+def rows(page: Page) -> list[str]:
+    return page.locator(".board tbody:first-of-type th").all_inner_texts()
+
+
+def test_the_table_is_sorted_by_a_column_best_then_worst_then_as_it_was(
+    page: Page, made: Example
+) -> None:
+    assert rows(page) == list(MODELS)
+    lower_is_better = len(DIMENSIONS) - 1
+    cells = [row["cells"][lower_is_better] for row in made.report["tables"][0]["rows"]]
+    order = sorted(range(len(MODELS)), key=lambda model: cells[model]["value"])
+    best_first = [MODELS[model] for model in order]
+    head = page.locator("[data-rank='core.lpips']")
+    head.focus()
+    page.keyboard.press("Enter")
+    assert rows(page) == best_first
+    assert page.evaluate("document.activeElement.dataset.rank") == "core.lpips"
+    assert page.locator("th[aria-sort=descending]").count() == 1
+    head.click()
+    assert rows(page) == best_first[::-1]
+    page.reload()
+    assert rows(page) == best_first[::-1], "the address holds the order"
+    head.click()
+    assert rows(page) == list(MODELS)
+    assert page.locator("th[aria-sort=none]").count() == len(DIMENSIONS)
+
+
+def test_a_cell_has_its_place_its_interval_and_its_coverage(page: Page, made: Example) -> None:
+    first = made.report["tables"][0]["rows"][0]["cells"][0]
+    cell = page.locator(".board tbody tr").first.locator("td").first
+    said = cell.inner_text()
+    assert first["text"] in said
+    assert f"{first['low']:.3f} – {first['high']:.3f}" in said
+    assert f"{first['scored']}/{first['asked']}" in said
+    assert page.locator(".board .best").count() == len(DIMENSIONS)
+    assert page.locator(".board .second").count() == len(DIMENSIONS)
+    weights = [
+        page.locator(f".board .{place}").first.evaluate("each => getComputedStyle(each).fontWeight")
+        for place in ("best", "second")
+    ]
+    assert weights == ["700", "400"]
+    assert "Older-Edit" in page.locator(".of-papers").inner_text()
+    assert page.locator("#lacking li").first.is_hidden()
+    page.get_by_text("27 need models").click()
+    assert page.locator("#lacking li").first.is_visible()
+
+
+def test_a_cell_leads_to_its_edits_and_back(page: Page) -> None:
+    page.locator(".board tbody tr").nth(1).locator("a.cell").nth(1).click()
+    assert asked(page) == {
+        "view": "edits", "of": MODELS[1], "dimension": "core.follows", "sort": "worst",
+    }  # fmt: skip
+    assert page.locator("#f-of").input_value() == MODELS[1]
+    page.go_back()
+    assert page.locator("#results").is_visible()
+
+
+def test_the_bars_of_a_distribution_lead_to_their_edits(page: Page, made: Example) -> None:
+    page.select_option("#spread-of", label="ssim.source.outside ↑")
+    bars = page.locator(".spread tr").first.locator("rect")
+    assert bars.count() > 12, "many values are drawn as parts of the range"
+    page.select_option("#spread-of", label="follows ↑")
+    levels = page.locator(".spread tr").first.locator("rect")
+    counts = [int(text.split()[0]) for text in levels.locator("title").all_text_contents()]
+    edits = [e for e, model in enumerate(made.edits["model"]) if model == 0]
+    values = [made.edits["values"][1][e] for e in edits]
+    assert sum(counts) == sum(value is not None for value in values)
+    levels.nth(counts.index(max(counts))).click()
+    assert f"{max(counts)} of" in page.locator("#count").inner_text()
+    page.locator("#f-range").click()
+    assert "from" not in asked(page)
+
+
+def test_light_and_dark_by_the_system_and_by_the_switch(browser: Browser, address: str) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    with opened(browser, address, color_scheme="dark") as page:
+        dark = page.evaluate(colour)
+        page.locator("#theme").click()
+        light = page.evaluate(colour)
+        page.reload()
+        assert page.evaluate(colour) == light, "the choice is kept"
+        page.keyboard.press("t")
+        assert page.evaluate(colour) == dark
+    assert light == "rgb(255, 255, 255)"
+    assert dark != light
+
+
+CONTRAST = """() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const parts = colour => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+    const [x, y, z] = [r, g, b].map(v => linear(v / 255));
+    return .2126 * x + .7152 * y + .0722 * z;
+  };
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = parts(getComputedStyle(at).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const low = new Set();
+  for (const element of document.querySelectorAll("#app *, dialog *")) {
+    const texts = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!texts || !element.checkVisibility() || element.closest("svg, select, .aside")) continue;
+    const [a, b] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
+    const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (contrast < 4.5) low.add(`${element.tagName}.${element.className} ${contrast.toFixed(2)}`);
+  }
+  return [...low];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out(browser: Browser, address: str, scheme: str) -> None:
+    with opened(browser, address, color_scheme=scheme) as page:
+        assert page.evaluate(CONTRAST) == []
+        page.goto(f"{address}#edit=set%2F0001&model={MODELS[0]}")
+        page.keyboard.press("v")
+        page.wait_for_selector(".chances, .reason")
+        assert page.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize("view", ["", "#view=edits", f"#edit=set%2F0000&model={MODELS[0]}"])
+def test_no_window_has_to_be_scrolled_sideways(browser: Browser, address: str, view: str) -> None:
+    with opened(browser, address + view) as page:
+        page.wait_for_selector("html[data-ready]", state="attached")
+        assert_fits(page, SIZES)
+
+
+def test_on_a_phone_source_and_result_are_seen_at_once(browser: Browser, address: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with opened(browser, f"{address}#view=edits", **phone) as page:
+        page.locator(".row").first.tap()
+        page.wait_for_selector("#panes[style*='--ratio']")
+        frames = page.locator("#panes .frame")
+        assert frames.count() == 2
+        for frame in frames.all():
+            box = frame.bounding_box()
+            assert box is not None
+            assert box["width"] > 150
+            assert box["y"] >= 0
+            assert box["y"] + box["height"] <= 844
+        assert page.evaluate("document.activeElement.id") == "back", "the focus is where one is"
+        page.locator("#back").tap()
+        assert page.locator("#list").is_visible()
+
+
+def test_without_scripts_the_table_can_be_read(browser: Browser, address: str) -> None:
+    with opened(browser, address, java_script_enabled=False) as page:
+        said = page.locator("noscript").inner_text()
+        for name in MODELS:
+            assert name in said
+        assert page.locator("noscript .best").count() == len(DIMENSIONS)
+        assert page.locator("#app").is_hidden()
+
+
+def test_it_prints_what_is_read_and_no_controls(page: Page) -> None:
+    page.emulate_media(media="print")
+    assert page.locator(".board").first.is_visible()
+    assert page.locator("#theme").is_hidden()
+    page.evaluate(f"location.hash = '#edit=set%2F0000&model={MODELS[0]}'")
+    page.wait_for_selector("#verdicts .verdict")
+    assert page.locator("#list").is_hidden()
+    assert page.locator("#panes img").first.is_visible()

@@ -1,0 +1,199 @@
+"""Runs to look at: judged by nobody, written as a session would have kept them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image as Pil
+
+from editjudge.app.spec import Resolved, RunSpec
+from editjudge.base.config import Settings
+from editjudge.base.digest import file_digest
+from editjudge.base.files import Seen, stat_of
+from editjudge.base.identity import ServiceName
+from editjudge.base.item import Missing
+from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
+from editjudge.panel.calls import Call, Reply
+from editjudge.panel.pictures import Picture
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.store import RunStore
+
+PIXELS = tuple(
+    f"core.{name}.source.whole" for name in ("psnr", "ssim", "mse", "aligned_psnr", "aligned_mse")
+)
+ASKED = ("core.editing_artifacts", "core.instruction_following", "core.blending_naturalness")
+READ = "core.text_content_accuracy"
+DIMENSIONS = (*PIXELS, *ASKED, READ)
+NASTY = "</script><img src=x onerror=alert(1)>\x1b[31m \u202eevil\u202c <!-- <script> &amp; \ud800"
+"""A reply that no page may take for anything but text."""
+_JUDGE = "openai:judge/1"
+
+
+def picture(file: Path, seed: int, size: tuple[int, int] = (96, 64)) -> Path:
+    """Something that looks like a picture: a gradient with a disc."""
+    rng = np.random.default_rng(seed)
+    wide, high = size
+    across, down = np.meshgrid(np.linspace(0, 1, wide), np.linspace(0, 1, high))
+    first, second = rng.integers(0, 255, 3), rng.integers(0, 255, 3)
+    pixels = first * across[..., None] + second * (1 - down[..., None])
+    disc = (across - rng.random()) ** 2 + (down - rng.random()) ** 2 < 0.05
+    pixels[disc] = rng.integers(0, 255, 3)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Pil.fromarray((pixels / pixels.max() * 255).astype(np.uint8)).save(file)
+    return file
+
+
+def make_run(
+    folder: Path,
+    items: int = 6,
+    models: Iterable[str] = ("alpha", "beta"),
+    *,
+    name: str = "run",
+    dimensions: tuple[str, ...] = DIMENSIONS,
+    instructions: Mapping[int, str] | None = None,
+    reply: str = "",
+    size: tuple[int, int] = (96, 64),
+    shared: int = 0,
+    odd: bool = True,
+    not_served: Mapping[str, str] | None = None,
+) -> Path:
+    """A run of generic dimensions, with its data and pictures beside it.
+
+    Two items share a source. About one verdict of twenty has no number, and the last item has no
+    output of the last model.
+
+    Args:
+        instructions: In the place of the usual ones, by number of the item.
+        reply: What the judge said of the first item, in the place of the usual.
+        shared: Outputs are this many pictures by turns, instead of one each; for large runs.
+        odd: Some verdicts have no number and an output is missing.
+        not_served: Why there was no service, by role; nothing is judged that needs it.
+
+    Returns:
+        The folder of the run.
+    """
+    models = tuple(models)
+    _write_data(folder, items, models, instructions or {}, size, shared)
+    outputs = {model: folder / "outputs" / model for model in models}
+    spec = RunSpec(
+        benchmark="core", data=folder / "items.jsonl", outputs=outputs, dimensions=dimensions
+    )
+    resolved = Resolved(spec)
+    absent = {ServiceName.parsed(role): why for role, why in (not_served or {}).items()}
+    header = resolved.header(Settings()).model_copy(update={"not_served": absent})
+    signatures = resolved.order.signatures({})
+    digests: dict[Path, str] = {}
+    rng = random.Random(name)
+    with (
+        RunStore.open(folder / name, header) as store,
+        store.database.transaction(),
+    ):
+        for model, number in product(models, range(items)):
+            item = f"item {number}"
+            path = outputs[model] / f"{item}.png"
+            if odd and number == items - 1 and model == models[-1] and len(models) > 1:
+                path.unlink()
+                store.edit_id(item, model, None, Missing("absent", f"no {path}"))
+                continue
+            real = path.resolve()
+            digest = digests.get(real) or digests.setdefault(real, file_digest(real))
+            seen = Seen(stat_of(path), digest)
+            edit = store.edit_id(item, model, digest, seen=seen)
+            said = reply if reply and not number else f"The cup is red now, item {number}."
+            verdicts = {
+                dimension: _verdict(store, dimension, number, model, said, rng, odd=odd)
+                for dimension in signatures
+                if dimension in dimensions and not resolved.order.roles([dimension]) & absent.keys()
+            }
+            store.put_verdicts(edit, verdicts, signatures)
+    return folder / name
+
+
+def _write_data(
+    folder: Path,
+    items: int,
+    models: tuple[str, ...],
+    instructions: Mapping[int, str],
+    size: tuple[int, int],
+    shared: int,
+) -> None:
+    lines = []
+    mask = folder / "mask.png"
+    folder.mkdir(parents=True, exist_ok=True)
+    half = np.zeros((size[1], size[0]), np.uint8)
+    half[:, : size[0] // 2] = 255
+    Pil.fromarray(half).save(mask)
+    for number in range(items):
+        source = f"sources/{number // 2 % (shared or items)}.png"
+        if not (folder / source).exists():
+            picture(folder / source, number // 2, size)
+        line: dict[str, Any] = {
+            "id": f"item {number}",
+            "instruction": instructions.get(number, f"make cup {number} red"),
+            "source": source,
+            "mask": "mask.png",
+            "target_text": "SALE",
+            "task": "recolour" if number % 3 else "text",
+        }
+        lines.append(json.dumps(line))
+        for place, model in enumerate(models):
+            file = folder / "outputs" / model / f"item {number}.png"
+            if shared:
+                made = folder / "pool" / f"{(number + place) % shared}.png"
+                if not made.exists():
+                    picture(made, 1000 + (number + place) % shared, size)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.symlink_to(made.resolve())
+            else:
+                picture(file, 1000 * (place + 1) + number, size)
+    (folder / "items.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _verdict(
+    store: RunStore,
+    dimension: str,
+    number: int,
+    model: str,
+    said: str,
+    rng: random.Random,
+    *,
+    odd: bool,
+) -> Verdict:
+    value = min(1.0, max(0.0, rng.gauss(0.6 + 0.1 * (model == "beta"), 0.15)))
+    chance = rng.random() if odd else 1.0
+    if dimension == READ:
+        return Scored(value=value, evidence={"read": "SALT", "target": "SALE"})
+    if dimension not in ASKED:
+        return Scored(value=value * 40 if "psnr" in dimension else value, evidence={})
+    if chance < 0.02:
+        return Failed(error="judge at http://127.0.0.1:1/v1: no reply after 3 attempts")
+    call = _call(store, dimension, number, model, said)
+    if chance < 0.05:
+        return Unscored(kind="unparsable", reason="the reply holds no number", calls=(call,))
+    evidence: dict[str, Any] = {}
+    if dimension == ASKED[0]:
+        evidence = {"method": "logprobs", "probabilities": {"Yes": value, "No": 1 - value}}
+    return Scored(value=value, evidence=evidence, calls=(call,))
+
+
+def _call(store: RunStore, dimension: str, number: int, model: str, said: str) -> str:
+    """Keep a call to a judge and its reply; the call's key."""
+    prompt = Prompt(
+        "You look at pictures.",
+        (
+            Text(f"How well was {dimension} done? " + "Look at the whole picture. " * 20),
+            Picture(b"", "image/png", (96, 64), "source", f"sha256:{number:064x}"),
+            Text(f"make cup {number} red, by {model}", data=True),
+        ),
+    )
+    call = Call(_JUDGE, prompt, {"dimension": dimension})
+    store.ledger._put(
+        call, Reply({"text": said, "finish": "stop"}, "judge-8b", 900, 0, 20, 1, 0.001, 0.2)
+    )
+    return call.key

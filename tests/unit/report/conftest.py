@@ -1,0 +1,16 @@
+"""A run to look at, for all tests of pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ...report_runs import NASTY, make_run
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six items by two models; the first instruction and the first replies are hostile."""
+    folder = tmp_path_factory.mktemp("runs")
+    return make_run(folder, instructions={0: "</script><b>make</b> it \u202ered"}, reply=NASTY)
