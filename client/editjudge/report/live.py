@@ -218,7 +218,9 @@ def drawn(event: Progressed, width: int, height: int) -> Group:
         text.truncate(width, overflow="ellipsis")
     # Beside these lines: the bar, an empty line, the head of the table, and the cursor's.
     room = height - len(lines) - 4
-    return Group(head, *texts, *(["", _table(event, width, room)] if room > 1 else []))
+    if room <= 1:
+        return Group(head, *texts)
+    return Group(head, *texts, "", _table(event, width, room))
 
 
 def _taken(usage: Mapping[str, float]) -> Iterator[str]:

@@ -219,6 +219,7 @@ def test_an_edit_from_files_pickles_without_them(folder: Path) -> None:
     again = through_pickle(edit)
     assert np.array_equal(again.output.rgb, edit.output.rgb)
     assert again.output.encoded == edit.output.encoded
+    assert edit.item.mask is not None
     assert again.item.mask.selected.tolist() == edit.item.mask.selected.tolist()
     assert [p.digest for p in again.pictures] == [p.digest for p in edit.pictures]
     assert again.output.notes == edit.output.notes

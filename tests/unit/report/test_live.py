@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from editjudge.app.wire.run import Endpoint, Finished, Line, Progressed
-from editjudge.report import live
 from editjudge.report.live import Lines, drawn, summary
 
 
@@ -46,9 +45,10 @@ def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> Progressed
 
 
 def shown(event: Progressed, width: int, height: int) -> list[str]:
-    screen = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
+    file = io.StringIO()
+    screen = Console(file=file, width=width, height=height, force_terminal=False)
     screen.print(drawn(event, width, height))
-    return screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return file.getvalue().splitlines()
 
 
 @pytest.mark.parametrize("dimensions", [1, 11, 18, 19, 60])
@@ -109,7 +109,7 @@ def test_a_log_is_not_flooded(
 ) -> None:
     """Every five seconds at first; of an hour about fifty lines, not seven hundred."""
     now = 0.0
-    monkeypatch.setattr(live.time, "monotonic", lambda: now)
+    monkeypatch.setattr("editjudge.report.live.time.monotonic", lambda: now)
     lines = Lines()
     for step in range(1, 721):
         now = step * Lines.every
