@@ -130,7 +130,6 @@ def compare_models(
     Raises:
         ConfigError: a model is not in its run, no dimension is in both, or a pattern matches none.
         InputError: the data of a run is not there any more.
-        MissingExtra: scipy is not installed.
     """
     (view, _), (other, _) = first, second
     dimensions = _chosen(view, other, tuple(patterns))

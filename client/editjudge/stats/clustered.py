@@ -93,7 +93,6 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
         clusters: What items share, one for each value.
 
     Raises:
-        MissingExtra: scipy is not installed.
         ValueError: there are not as many of both, or none.
     """
     by_cluster = Clusters.of(values, clusters)

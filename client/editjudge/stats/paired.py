@@ -63,7 +63,6 @@ def compare(
         clusters: What items share.
 
     Raises:
-        MissingExtra: scipy is not installed.
         ValueError: there are not as many of each, or none.
     """
     if len(first) != len(second):

@@ -38,9 +38,9 @@ def test_of_clusters_it_is_what_statsmodels_says(values: list[float], seed: int)
     fitted = sm.OLS(np.array(values), np.ones(len(values))).fit(
         cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True
     )
-    assert told.error == pytest.approx(fitted.bse[0], rel=1e-6, abs=1e-9)
+    assert told.error == pytest.approx(fitted.bse[0], rel=1e-9, abs=1e-9)
     low, high = fitted.conf_int()[0]
-    assert (told.low, told.high) == pytest.approx((low, high), rel=1e-6, abs=1e-6)
+    assert (told.low, told.high) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
 
 
 def test_one_cluster_says_nothing_of_others() -> None:

@@ -1,0 +1,36 @@
+"""Student's and the binomial distribution: as scipy has them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy
+
+from editjudge.stats.distributions import binomial_p, t_quantile
+
+
+@settings(max_examples=200)
+@given(share=st.floats(1e-5, 1 - 1e-5), freedom=st.integers(1, 3000))
+def test_quantiles_are_scipys(share: float, freedom: int) -> None:
+    assert t_quantile(share, freedom) == pytest.approx(
+        scipy.t.ppf(share, freedom), rel=1e-9, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 99, 100, 12_345, 50_000, 999_999])
+def test_quantile_of_an_interval_of_95_percent(freedom: int) -> None:
+    assert t_quantile(0.975, freedom) == pytest.approx(scipy.t.ppf(0.975, freedom), rel=1e-9)
+
+
+@pytest.mark.parametrize(("share", "freedom"), [(0.0, 3), (1.0, 3), (0.5, 0)])
+def test_quantiles_that_are_none_are_refused(share: float, freedom: int) -> None:
+    with pytest.raises(ValueError, match="inside 0..1"):
+        t_quantile(share, freedom)
+
+
+@given(data=st.data(), trials=st.integers(0, 3000))
+def test_the_binomial_p_is_scipys(data: st.DataObject, trials: int) -> None:
+    successes = data.draw(st.integers(0, trials))
+    p = scipy.binomtest(successes, trials).pvalue if trials else 1.0
+    assert binomial_p(successes, trials) == pytest.approx(p, rel=1e-9, abs=1e-300)
