@@ -41,9 +41,9 @@ if TYPE_CHECKING:
         Pooled,
         Row,
         ScoredWeighted,
-        tabulate,
     )
     from .benchmarks.dimension import Derived, Dimension, Reading, derived
+    from .benchmarks.tabulation import tabulate
     from .engine.header import RunHeader
     from .engine.judge import Judgement
     from .panel import Panel
@@ -69,8 +69,8 @@ _WHERE = {
         "Pooled",
         "Row",
         "ScoredWeighted",
-        "tabulate",
     ),
+    "benchmarks.tabulation": ("tabulate",),
     "base.config": ("Settings", "load_settings"),
     "benchmarks.dimension": ("Derived", "Dimension", "Reading", "derived"),
     "scorers.scorer": ("Scorer",),

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 
 from ..base.files import Files
 from ..base.identity import Identities
-from ..base.verdict import Outcome
+from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
-from ..benchmarks.column import Column, Row, Tabulation
+from ..benchmarks.column import Column, Row
+from ..benchmarks.tabulation import Tabulation
 from ..engine.fold import fold
 from ..engine.items import ItemChanges, Look, item_changes, other_outputs
 from ..engine.order import Order
 from ..engine.plan import in_order
+from ..stats import Linking
 from ..storage.store import RunStore
+from .intervals import with_intervals
 from .parts import of_parts
+from .sources import SourcesOf
 from .spec import Resolved
 from .spread import JudgeSpread, Spreading
 from .summary import columns as means
@@ -42,6 +47,8 @@ class Results:
         changes: What became of items and outputs since they were judged: what changed is
             `pending`.
         count_missing: Missing outputs count as the worst value, marked as imputed.
+        common: Each dimension counts on the items alone on which all models have a number.
+        sources: Clusters of items that share no source picture with each other.
         watched: What canaries told of the judges, session by session.
         drift: By column that rests on a judge which shifted or cannot order the canaries, a note.
     """
@@ -57,6 +64,8 @@ class Results:
     beside: JudgeSpread
     changes: ItemChanges
     count_missing: bool = False
+    common: bool = False
+    sources: int = 0
     watched: tuple[Watched, ...] = ()
     drift: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,6 +76,7 @@ def results(
     single_image: Collection[str] = (),
     *,
     count_missing: bool = False,
+    common: bool = False,
 ) -> Results:
     """Aggregate a run; nothing is called, and outputs are not looked at.
 
@@ -79,6 +89,8 @@ def results(
             counts as the benchmark says, marked as imputed. Beside those that the run remembers.
         count_missing: Other missing outputs count as the worst value of each dimension
             (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
+        common: Count in each dimension the items alone on which all models have a number; the
+            others' are `left_out`.
         resolved: What the run was asked for, or that by other rules: what is derived from other
             dimensions is derived anew, and what would have to be read anew counts as `pending`.
 
@@ -95,14 +107,18 @@ def results(
     shown = _Shown(order, table, became, rules.single_image, alone, count_missing)
     tabulation = Tabulation(table)
     spreading = Spreading(table, order.judge_rounds, order.known, asked)
-    edits = 0
-    for row in _rows(store, shown):
+    clusters = _clusters(store, resolved)
+    judged = _rows(store, shown)
+    for row in _common(judged, len(header.outputs)) if common else judged:
         tabulation.add(row)
         spreading.add(row)
-        edits += 1
-    cells = tabulation.cells()
+    caps = {d.id: d.cap for d in order.known.values() if d.cap is not None}
+    cells = with_intervals(table, tabulation, clusters, caps)
     if count_missing:
-        cells = {model: _marked(row) for model, row in cells.items()}
+        cells = {model: _signed(row, "missing", "worst") for model, row in cells.items()}
+    if common:
+        models = "+".join(sorted(header.outputs))
+        cells = {model: _signed(row, "common", models) for model, row in cells.items()}
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
     roles = order.roles(name for name in order.known if name in of)
@@ -111,7 +127,7 @@ def results(
         resolved.benchmark,
         rules.protocol,
         rules.switches.on,
-        edits // max(1, len(header.outputs)),
+        len(clusters),
         "+".join(sorted(words)) or None,
         {role: identity for role, identity in header.identities.items() if role in roles},
         table,
@@ -119,16 +135,43 @@ def results(
         spreading.spread(cells),
         became,
         count_missing,
+        common,
+        max(clusters, default=-1) + 1,
         watched,
         marked_columns(table, order, watched),
     )
 
 
-def _marked(row: Mapping[str, Cell]) -> dict[str, Cell]:
-    """Numbers that count what is missing are signed otherwise than those that do not."""
+def _signed(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
+    """Numbers that count other edits are signed otherwise than those that do not."""
+    return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
+
+
+def _clusters(store: RunStore, resolved: Resolved) -> array[int]:
+    """By item, in their order, its cluster: those that share a source picture have one."""
+    dataset = resolved.order.dataset
+    sources, linking = SourcesOf(store, dataset), Linking()
+    for ref in dataset.items():
+        linking.add(sources.item(ref, len(dataset.outline(ref).sources)))
+    return linking.clusters()
+
+
+def _common(judged: Iterator[Row], models: int) -> Iterator[Row]:
+    """The same edits; a dimension's numbers are left out of items where a model has none."""
+    while rows := list(islice(judged, models)):
+        everywhere = {
+            name
+            for name in rows[0].outcomes
+            if all(isinstance(row.outcomes[name], Scored) for row in rows)
+        }
+        for row in rows:
+            yield replace(row, outcomes=_without(row.outcomes, everywhere))
+
+
+def _without(outcomes: Mapping[str, Outcome], kept: Collection[str]) -> dict[str, Outcome]:
     return {
-        name: replace(cell, signature=cell.signature | {"missing": "worst"})
-        for name, cell in row.items()
+        name: LeftOut() if isinstance(outcome, Scored) and name not in kept else outcome
+        for name, outcome in outcomes.items()
     }
 
 
@@ -203,7 +246,7 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
         if absent
     }
     unasked = signatures.keys() - set(header.dimensions)
-    remaining = iter(order.dataset.items())
+    remaining, number = iter(order.dataset.items()), 0
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         names = [ref.id for ref in refs]
         edits = store.edits([*header.outputs], item=names)
@@ -219,7 +262,9 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
                 parts = of_parts(stored, order.known, signatures).items()
                 edit |= {name: part for name, part in parts if name in unasked}
         items = [order.dataset.outline(ref) for ref in refs]
-        for item, model in product(items, header.outputs):
+        numbered = enumerate(items, number)
+        number += len(items)
+        for (place, item), model in product(numbered, header.outputs):
             verdicts = judged.get((model, item.id), {})
             why = missing.get((model, item.id))
             alone = model in shown.single_image and len(item.sources) > 1
@@ -232,4 +277,5 @@ def _rows(store: RunStore, shown: _Shown) -> Iterator[Row]:
                 rule=shown.imputed if alone and not (why and why.given) else None,
                 count_missing=shown.count_missing,
             )
-            yield Row(item, model, outcomes, {name: signatures[name] for name in verdicts})
+            signed = {name: signatures[name] for name in verdicts}
+            yield Row(item, model, outcomes, signed, place)

@@ -17,11 +17,11 @@ from ..benchmarks.column import (
     Composite,
     Row,
     ScoredWeighted,
-    Tabulation,
 )
 from ..benchmarks.dimension import Dimension, derived
 from ..benchmarks.fusion import mean
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
+from ..benchmarks.tabulation import Tabulation
 from ..engine.fold import derive
 from .agreement import Figure, between, standard_deviation, within
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from ..base.signature import Signature
 from ..benchmarks.cell import Cell, Tally
@@ -18,18 +19,39 @@ from .spread import JudgeSpread, Spread
 Cells = dict[str, dict[str, Cell]]
 
 
-def columns(dimensions: Iterable[Dimension]) -> tuple[Column, ...]:
-    """A mean for each dimension."""
+def columns(
+    dimensions: Iterable[Dimension], titles: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Column, ...]:
+    """A mean for each dimension.
+
+    Args:
+        titles: By id, how a paper calls it: it stands beside the name.
+    """
     return tuple(
-        Column(d.id, d.id.partition(".")[2] or d.id, Mean(d.id), d.higher_is_better, d.source)
+        Column(d.id, _named(d.id, titles.get(d.id)), Mean(d.id), d.higher_is_better, d.source)
         for d in dimensions
     )
+
+
+def titles_of(table: Iterable[Column]) -> dict[str, str]:
+    """By dimension, how a paper's table calls its mean, where all of its columns call it alike."""
+    titles: dict[str, set[str]] = {}
+    for column in table:
+        if isinstance(column.how, Mean):
+            titles.setdefault(column.how.of, set()).add(column.title)
+    return {name: title for name, (title, *more) in titles.items() if not more}
+
+
+def _named(dimension: str, title: str | None) -> str:
+    name = dimension.partition(".")[2] or dimension
+    told = {name.casefold(), name.rpartition(".")[2].replace("_", " ").casefold()}
+    return name if title is None or title.casefold() in told else f"{name} ({title})"
 
 
 def cells(store: RunStore, plan: RunPlan) -> Cells:
     """One number per model and dimension, over the items asked for.
 
-    The same numbers as `column.tabulate` over the same outcomes, without having all of them in
+    The same numbers as `tabulation.tabulate` over the same outcomes, without having all of them in
     memory. What is still to be judged counts as `pending`.
 
     Args:

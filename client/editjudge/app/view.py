@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ..base.digest import DIGEST
 from ..base.errors import ConfigError, EditjudgeError, StoreError
 from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
@@ -23,6 +22,7 @@ from ..engine.plan import in_order
 from ..storage.named import NamedItem
 from ..storage.store import FILE, EarlierVerdict, RunStore, StoredEdit, StoredVerdict
 from . import results as tables
+from .sources import SourcesOf
 from .spec import Resolved, RunSpec
 from .watched import Watched, marks, note_on, watched_in
 
@@ -159,15 +159,9 @@ class RunView:
         Args:
             items: Ids.
         """
-        kept, dataset = dict(self._store.items()), self.resolved.dataset
-        sources: dict[str, tuple[str, ...]] = {}
-        for ref in dataset.items():
-            if ref.id in items:
-                count = len(dataset.outline(ref).sources)
-                state = kept.get(ref.id)
-                digests = state.files[: DIGEST * count].hex(" ", DIGEST).split() if state else ()
-                sources[ref.id] = tuple(digests) or dataset.files(ref)[:count]
-        return sources
+        dataset, of = self.resolved.dataset, SourcesOf(self._store, self.resolved.dataset)
+        refs = (ref for ref in dataset.items() if ref.id in items)
+        return {ref.id: of.item(ref, len(dataset.outline(ref).sources)) for ref in refs}
 
     def other_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.
@@ -286,6 +280,7 @@ class RunView:
         rules: Rules | None = None,
         *,
         count_missing: bool = False,
+        common: bool = False,
     ) -> tables.Results:
         """The table of the benchmark's paper, with spread and agreement of several judges.
 
@@ -296,6 +291,7 @@ class RunView:
                 anew, and what would have to be read anew counts as `pending`.
             count_missing: Other missing outputs count as the worst value of each dimension, marked
                 as imputed; otherwise they are left out of means.
+            common: Count in each dimension the items alone on which all models have a number.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
@@ -303,7 +299,11 @@ class RunView:
             InputError: the data is not there any more.
         """
         return tables.results(
-            self._store, self.by(rules), single_image, count_missing=count_missing
+            self._store,
+            self.by(rules),
+            single_image,
+            count_missing=count_missing,
+            common=common,
         )
 
     def watched(self) -> tuple[Watched, ...]:

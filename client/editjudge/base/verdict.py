@@ -1,8 +1,9 @@
 """What became of judging one edit on one dimension.
 
 Four verdicts are stored: `Scored`, `Unscored`, `Failed`, and `NotApplicable` where a judge found
-it out. Three more outcomes are reported but never stored, because a later run can change them:
-`NotServed`, `MissingOutput`, `Pending`. So is a `NotApplicable` that the item shows by itself.
+it out. Four more outcomes are reported but never stored, because a later run can change them:
+`NotServed`, `MissingOutput`, `Pending`, `LeftOut`. So is a `NotApplicable` that the item shows by
+itself.
 Only `Scored` carries a number, so nothing else can enter a mean by accident.
 """
 
@@ -119,11 +120,18 @@ class Pending(_Outcome):
     reason: str = "not judged yet"
 
 
+class LeftOut(_Outcome):
+    """Judged, and not counted: another model has no number for the item, and all were asked for."""
+
+    status: Literal["left_out"] = "left_out"
+    reason: str = "not all models have a number"
+
+
 Verdict: TypeAlias = Annotated[
     Scored | Unscored | Failed | NotApplicable, Field(discriminator="status")
 ]
 Outcome: TypeAlias = (
-    Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput | Pending
+    Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput | Pending | LeftOut
 )
 
 

@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from ..base.signature import Signature
 from ..base.verdict import CountedMissing, NotApplicable, Outcome, Scored
@@ -15,6 +16,35 @@ _AWAITED = frozenset({"not_served", "failed", "pending"})
 """Statuses of edits that were not judged, and may be by a later run."""
 AS_JUDGED = (1.0, 0.0)
 """The affine map that leaves values on the scale on which they were judged."""
+
+
+Method: TypeAlias = Literal["clustered", "jackknife"]
+"""How an interval is made: of a mean, or of what is made of means; see `app.intervals`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """How sure a number is, if other source pictures had been drawn.
+
+    Attributes:
+        low: Where the 95 % interval begins; None where there is none, and `reason` says why.
+        high: Where it ends.
+        error: The standard error; None likewise.
+        clusters: Groups of edits that share no source picture with each other.
+        method: How it is made.
+    """
+
+    low: float | None
+    high: float | None
+    error: float | None
+    clusters: int
+    method: Method
+    reason: str = ""
+
+    @property
+    def half(self) -> float | None:
+        """Half of its width."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +58,9 @@ class Cell:
         counted_missing: How many of these for outputs that are not there.
         awaits: Where there is no value, the statuses that may become one: what was not judged.
             Empty where all was judged, and nothing came of it.
+        interval: Of the value; None where nobody asked for one, or there is no value.
+        capped: How many of the scored values are the largest that their metric can say.
+        other_items: The value rests on items that not all models have, which have a value here.
     """
 
     value: float | None
@@ -36,6 +69,9 @@ class Cell:
     reason: str = ""
     signature: Signature = field(default_factory=lambda: Signature(()))
     awaits: frozenset[str] = frozenset()
+    interval: Interval | None = None
+    capped: int = 0
+    other_items: bool = False
 
     @property
     def scored(self) -> int:
@@ -55,7 +91,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Tally:
-    """Outcomes, counted and averaged as they come; a value takes eight bytes.
+    """Outcomes, counted and averaged as they come; a value takes eight bytes, its item four.
 
     Attributes:
         counts: How many outcomes had each status, without those that do not apply.
@@ -63,6 +99,7 @@ class Tally:
         imputed: How many of the scored values a rule put in.
         values: Of the scored ones, in the order in which they came.
         weights: Of the same, where they have any.
+        items: Numbers of the items of the same, where they have any.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -71,13 +108,17 @@ class Tally:
     counted_missing: int = 0
     values: array[float] = field(default_factory=lambda: array("d"))
     weights: array[float] = field(default_factory=lambda: array("d"))
+    items: array[int] = field(default_factory=lambda: array("I"))
 
-    def add(self, outcome: Outcome, weight: Outcome | None = None) -> None:
+    def add(
+        self, outcome: Outcome, weight: Outcome | None = None, number: int | None = None
+    ) -> None:
         """Add an outcome.
 
         Args:
             weight: What its value weighs; a value counts as the weight's outcome where that is
                 not scored. Each weighs the same without. Either all outcomes have one or none.
+            number: Of its item. Either all outcomes have one or none.
         """
         if isinstance(outcome, NotApplicable):
             self.inapplicable += 1
@@ -87,6 +128,8 @@ class Tally:
         self.counts[outcome.status] += 1
         if isinstance(outcome, Scored):
             self.values.append(outcome.value)
+            if number is not None:
+                self.items.append(number)
             self.imputed += outcome.imputed
             self.counted_missing += isinstance(outcome, CountedMissing)
             if isinstance(weight, Scored):

@@ -135,6 +135,14 @@ class Dimension:
         )
 
     @property
+    def cap(self) -> float | None:
+        """Where values without an upper end of their own are cut off; None of other metrics.
+
+        That is so of decibels: identical pictures have infinitely many.
+        """
+        return self.range[1] if self.unit == "dB" else None
+
+    @property
     def words(self) -> str | None:
         """Whose words its prompts are in: `own`, `original`, `custom`, joined by `+`, or None."""
         words = set().union(*(reading.scorer.words for reading in self.readings))

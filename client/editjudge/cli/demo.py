@@ -15,7 +15,7 @@ from ..base.console import console
 from ..base.screen import say, tell
 from ..base.verdict import Failed
 from ..base.words import counted
-from ..benchmarks.column import tabulate
+from ..benchmarks.tabulation import tabulate
 from ..demo import judging
 from ..demo.editors import EDITORS
 from ..report.columns import results_table

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import click
 from ..app.estimate import lines
 from ..app.run import Retry, Running, RunResult, foreseen, spec_of
 from ..app.spec import RunSpec
-from ..app.summary import columns
+from ..app.summary import columns, titles_of
 from ..app.wire.base import text_of
 from ..app.wire.checks import Estimate
 from ..app.wire.run import Finished
@@ -25,7 +25,7 @@ from ..base.console import console
 from ..base.errors import InputError
 from ..base.screen import say, say_json, tell
 from ..base.words import counted
-from ..report.columns import results_table
+from ..report.columns import Parted, results_table
 from ..report.live import display, summary
 from ..report.table import untrained_line, usage_text
 from .options import (
@@ -132,7 +132,7 @@ def command(
         tell(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _show(result, running.unasked)
+        _show(result, running.unasked, titles_of(running.resolved.rules.columns))
     return result.finished.exit_code
 
 
@@ -228,17 +228,19 @@ def _dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_named: bool, as
     return 0
 
 
-def _show(result: RunResult, unasked: Sequence[str]) -> None:
+def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    screen = console()
-    screen.print(results_table(columns(judged), result.cells, result.beside, screen.width))
+    screen, parted = console(), Parted.of(columns(judged, titles), result.cells)
+    if parted.told:
+        screen.print(results_table(parted.told, result.cells, result.beside, screen.width))
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for line in unasked:
         say(line)
-    for reason, names in finished.not_served.items():
-        say(f"not judged, {reason}: {', '.join(names)}")
+    if waiting := sum(map(len, finished.not_served.values())):
+        need = counted(waiting, "dimension needs", "dimensions need")
+        say(f"{need} models that nobody serves: editjudge summary {result.out} --unserved")
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")
     for line in (_done(result), *_ending(finished), f"kept in {result.out}"):

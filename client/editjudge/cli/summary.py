@@ -20,14 +20,16 @@ from ..base.screen import say, say_json
 from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
 from ..report.columns import (
+    Parted,
     agreement_tables,
     comparability,
     drift_lines,
     reasons,
     results_table,
+    without_intervals,
 )
-from ..report.paper import Form, typeset
-from ..report.table import untrained_line
+from ..report.paper import Form, counted_lines, narrowed, typeset
+from ..report.table import legend, untrained_line
 from .options import RulesOptions, json_option, options, single_image_option
 
 
@@ -38,6 +40,11 @@ from .options import RulesOptions, json_option, options, single_image_option
     "--count-missing",
     is_flag=True,
     help="The second mean: a missing output counts as the worst value there is, and is marked.",
+)
+@click.option(
+    "--common",
+    is_flag=True,
+    help="Count in each dimension only items on which all models have a number.",
 )
 @click.option(
     "--each-round", is_flag=True, help="Show the number of every round beside their mean."
@@ -56,23 +63,31 @@ from .options import RulesOptions, json_option, options, single_image_option
     help="For a paper: best bold, second underlined, coverage in footnotes.",
 )
 @click.option(
+    "--match",
     "--column",
     "columns",
     multiple=True,
-    help="Of --format: an id, a part of one, a title or a glob.",
+    help="Only these columns: words of group, title or id, or a glob; may be given several times.",
 )
-@click.option("--model", "models", multiple=True, help="Of --format: a model, in this order.")
+@click.option(
+    "--model", "models", multiple=True, help="Only this model; several stand in this order."
+)
+@click.option(
+    "--unserved", is_flag=True, help="Name what waits for models that nobody serves, and why."
+)
 @json_option
 def command(
     run: Path,
     single_image: tuple[str, ...],
     count_missing: bool,
+    common: bool,
     each_round: bool,
     asked: RulesOptions,
     with_published: bool,
     form: Form | None,
     columns: tuple[str, ...],
     models: tuple[str, ...],
+    unserved: bool,
     as_json: bool,
 ) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
@@ -81,36 +96,87 @@ def command(
     the run goes on. Other rules than the run's own (--protocol, --with, --without, --weights)
     make composites anew from the verdicts there are.
     """
-    if (columns or models) and not form:
-        raise ConfigError("--column and --model choose what --format prints", "add --format")
-    if form and (as_json or with_published or each_round):
+    if form and (as_json or with_published or each_round or unserved):
         raise ConfigError(
-            "--format goes with none of --json, --published, --each-round", "leave one"
+            "--format goes with none of --json, --published, --each-round, --unserved", "leave one"
         )
     with RunView(run) as view:
-        results = view.results(single_image, asked.rules(view.spec), count_missing=count_missing)
+        rules = asked.rules(view.spec)
+        results = view.results(single_image, rules, count_missing=count_missing, common=common)
+        waiting = _waiting(view, results) if unserved else None
     if form:
         say(typeset(results, form, columns, models).rstrip("\n"))
         return 0
+    results = narrowed(results, columns, models)
     printed = published_beside(results) if with_published else None
     if as_json:
-        say_json(text_of(Summary.of(results, printed)))
+        say_json(text_of(Summary.of(results, printed, waiting)))
     else:
-        _show(results, printed, count_missing=count_missing, each_round=each_round)
+        _show(results, printed, run, each_round=each_round)
+        for reason, names in (waiting or {}).items():
+            say(f"- {reason}: {', '.join(names)}")
         for line in drift_lines(results):
             say(line, fg="red", bold=True)
     return 0
 
 
+def _waiting(view: RunView, results: Results) -> dict[str, list[str]]:
+    """Why dimensions that ask anything wait for a model: each reason with them."""
+    cells = results.cells.values()
+    asking = {
+        name
+        for column in results.columns
+        if any(row[column.id].asked for row in cells)
+        for name in column.dimensions
+    }
+    reasons: dict[str, list[str]] = {}
+    for name, reason in view.waiting().items():
+        if name in asking:
+            reasons.setdefault(reason, []).append(name)
+    return reasons
+
+
 def _show(
-    results: Results, printed: PublishedBeside | None, *, count_missing: bool, each_round: bool
+    results: Results, printed: PublishedBeside | None, run: Path, *, each_round: bool
 ) -> None:
     """The table, with what it is about above it and what has no number below."""
+    _say_above(results)
+    screen = console()
+    show = partial(
+        results_table,
+        cells=results.cells,
+        beside=results.beside,
+        width=screen.width,
+        decimals=results.benchmark.decimals,
+        each_round=each_round,
+    )
+    parted = Parted.of(results.columns, results.cells)
+    if printed is not None:
+        _show_published(printed, show, screen)
+    elif parted.told:
+        screen.print(show(parted.told))
+    columns = printed.columns if printed else parted.told
+    of_table = (row[column.id] for row in results.cells.values() for column in columns)
+    for line in (
+        *legend(of_table),
+        *results.changes.lines,
+        *reasons(columns, results.cells),
+        *without_intervals(columns, results.cells),
+        *(() if printed else parted.lines(run)),
+        *counted_lines(results),
+    ):
+        say(line)
+    if results.beside.agreement:
+        screen.print(agreement_tables(results.beside.agreement))
+
+
+def _say_above(results: Results) -> None:
     about = [
         results.benchmark.title,
         results.benchmark.table,
         results.protocol,
         counted(results.items, "item"),
+        counted(results.sources, "source"),
     ]
     if results.words:
         about.append(f"prompts: {results.words}")
@@ -121,27 +187,6 @@ def _show(
         say(warning, fg="red", bold=True)
     if results.beside.judge_rounds.each and any(role.is_generalist for role in results.identities):
         say(_judges(results.beside.judge_rounds))
-    screen = console()
-    show = partial(
-        results_table,
-        cells=results.cells,
-        beside=results.beside,
-        width=screen.width,
-        each_round=each_round,
-    )
-    if printed is None:
-        screen.print(show(results.columns, decimals=results.benchmark.decimals))
-    else:
-        _show_published(printed, partial(show, decimals=results.benchmark.decimals), screen)
-    columns = printed.columns if printed else results.columns
-    for line in (*results.changes.lines, *reasons(columns, results.cells)):
-        say(line)
-    if count_missing:
-        say("missing outputs count as the worst value of each metric")
-    if any(cell.imputed for row in results.cells.values() for cell in row.values()):
-        say("* imputed: a rule put some of these numbers in, no judge did")
-    if results.beside.agreement:
-        screen.print(agreement_tables(results.beside.agreement))
 
 
 def _show_published(
@@ -162,5 +207,5 @@ def _judges(judge_rounds: JudgeRounds) -> str:
     names = ", ".join(judge_rounds.judges)
     text = f"judged by {names}" if len(judge_rounds.judges) == 1 else f"means of the judges {names}"
     if judge_rounds.rounds > 1:
-        text += f", {judge_rounds.rounds} rounds each; ± is the standard deviation over rounds"
+        text += f", {judge_rounds.rounds} rounds each; sd is the standard deviation over rounds"
     return text

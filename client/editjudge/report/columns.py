@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.measure import Measurement
@@ -16,6 +18,7 @@ from ..app.published import Comparability, PublishedBeside
 from ..app.results import Results
 from ..app.spread import Agreement, JudgeSpread, Spread
 from ..base.console import WIDTH, console
+from ..base.words import counted
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .table import arrow, cell_text
@@ -33,6 +36,8 @@ _FIGURES = {
 }
 _SHARES = {"agreement", "equal"}
 _BETWEEN_CELLS = 3
+_NAMED = 6
+"""Columns that a line names at most."""
 
 
 def drift_lines(results: Results) -> Iterator[str]:
@@ -84,6 +89,49 @@ def results_table(
     return _by_column(columns, grid, width, tuple(cells) if published else ())
 
 
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """The columns of a table by what there is to show of them.
+
+    Attributes:
+        told: With a number of any model, or with a reason of their own why there is none.
+        unserved: They wait for models that nobody serves.
+        unasked: They ask nothing of any item.
+    """
+
+    told: tuple[Column, ...]
+    unserved: tuple[Column, ...]
+    unasked: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> Self:
+        """The columns, in their order."""
+        told, unserved, unasked = [], [], []
+        for column in columns:
+            asked = [row[column.id] for row in cells.values() if row[column.id].asked]
+            if not asked:
+                unasked.append(column)
+            elif all(_waits(cell) for cell in asked):
+                unserved.append(column)
+            else:
+                told.append(column)
+        return cls(tuple(told), tuple(unserved), tuple(unasked))
+
+    def lines(self, run: Path) -> Iterator[str]:
+        """What is left out of the table, and who names it."""
+        if self.unserved:
+            need = counted(len(self.unserved), "number needs", "numbers need")
+            yield f"{need} models that nobody serves: editjudge summary {run} --unserved"
+        if self.unasked:
+            yield f"{counted(len(self.unasked), 'number asks', 'numbers ask')} nothing of any item"
+
+
+def _waits(cell: Cell) -> bool:
+    """Whether nothing but a service is lacking."""
+    missing = {*cell.counts} <= {"not_served", "missing_output"} and "not_served" in cell.counts
+    return cell.value is None and (missing or "not_served" in cell.awaits)
+
+
 def _grid(
     columns: Sequence[Column],
     cells: Mapping[str, Mapping[str, Cell]],
@@ -133,16 +181,7 @@ def _way(column: Column, decimals: int | None) -> Callable[[Cell, float | None],
     if decimals is None:
         return cell_text
     own = decimals if column.decimals is None else column.decimals
-    return partial(_rounded, decimals=own)
-
-
-def _rounded(cell: Cell, deviation: float | None, *, decimals: int) -> str:
-    """Round as papers print; a star marks numbers that a rule put in."""
-    star = "*" if cell.imputed else ""
-    # Adding 0 makes a plain zero of a negative one.
-    value = "-" if cell.value is None else f"{round(cell.value, decimals) + 0.0:.{decimals}f}{star}"
-    spread = "" if deviation is None else f" ± {deviation:.{decimals}f}"
-    return f"{value}{spread} ({cell.scored}/{cell.asked})"
+    return partial(cell_text, decimals=own)
 
 
 def _printed(column: Column, number: float | None, decimals: int) -> str:
@@ -242,14 +281,36 @@ def reasons(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) 
             if cell.value is None and cell.asked:
                 by_reason.setdefault(_why(cell), []).append(model)
         for why, models in by_reason.items():
-            title = f"{column.group}: {column.title}" if column.group else column.title
             of_models = titles_by_reason.setdefault(why, {})
-            of_models.setdefault(tuple(models), []).append(title)
+            of_models.setdefault(tuple(models), []).append(_full(column))
     return tuple(
         f"- {why}: {', '.join(titles)} ({', '.join(models)})"
         for why, of_models in titles_by_reason.items()
         for models, titles in of_models.items()
     )
+
+
+def without_intervals(
+    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]
+) -> Iterator[str]:
+    """Why numbers have no interval, one line for each reason with the columns it is of."""
+    titles: dict[str, dict[str, None]] = {}
+    for column in columns:
+        for row in cells.values():
+            interval = row[column.id].interval
+            if interval and interval.half is None:
+                titles.setdefault(interval.reason, {})[_full(column)] = None
+    for reason, of in titles.items():
+        yield f"- without interval: {reason}: {_some([*of])}"
+
+
+def _some(titles: Sequence[str]) -> str:
+    more = len(titles) - _NAMED
+    return ", ".join(titles[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _full(column: Column) -> str:
+    return f"{column.group}: {column.title}" if column.group else column.title
 
 
 def _why(cell: Cell) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from ..app.export import inert
 from ..app.results import Results
@@ -15,11 +15,15 @@ from ..base.errors import ConfigError
 from ..base.identity import untrained
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
-from .table import arrow
+from .table import arrow, legend, sure_text
 
 Form: TypeAlias = Literal["latex", "markdown", "csv"]
+_T = TypeVar("_T")
 _BEST, _SECOND = 1, 2
-_CSV = ("model", "column", "group", "title", "value", "deviation", "scored", "asked", "imputed")
+_CSV = (
+    *("model", "column", "group", "title", "value", "deviation", "scored", "asked", "imputed"),
+    *("low", "high", "error", "clusters", "method", "capped", "other_items"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,13 @@ class Number:
         place: 1 for the best of its column, 2 for the second, 0 for others and where there is
             only one model. Numbers that are printed alike share a place.
         mark: Of the footnote about its coverage; "" where it has none.
+        beside: Half of its interval and further signs; see `sure_text`.
     """
 
     text: str
     place: int = 0
     mark: str = ""
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,8 @@ def chosen(
     """The columns and models that are meant.
 
     Args:
-        columns: Globs of ids or titles, or parts of ids; by default all that ask anything of any
-            model.
+        columns: Globs of ids or titles, parts of ids, or words that stand in group, title and id;
+            by default all that ask anything of any model.
         models: Names, in the order of the table; by default all.
 
     Raises:
@@ -90,6 +96,47 @@ def chosen(
     names = tuple(models) or tuple(results.cells)
     meant = (c for c in results.columns if not columns or _is_meant(c, columns))
     return tuple(c for c in meant if any(results.cells[n][c.id].asked for n in names)), names
+
+
+def narrowed(
+    results: Results, columns: Collection[str] = (), models: Collection[str] = ()
+) -> Results:
+    """The table with these columns and models alone; with all where none are named.
+
+    Args:
+        columns: See `chosen`.
+        models: The same.
+
+    Raises:
+        ConfigError: a name or glob matches none.
+    """
+    if not columns and not models:
+        return results
+    meant, names = chosen(results, columns, models)
+    beside = results.beside
+    agreement = tuple(
+        one for one in beside.agreement if any(one.dimension in c.dimensions for c in meant)
+    )
+    ids = {column.id for column in meant}
+    return replace(
+        results,
+        columns=meant,
+        cells={name: _of_ids(results.cells[name], ids) for name in names},
+        beside=replace(
+            beside,
+            ensemble={n: _of_ids(row, ids) for n, row in beside.ensemble.items() if n in names},
+            judges={
+                judge: {n: _of_ids(row, ids) for n, row in of.items() if n in names}
+                for judge, of in beside.judges.items()
+            },
+            agreement=agreement,
+        ),
+        drift=_of_ids(results.drift, ids),
+    )
+
+
+def _of_ids(row: Mapping[str, _T], ids: Collection[str]) -> dict[str, _T]:
+    return {name: one for name, one in row.items() if name in ids}
 
 
 def typeset(
@@ -135,8 +182,11 @@ def paper_table(results: Results, columns: Sequence[Column], models: Sequence[st
 def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
     names = (column.id.casefold(), column.title.casefold())
     parts = column.id.casefold().split(".")[1:]
+    words = f"{column.group} {column.title} {column.id}".casefold()
     return any(
-        pattern in parts or any(fnmatchcase(name, pattern) for name in names)
+        pattern in parts
+        or any(fnmatchcase(name, pattern) for name in names)
+        or all(word in words for word in pattern.split())
         for pattern in map(str.casefold, patterns)
     )
 
@@ -156,9 +206,10 @@ def _numbers(
     places = {text: place for place, text in enumerate(best[:2], 1)} if len(models) > 1 else {}
     return [
         Number(
-            text + _deviation(results, model, column) + "*" * bool(cell.imputed),
+            text,
             places.get(text, 0),
             _mark(cell, marks),
+            _beside(results, model, column),
         )
         for model, text, cell in zip(models, texts, cells, strict=True)
     ]
@@ -174,11 +225,13 @@ def _places(results: Results, column: Column) -> int:
     return results.benchmark.decimals if column.decimals is None else column.decimals
 
 
-def _deviation(results: Results, model: str, column: Column) -> str:
+def _beside(results: Results, model: str, column: Column) -> str:
     spread = results.beside.ensemble.get(model, {}).get(column.id)
-    if spread is None or spread.deviation is None:
+    cell = results.cells[model][column.id]
+    if cell.value is None:
         return ""
-    return f" ± {spread.deviation:.{_places(results, column)}f}"
+    deviation = spread.deviation if spread else None
+    return sure_text(cell, deviation, _places(results, column))
 
 
 def _mark(cell: Cell, marks: dict[str, str]) -> str:
@@ -212,11 +265,24 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     cells = [results.cells[model][column.id] for model in models for column in columns]
     if names := untrained(results.identities):
         yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
-    if any(cell.imputed for cell in cells):
-        yield "* imputed: a rule put some of these numbers in, no judge did"
+    yield from legend(cells)
+    if any(_deviates(results, m, c) for m in models for c in columns):
+        yield "sd: standard deviation over rounds"
+    yield from counted_lines(results)
+    yield from sorted({results.drift[c.id] for c in columns if c.id in results.drift})
+
+
+def counted_lines(results: Results) -> Iterator[str]:
+    """Which edits count otherwise than usual."""
     if results.count_missing:
         yield "missing outputs count as the worst value of each metric"
-    yield from sorted({results.drift[c.id] for c in columns if c.id in results.drift})
+    if results.common:
+        yield "each dimension counts the items alone on which all models have a number"
+
+
+def _deviates(results: Results, model: str, column: Column) -> bool:
+    spread = results.beside.ensemble.get(model, {}).get(column.id)
+    return spread is not None and spread.deviation is not None
 
 
 def _latex(table: PaperTable) -> str:
@@ -253,12 +319,13 @@ def _latex_number(number: Number) -> str:
     text = _latex_text(number.text)
     if number.place in _LATEX:
         text = rf"\{_LATEX[number.place]}{{{text}}}"
-    return text + (rf"\textsuperscript{{{number.mark}}}" if number.mark else "")
+    mark = rf"\textsuperscript{{{number.mark}}}" if number.mark else ""
+    return text + _latex_text(number.beside) + mark
 
 
 def _latex_text(text: str) -> str:
     """Text of which LaTeX takes nothing for a command."""
-    return "".join(_LATEX_CHARACTERS.get(each, each) for each in _one_line(text))
+    return "".join(_LATEX_CHARACTERS.get(each, each) for each in _on_one_line(text))
 
 
 def _markdown(table: PaperTable) -> str:
@@ -289,12 +356,13 @@ def _markdown_row(texts: Iterable[str]) -> str:
 def _markdown_number(number: Number) -> str:
     text = _markdown_text(number.text)
     before, after = _MARKDOWN.get(number.place, ("", ""))
-    return f"{before}{text}{after}" + (f"<sup>{number.mark}</sup>" if number.mark else "")
+    mark = f"<sup>{number.mark}</sup>" if number.mark else ""
+    return f"{before}{text}{after}{_markdown_text(number.beside)}{mark}"
 
 
 def _markdown_text(text: str) -> str:
     """Text of which Markdown and HTML take nothing for a mark."""
-    escaped = "".join(f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text))
+    escaped = "".join(f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _on_one_line(text))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -308,12 +376,24 @@ def _csv(results: Results, columns: Sequence[Column], models: Sequence[str]) -> 
             spread = results.beside.ensemble.get(model, {}).get(column.id)
             texts = map(inert, (model, column.id, column.group, column.title))
             deviation = spread.deviation if spread else None
-            writer.writerow([*texts, cell.value, deviation, cell.scored, cell.asked, cell.imputed])
+            counted = (cell.scored, cell.asked, cell.imputed)
+            writer.writerow([*texts, cell.value, deviation, *counted, *_interval(cell)])
     return out.getvalue()
+
+
+def _interval(cell: Cell) -> tuple[float | int | str | None, ...]:
+    of = cell.interval
+    how = (of.low, of.high, of.error, of.clusters, of.method) if of else (None,) * 5
+    return (*how, cell.capped, int(cell.other_items))
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _on_one_line(text: str) -> str:
+    """The same, but what follows a number is kept apart from it."""
+    return " " * text.startswith(" ") + _one_line(text)
 
 
 _LATEX = {_BEST: "textbf", _SECOND: "underline"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +22,8 @@ from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
 
+_SMALLEST = 6
+"""Decimals with which half of an interval is still spelt out."""
 _SKIPPED = (NotApplicable, NotServed, MissingOutput)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
 
@@ -120,16 +123,65 @@ def note(outcome: Outcome) -> str:
     return outcome.reason
 
 
-def cell_text(cell: Cell, deviation: float | None = None) -> str:
+def cell_text(cell: Cell, deviation: float | None = None, decimals: int | None = None) -> str:
     """A mean with its coverage: how many of the edits asked about have a number.
 
-    A star marks means of which a rule put some numbers in.
+    Beside it half of its interval and what else a reader has to know; see `sure_text`.
 
     Args:
-        deviation: Its standard deviation, where it is known.
+        deviation: Its standard deviation over rounds, where it is known.
+        decimals: As papers print; None for four significant digits.
     """
     if cell.value is None:
-        return f"- ({cell.reason})"
-    spread = "" if deviation is None else f" ± {deviation:.2g}"
-    star = "*" if cell.imputed else ""
-    return f"{cell.value:.4g}{star}{spread} ({cell.scored}/{cell.asked})"
+        return f"- ({cell.reason})" if decimals is None else f"- ({cell.scored}/{cell.asked})"
+    value = f"{cell.value:.4g}" if decimals is None else _rounded(cell.value, decimals)
+    return f"{value}{sure_text(cell, deviation, decimals)} ({cell.scored}/{cell.asked})"
+
+
+def _rounded(value: float, decimals: int) -> str:
+    # Adding 0 makes a plain zero of a negative one.
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"
+
+
+def sure_text(cell: Cell, deviation: float | None = None, decimals: int | None = None) -> str:
+    """What stands behind a mean: half of its interval, its spread over rounds, and its signs.
+
+    `*2` says that a rule put two of its numbers in, `^3` that three are capped, `~` that it rests
+    on other items than those that all models have; see `legend`.
+    """
+    form = ".2g" if decimals is None else f".{decimals}f"
+    half = cell.interval.half if cell.interval else None
+    return "".join(
+        (
+            "" if half is None else f" ±{half_text(half, decimals)}",
+            "" if deviation is None else f" sd {deviation:{form}}",
+            f" *{cell.imputed}" if cell.imputed else "",
+            f" ^{cell.capped}" if cell.capped else "",
+            " ~" if cell.other_items else "",
+        )
+    )
+
+
+def half_text(half: float, decimals: int | None = None) -> str:
+    """Half of an interval, which is more than 0 and is never printed as 0.
+
+    Args:
+        decimals: Of the number before it; None for two significant digits.
+    """
+    first = -math.floor(math.log10(half))
+    if first > _SMALLEST:
+        return f"{half:.1e}"
+    return f"{half:.{max(0, first + 1) if decimals is None else max(decimals, first)}f}"
+
+
+def legend(cells: Iterable[Cell]) -> Iterator[str]:
+    """What the signs mean that stand in these cells, a line each."""
+    held = [cell for cell in cells if cell.value is not None]
+    if any(cell.interval and cell.interval.half is not None for cell in held):
+        yield "±: half of the 95 % interval, clustered by source picture"
+    if any(cell.imputed for cell in held):
+        yield "*n: imputed: a rule put n of these numbers in, no judge did"
+    if any(cell.capped for cell in held):
+        yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
+    if any(cell.other_items for cell in held):
+        yield "~: rests on items on which not all models have a number: see --common"

@@ -42,8 +42,8 @@ class Clusters:
     """Sums of values by cluster.
 
     Attributes:
-        sums: Of the values (float64, one for each cluster, in order of first appearance).
-        counts: Of the items (likewise).
+        sums: Of the values, each times its weight where it has any (float64, one for each cluster).
+        counts: Of the items, or of their weights (likewise); a cluster of 0 is none.
     """
 
     sums: Floats
@@ -66,18 +66,33 @@ class Clusters:
 
     @property
     def value(self) -> float:
-        """The mean over items."""
+        """The mean over items, by their weights."""
         return math.fsum(self.sums) / math.fsum(self.counts)
+
+    @property
+    def count(self) -> int:
+        """How many clusters."""
+        return int(np.count_nonzero(self.counts))
 
     @property
     def error(self) -> float | None:
         """Of the mean: see `mean`; None of fewer than two clusters."""
-        count = len(self.sums)
+        count = self.count
         if count < 2:
             return None
         residuals = self.sums - self.value * self.counts
         squares = math.fsum(residuals * residuals)
         return math.sqrt(count / (count - 1) * squares) / math.fsum(self.counts)
+
+
+def half_width(error: float, clusters: int) -> float:
+    """Half of the 95 % interval: Student's, with a degree of freedom less than there are clusters.
+
+    Args:
+        error: The standard error.
+        clusters: At least two.
+    """
+    return t_quantile((1 + CONFIDENCE) / 2, clusters - 1) * error
 
 
 def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
@@ -100,5 +115,5 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
     count = len(by_cluster.sums)
     if error is None:
         return Estimate(value, None, None, None, len(values), count)
-    half = t_quantile((1 + CONFIDENCE) / 2, count - 1) * error
+    half = half_width(error, count)
     return Estimate(value, error, value - half, value + half, len(values), count)

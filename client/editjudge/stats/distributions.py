@@ -20,7 +20,8 @@ def t_quantile(share: float, freedom: int) -> float:
     """The quantile of Student's distribution.
 
     Newton's steps from the normal one: within the upper half the distribution is concave and its
-    quantile the larger, so that they never go too far. Right to 1e-9 for shares of 1e-5 to 1 - 1e-5.
+    quantile the larger, so that they never go too far. It is right to 1e-9 for shares between
+    1e-5 and 1 - 1e-5.
 
     Args:
         share: Of its mass below, inside 0..1.
@@ -71,4 +72,5 @@ def binomial_p(successes: int, trials: int) -> float:
     for drawn in range(fewer):
         ways = ways * (trials - drawn) // (drawn + 1)
         tail += ways
-    return min(1.0, 2 * tail / 2**trials)
+    whole: int = 2**trials
+    return min(1.0, 2 * tail / whole)

@@ -24,11 +24,11 @@ from editjudge.benchmarks.column import (
     Paired,
     Pooled,
     Row,
-    tabulate,
 )
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.fusion import min_max, product
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.fold import derive
 from editjudge.report.columns import agreement_tables, results_table
 from editjudge.scorers.vqa import FiveLevel

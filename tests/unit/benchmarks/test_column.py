@@ -30,9 +30,9 @@ from editjudge.benchmarks.column import (
     Pooled,
     Row,
     ScoredWeighted,
-    tabulate,
 )
 from editjudge.benchmarks.fusion import min_max
+from editjudge.benchmarks.tabulation import tabulate
 
 from ...fakes.scorers import edit
 

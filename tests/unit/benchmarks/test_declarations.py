@@ -10,9 +10,16 @@ from typing import Any, ClassVar
 import pytest
 
 from editjudge.base.verdict import NotApplicable, Scored, Unscored
-from editjudge.benchmarks.column import Column, Composite, Mean, Pooled, Row, tabulate
+from editjudge.benchmarks.column import (
+    Column,
+    Composite,
+    Mean,
+    Pooled,
+    Row,
+)
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import Capped, WeightedGeometricMean, min_max, product
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 
 from ...fakes.scorers import FakePanel, Scripted, edit

@@ -15,10 +15,11 @@ from editjudge.app.summary import cells
 from editjudge.app.view import RunView
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NotApplicable, Outcome, Scored, Verdict
-from editjudge.benchmarks.column import Column, Composite, Mean, Row, tabulate
+from editjudge.benchmarks.column import Column, Composite, Mean, Row
 from editjudge.benchmarks.core.dataset import CoreData
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 from editjudge.engine.judges import Near
 from editjudge.engine.order import Order

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failed, NotServed, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
-from editjudge.benchmarks.column import Column, Mean, Row, tabulate
+from editjudge.benchmarks.column import Column, Mean, Row
 from editjudge.benchmarks.dimension import Dimension, Reading
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import Judgement, judge
 from editjudge.report.page import Page, render
 from editjudge.report.plots import scatter

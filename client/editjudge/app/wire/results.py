@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -17,6 +17,30 @@ from .base import Status, Wire
 from .canary import Watched
 
 
+class CellInterval(Wire):
+    """How sure a number is, if other source pictures had been drawn.
+
+    Attributes:
+        low: Where the 95 % interval begins; null where there is none, and `reason` says why.
+        high: Where it ends.
+        error: The standard error.
+        clusters: Groups of edits that share no source picture with each other.
+        method: `clustered` of means; `jackknife`, over the same clusters, of what is made of them.
+    """
+
+    low: float | None
+    high: float | None
+    error: float | None
+    clusters: int
+    method: Literal["clustered", "jackknife"]
+    reason: str = ""
+
+    @classmethod
+    def of(cls, interval: of.Interval) -> Self:
+        """As JSON."""
+        return cls.model_validate(interval, from_attributes=True)
+
+
 class Cell(Wire):
     """A column's number for a model, with its coverage.
 
@@ -24,18 +48,25 @@ class Cell(Wire):
         value: Null where there is none; `reason` says why.
         scored: On how many edits it rests.
         asked: How many it asks about.
-        counts: Of these, by status; without those that it does not apply to.
+        counts: Of these, by status; without those that it does not apply to. With `--common`,
+            `left_out` are those on which another model has no number.
         imputed: How many of the scored a rule put in.
         signature: What the number depends on.
+        interval: Of `summary` alone; null elsewhere, and where there is no value.
+        capped: How many of the scored are the largest that their metric can say.
+        other_items: The number rests on items on which not all models have one.
     """
 
     value: float | None
     scored: int
     asked: int
-    counts: dict[Status, int]
+    counts: dict[Status | Literal["left_out"], int]
     imputed: int
     reason: str
     signature: str
+    interval: CellInterval | None = None
+    capped: int = 0
+    other_items: bool = False
 
     @classmethod
     def of(cls, cell: of.Cell) -> Self:
@@ -49,6 +80,9 @@ class Cell(Wire):
                 "imputed": cell.imputed,
                 "reason": cell.reason,
                 "signature": str(cell.signature),
+                "interval": CellInterval.of(cell.interval) if cell.interval else None,
+                "capped": cell.capped,
+                "other_items": cell.other_items,
             }
         )
 
@@ -216,6 +250,8 @@ class Summary(Wire):
         services: Identities of those that the columns can rest on.
         untrained: Those of them with random weights.
         count_missing: Whether missing outputs count as the worst value.
+        common: Whether dimensions count the items alone on which all models have a number.
+        sources: Groups of items that share no source picture with each other.
         data: What became of the items; what changed is `pending`.
         models: Cells by model and column.
         rounds: How often each judge judged.
@@ -226,6 +262,7 @@ class Summary(Wire):
         watched: What canaries told of the judges, session by session.
         drift: By column that rests on a judge which shifted or cannot order the canaries, that in
             a line.
+        unserved: With `--unserved` the dimensions that wait for models, by reason; null without.
     """
 
     benchmark: str
@@ -235,6 +272,8 @@ class Summary(Wire):
     services: dict[str, str]
     untrained: tuple[str, ...]
     count_missing: bool
+    common: bool
+    sources: int
     data: DataChanges
     columns: tuple[Column, ...]
     models: dict[str, dict[str, Cell]]
@@ -245,13 +284,20 @@ class Summary(Wire):
     published: Published | None = None
     watched: tuple[Watched, ...] = ()
     drift: dict[str, str] = Field(default_factory=dict)
+    unserved: dict[str, tuple[str, ...]] | None = None
 
     @classmethod
-    def of(cls, results: Results, beside_it: PublishedBeside | None = None) -> Self:
+    def of(
+        cls,
+        results: Results,
+        beside_it: PublishedBeside | None = None,
+        unserved: Mapping[str, Sequence[str]] | None = None,
+    ) -> Self:
         """As JSON.
 
         Args:
             beside_it: What the paper prints.
+            unserved: Dimensions that nobody serves, by reason.
         """
         beside = results.beside
         return cls(
@@ -262,6 +308,8 @@ class Summary(Wire):
             services=printed(results.identities),
             untrained=tuple(map(str, untrained(results.identities))),
             count_missing=results.count_missing,
+            common=results.common,
+            sources=results.sources,
             data=DataChanges.of(results.changes),
             columns=tuple(
                 Column.model_validate(one, from_attributes=True) for one in results.columns
@@ -277,6 +325,7 @@ class Summary(Wire):
             published=Published.of(beside_it) if beside_it else None,
             watched=tuple(map(Watched.in_session, results.watched)),
             drift=dict(results.drift),
+            unserved=None if unserved is None else {why: tuple(n) for why, n in unserved.items()},
         )
 
 

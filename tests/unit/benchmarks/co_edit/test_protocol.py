@@ -30,9 +30,10 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS, METRICS
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, GLOBAL
-from editjudge.benchmarks.column import Row, tabulate
+from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.registry import benchmarks, dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.cli.options import RulesOptions
 from editjudge.engine.judge import Signatures, judge
 from editjudge.prompts import template

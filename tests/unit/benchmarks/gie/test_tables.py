@@ -15,11 +15,12 @@ from editjudge.base.images import load_image
 from editjudge.base.item import Item
 from editjudge.base.verdict import Failed, MissingOutput, Outcome, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
-from editjudge.benchmarks.column import Row, tabulate
+from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.columns import TABLES, columns
 from editjudge.benchmarks.gie.switches import GieSwitches
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.pixels import psnr_from_mse
 
 HERE = Path(__file__)

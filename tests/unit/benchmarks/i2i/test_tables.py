@@ -21,7 +21,7 @@ from editjudge.base.verdict import (
     Scored,
     Unscored,
 )
-from editjudge.benchmarks.column import Column, Mean, Row, tabulate
+from editjudge.benchmarks.column import Column, Mean, Row
 from editjudge.benchmarks.fusion import product, styled_text
 from editjudge.benchmarks.i2i.columns import columns
 from editjudge.benchmarks.i2i.dimensions import dimensions
@@ -36,6 +36,7 @@ from editjudge.benchmarks.i2i.taxonomy import (
     WORLD,
 )
 from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.scorers.specialists import text_accuracy
 
 from ....fakes.scorers import PIXEL

@@ -19,13 +19,14 @@ from editjudge.base.item import Edit, Item
 from editjudge.base.official import official_prompts
 from editjudge.base.verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored, Unscored
 from editjudge.benchmarks.benchmark import Rules
-from editjudge.benchmarks.column import Row, tabulate
+from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Derived
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.official import PROMPTS, SEVERAL, THEIRS
 from editjudge.benchmarks.kris.switches import KrisSwitches
 from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, REASONING_DIMENSIONS, TEMPORAL_TASKS
 from editjudge.benchmarks.registry import benchmark, dimensions
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import Judgement, judge
 from editjudge.panel.prompt import Picture
 from editjudge.scorers.rubric import Rubric

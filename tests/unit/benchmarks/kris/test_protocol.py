@@ -26,12 +26,13 @@ from editjudge.base.verdict import (
     Unscored,
 )
 from editjudge.benchmarks.cell import Cell
-from editjudge.benchmarks.column import Row, tabulate
+from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Derived
 from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
 from editjudge.benchmarks.registry import benchmark, dimensions, select
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.fold import derive
 from editjudge.engine.judge import judge
 from editjudge.scorers.rubric import Rubric

@@ -24,9 +24,10 @@ from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Outcome, Scored, Unscored
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.cell import Cell
-from editjudge.benchmarks.column import Row, tabulate
+from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.omni_iie.columns import METRICS, overall, overall_loss
 from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 from editjudge.panel.prompt import Prompt
 from editjudge.scorers.asking import JUDGE

@@ -1,0 +1,283 @@
+"""How sure the numbers of a table are, what is capped in them, and whether they are of one set.
+
+A mean, weighted or not, has the standard error of a ratio of sums over clusters, which are edits
+that share a source picture. So has a mean difference of pairs, of which both sides' pictures belong
+to one cluster, and a mean after a transformation fitted to all models, which is taken as fitted.
+What is made of other columns has that of the jackknife over the same clusters, in at most 100
+parts. The interval is Student's.
+
+How many edits a column asks about (`AskedWeighted`) is taken as given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..benchmarks.cell import Cell, Interval, Method
+from ..benchmarks.column import AskedWeighted, Column, Composite, ScoredWeighted
+from ..benchmarks.tabulation import Sample, Tabulation
+from ..stats import Clusters, Floats, Linking, groups, half_width, jackknife_error
+
+Cells = Mapping[str, Mapping[str, Cell]]
+_SAME = 1e-12
+"""Of the largest value: a smaller error is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A number, and what it is without a part of the clusters.
+
+    Attributes:
+        interval: None where it has no value.
+        without: The number without each part (float64; NaN where there is none).
+        scored: How many edits it rests on then.
+        touched: The parts that it rests on (bool).
+        clusters: The clusters that it rests on (bool).
+    """
+
+    interval: Interval | None
+    without: Floats
+    scored: Floats
+    touched: NDArray[np.bool_]
+    clusters: NDArray[np.bool_]
+
+
+class Intervals:
+    """Gives the cells of a table their intervals.
+
+    Args:
+        columns: Of the table; one that is made of others stands after them.
+        clusters: Of each item, by its number.
+    """
+
+    def __init__(self, columns: Sequence[Column], clusters: Sequence[int]) -> None:
+        self._columns = columns
+        self._clusters = np.asarray(clusters, dtype=np.int64)
+        self._count = int(self._clusters.max(initial=-1)) + 1
+        self._groups = groups(self._count)
+
+    def given(self, cells: Mapping[str, Cell], samples: Mapping[str, Sample]) -> dict[str, Cell]:
+        """The cells of a model with their intervals.
+
+        Args:
+            samples: Of the columns that are means, by id.
+        """
+        parts: dict[str, _Part] = {}
+        for column in self._columns:
+            cell = cells[column.id]
+            if column.id in samples:
+                parts[column.id] = self._of_mean(cell, samples[column.id])
+            elif made_of := _made_of(column):
+                used = [parts[part] for part in made_of]
+                parts[column.id] = self._of_columns(column, cells, parts, used)
+            else:  # the transformation of its values could not be fitted
+                parts[column.id] = self._nothing
+        return {name: replace(cell, interval=parts[name].interval) for name, cell in cells.items()}
+
+    def _of_mean(self, cell: Cell, sample: Sample) -> _Part:
+        of = self._clusters[np.asarray(sample.items, dtype=np.int64)]
+        if sample.partners:
+            of = _linked(of, self._clusters[np.asarray(sample.partners, dtype=np.int64)])
+        values = np.asarray(sample.values)
+        weights = np.asarray(sample.weights, dtype=np.float64) if sample.weights else None
+        size = self._count
+        sums = _summed(of, values if weights is None else values * weights, size)
+        items = _summed(of, np.ones(len(values)), size)
+        counts = items if weights is None else _summed(of, weights, size)
+        own = counts > 0
+        by_cluster = Clusters(sums[own], counts[own])
+        left = self._by_group(counts)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            without = (sums.sum() - self._by_group(sums)) / (counts.sum() - left)
+        # What is left of nothing is rounding.
+        without[counts.sum() - left <= _SAME * counts.sum()] = np.nan
+        scored = items.sum() - self._by_group(items)
+        interval = None
+        if cell.value is not None:
+            largest = float(np.abs(values).max(initial=0.0))
+            interval = _interval(
+                cell.value,
+                by_cluster.error,
+                by_cluster.count,
+                by_cluster.count,
+                "clustered",
+                largest,
+            )
+        return _Part(interval, without, scored, left > 0, own)
+
+    @property
+    def _nothing(self) -> _Part:
+        nothing = np.zeros(self._parts)
+        clusters = np.zeros(self._count, dtype=np.bool_)
+        return _Part(None, nothing + np.nan, nothing, nothing > 0, clusters)
+
+    def _of_columns(
+        self,
+        column: Column,
+        cells: Mapping[str, Cell],
+        parts: Mapping[str, _Part],
+        used: Sequence[_Part],
+    ) -> _Part:
+        touched = reduce(np.logical_or, (part.touched for part in used))
+        clusters = reduce(np.logical_or, (part.clusters for part in used))
+        scored = np.sum([part.scored for part in used], axis=0)
+        without = np.full(len(touched), np.nan)
+        cell, interval = cells[column.id], None
+        if cell.value is not None:
+            # A part that the number does not rest on leaves it as it is.
+            without = np.where(touched, self._without(column, cells, parts), cell.value)
+            count = int(clusters.sum())
+            replicates = without[touched]
+            error = jackknife_error(replicates)
+            largest = float(np.abs(replicates).max(initial=0.0))
+            interval = _interval(cell.value, error, count, len(replicates), "jackknife", largest)
+        return _Part(interval, without, scored, touched, clusters)
+
+    def _without(
+        self, column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Part]
+    ) -> Floats:
+        """A number that is made of others, without each part of the clusters."""
+        how = column.how
+        if isinstance(how, Composite):
+            names = {name: parts[of].without for name, of in how.of.items()}
+            return np.array(
+                [
+                    math.nan
+                    if any(map(math.isnan, row))
+                    else how.fn(dict(zip(names, row, strict=True)))
+                    for row in zip(*(each.tolist() for each in names.values()), strict=True)
+                ]
+            )
+        if not isinstance(how, AskedWeighted | ScoredWeighted):
+            raise TypeError(f"{column.id} is made of no columns")
+        total, weight = np.zeros(self._parts), np.zeros(self._parts)
+        for of, by in zip(how.of, how.by or how.of, strict=True):
+            if cells[of].value is None or not cells[of].asked:
+                continue
+            scored = isinstance(how, ScoredWeighted)
+            weighs = parts[by].scored if scored else np.full(self._parts, float(cells[by].asked))
+            # What has no weight has no part, whatever it is.
+            total = total + np.where(weighs > 0, weighs * parts[of].without, 0.0)
+            weight = weight + weighs
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(total / weight, dtype=np.float64)
+
+    @property
+    def _parts(self) -> int:
+        return int(self._groups.max(initial=-1)) + 1
+
+    def _by_group(self, values: Floats) -> Floats:
+        return _summed(self._groups, values, self._parts)
+
+
+def _summed(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
+    """Sums of the values at each place."""
+    return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
+
+
+def _made_of(column: Column) -> tuple[str, ...]:
+    """Ids of the columns whose edits it counts."""
+    if isinstance(column.how, Composite):
+        return tuple(column.how.of.values())
+    return column.how.of if isinstance(column.how, AskedWeighted | ScoredWeighted) else ()
+
+
+def _interval(
+    value: float, error: float | None, clusters: int, parts: int, method: Method, largest: float
+) -> Interval:
+    """Of a number; a width of 0 would be a promise that nobody can give."""
+    if clusters < 2:
+        reason = "all edits share a source picture" if clusters else "no edit has a part in it"
+        return Interval(None, None, None, clusters, method, reason)
+    if error is None:
+        reason = "a part of it rests on too few source pictures"
+        return Interval(None, None, None, clusters, method, reason)
+    if error <= _SAME * largest:
+        return Interval(
+            None, None, None, clusters, method, "it is the same by every source picture"
+        )
+    half = half_width(error, parts)
+    return Interval(value - half, value + half, error, clusters, method)
+
+
+def _linked(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The clusters of pairs: the least number of those that hang together."""
+    linking = Linking()
+    for pair in zip(first.tolist(), second.tolist(), strict=True):
+        linking.add(pair)
+    numbers = np.asarray(linking.clusters(), dtype=np.int64)
+    least = np.full(len(first), np.iinfo(np.int64).max)
+    np.minimum.at(least, numbers, np.minimum(first, second))
+    return np.asarray(least[numbers])
+
+
+def with_intervals(
+    columns: Sequence[Column],
+    tabulation: Tabulation,
+    clusters: Sequence[int],
+    caps: Mapping[str, float],
+) -> dict[str, dict[str, Cell]]:
+    """The cells of a table: with intervals, with what is capped, and marked where sets differ.
+
+    Args:
+        columns: One that is made of others stands after them.
+        clusters: Of each item, by its number.
+        caps: By dimension, where its values are cut off.
+    """
+    table = tabulation.cells()
+    intervals = Intervals(columns, clusters)
+    items: dict[str, dict[str, NDArray[np.uint32]]] = {}
+    for model, cells in table.items():
+        samples = {column.id: sample for column, sample in tabulation.samples(model)}
+        for name, sample in samples.items():
+            if cells[name].value is not None:
+                items.setdefault(name, {})[model] = np.frombuffer(sample.items, dtype=np.uint32)
+        table[model] = _capped(columns, intervals.given(cells, samples), samples, caps)
+    others = {name: _other(of) for name, of in items.items()}
+    return {model: _marked(columns, cells, model, others) for model, cells in table.items()}
+
+
+def _capped(
+    columns: Sequence[Column],
+    cells: dict[str, Cell],
+    samples: Mapping[str, Sample],
+    caps: Mapping[str, float],
+) -> dict[str, Cell]:
+    for column in columns:
+        capped = sum(cells[part].capped for part in _made_of(column))
+        cap = caps.get(column.dimensions[0]) if column.dimensions else None
+        if cap is not None and column.id in samples:
+            capped = int(np.count_nonzero(np.asarray(samples[column.id].judged) == cap))
+        if capped:
+            cells[column.id] = replace(cells[column.id], capped=capped)
+    return cells
+
+
+def _other(of: Mapping[str, NDArray[np.uint32]]) -> frozenset[str]:
+    """The models whose numbers rest on items that not all of them have."""
+    first, *rest = of.values()
+    if all(np.array_equal(first, each) for each in rest):
+        return frozenset()
+    common = reduce(np.intersect1d, of.values())
+    return frozenset(model for model, items in of.items() if len(items) > len(common))
+
+
+def _marked(
+    columns: Sequence[Column],
+    cells: dict[str, Cell],
+    model: str,
+    others: Mapping[str, frozenset[str]],
+) -> dict[str, Cell]:
+    marked = dict(cells)
+    for column in columns:
+        of_parts = any(marked[part].other_items for part in column.parts)
+        own = model in others.get(column.id, frozenset())
+        if marked[column.id].value is not None and (own or of_parts):
+            marked[column.id] = replace(marked[column.id], other_items=True)
+    return marked
