@@ -42,6 +42,7 @@ RUNS = {
         "rounds": 2,
     },
 }
+ITEMS_A_SOURCE = 4
 FORMATS = ("csv", "jsonl", "parquet")
 
 
@@ -56,7 +57,7 @@ def asked(folder: Path, name: str):
 
 
 def make(folder: Path, name: str, verdicts: int) -> None:
-    """Items that share a picture, and a run in which all is judged."""
+    """Items of which four share a picture, and a run in which all is judged."""
     from editjudge.base.config import Settings
     from editjudge.base.item import Missing
     from editjudge.base.verdict import Scored, Unscored
@@ -64,6 +65,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
 
     rng = random.Random(0)
     Pil.fromarray(np.zeros((64, 64, 3), np.uint8)).save(folder / "0.png")
+    (folder / "sources").mkdir()
     (folder / "outputs").mkdir()
     (folder / "items.jsonl").write_text("")
     line = {"id": "0", "instruction": "make cup 0 red", "source": "0.png", "task": "local_editing"}
@@ -73,6 +75,9 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     with (folder / "items.jsonl").open("w") as file:
         for index in range(items):
             named = {"id": f"{index // 1000}/{index}", "instruction": f"make cup {index} red"}
+            named["source"] = f"sources/{index // ITEMS_A_SOURCE}.png"
+            if index % ITEMS_A_SOURCE == 0:
+                (folder / named["source"]).hardlink_to(folder / "0.png")
             file.write(json.dumps(line | named) + "\n")
     resolved = asked(folder, name)
     signatures = resolved.order.signatures({})

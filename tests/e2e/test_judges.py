@@ -133,7 +133,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert "@" not in done.out, "rounds are in the summary"
     rows = [line for line in done.out.splitlines() if line.startswith(("│ a ", "│   "))]
     assert [row.split()[1] for row in rows] == ["a", "judge", "second"]
-    shares = ("0.4583 (6/6)", "0.4167 ± 0.12 (6/6)", "0.5 ± 0 (6/6)")
+    shares = ("0.4583 (6/6)", "0.4167 sd 0.12 (6/6)", "0.5 sd 0 (6/6)")
     assert [share in row for row, share in zip(rows, shares, strict=True)] == [True] * 3
 
     table = verb("summary", data.out, "--json")
@@ -178,8 +178,8 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
 
     shown = verb("summary", data.out).out
     assert "means of the judges judge, second, 2 rounds each" in shown
-    assert "0.4583 ± 0.059 (6/6)" in shown
-    assert re.search(r"│ {3}judge +│ .*0.4167 ± 0.12 \(6/6\)", shown), shown
+    assert re.search(r"0\.4583( ±\S+)? sd 0\.059 \(6/6\)", shown), shown
+    assert re.search(r"│ {3}judge +│ .*0.4167 sd 0.12 \(6/6\)", shown), shown
     assert "58.3%" in shown
 
 
@@ -381,6 +381,6 @@ async def test_a_papers_table_by_two_judges(tmp_path: Path) -> None:
     known = by_name["kris.knowledge_plausibility", 2]
     assert known["mean_absolute_difference"]["value"] == close((1 + 0 + 1 + 3 * 4) / 6)
     shown = verb("summary", out).out
-    assert "62.50 ± 6.25 (2/2)" in shown
-    assert re.search(r"│ {3}judge +│ +87.50 ± 12.50 \(2/2\)", shown)
+    assert re.search(r"62\.50( ±\S+)? sd 6\.25 \(2/2\)", shown), shown
+    assert re.search(r"│ {3}judge +│ +87.50 sd 12.50 \(2/2\)", shown)
     assert "a judge gives every edit the same value" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -76,12 +77,19 @@ async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
         given = [*data.arguments(PIXELS, LEVELS, CLIP), "--endpoint", grpc]
         done = await ran("run", *given, *judge)
     assert done.code == 0, done.err
-    assert "not judged, clip.vit_b_32: " in done.out
+    assert "1 dimension needs models that nobody serves: editjudge summary" in done.out
+    assert CLIP not in done.out
     table = verb("summary", data.out, "--json")
     assert table.json["models"]["a"][CLIP]["counts"] == {"not_served": 2}
     assert table.json["models"]["a"][CLIP]["reason"] == "nothing scored"
     told = verb("summary", data.out)
-    assert "- nothing scored (2 not served): clip.vit_b_32.source.whole (a)" in told.out
+    assert "1 number needs models that nobody serves" in told.out
+    assert CLIP not in told.out
+    named = verb("summary", data.out, "--unserved").out
+    assert re.search(rf"- clip\.vit_b_32: .*: {re.escape(CLIP)}\n", named), named
+    listed = verb("summary", data.out, "--unserved", "--json").json["unserved"]
+    assert list(listed.values()) == [[CLIP]]
+    assert table.json["unserved"] is None
     assert "quality.piqe" not in told.out, "no number rests on it"
     shown = verb("show", data.out, "set/1", "--json")
     assert list(shown.json["not_served"]) == [CLIP]

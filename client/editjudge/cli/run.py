@@ -238,13 +238,23 @@ def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) 
         say(warning, fg="red", bold=True)
     for line in unasked:
         say(line)
-    if waiting := sum(map(len, finished.not_served.values())):
-        need = counted(waiting, "dimension needs", "dimensions need")
-        say(f"{need} models that nobody serves: editjudge summary {result.out} --unserved")
+    for line in _unserved(result, told=bool(parted.told)):
+        say(line)
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")
     for line in (_done(result), *_ending(finished), f"kept in {result.out}"):
         tell(line)
+
+
+def _unserved(result: RunResult, *, told: bool) -> Iterator[str]:
+    """What waits for models, in one line; where nothing was judged, for which and why."""
+    waiting = result.finished.not_served
+    if not told:
+        for reason, names in waiting.items():
+            yield f"not judged, {reason}: {counted(len(names), 'dimension')}"
+    if number := sum(map(len, waiting.values())):
+        need = counted(number, "dimension needs", "dimensions need")
+        yield f"{need} models that nobody serves: editjudge summary {result.out} --unserved"
 
 
 def _done(result: RunResult) -> str:

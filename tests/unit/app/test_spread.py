@@ -201,23 +201,23 @@ def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) ->
     assert "…" not in text
     each = len(said["one"][0]) // len(models)
     assert text.count(f" ({each}/{each})") == 7 * 3 * len(models)
-    assert text.count("±") == 7 * 3 * len(models)
+    assert text.count(" sd ") == 7 * 3 * len(models)
 
 
 def test_the_rows_of_one_judge_follow_the_one_of_all() -> None:
     found, cells = made(SAID)
     rows = [line.split("│")[1:-1] for line in shown(results_table([MEAN], cells, found), 200)]
     assert [[cell.rstrip() for cell in row] for row in rows if row] == [
-        [" m", " 3.625 ± 0.18 (4/4)"],
-        ["   one", "  2.25 ± 0.35 (4/4)"],
-        ["   two", "     5 ± 0.71 (4/4)"],
+        [" m", " 3.625 sd 0.18 (4/4)"],
+        ["   one", "  2.25 sd 0.35 (4/4)"],
+        ["   two", "     5 sd 0.71 (4/4)"],
     ]
 
 
 def test_one_judge_is_the_ensemble() -> None:
     found, cells = made({"one": SAID["one"]}, JudgeRounds(("one",), 2))
     text = "\n".join(shown(results_table([PLAIN, MEAN], cells, found), 200))
-    assert "2.25 ± 0.35 (4/4)" in text
+    assert "2.25 sd 0.35 (4/4)" in text
     assert "2.5 (4/4)" in text
     assert "  one" not in text
 

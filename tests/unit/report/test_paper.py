@@ -57,13 +57,13 @@ def test_latex() -> None:
         r" & quality $\uparrow$ & error $\downarrow$ \\",
         r"a & 1.00 & \underline{5.00} \\",
         r"b & \textbf{3.00} & \textbf{1.00}\textsuperscript{a} \\",
-        r"c & \underline{2.00*} & -\textsuperscript{b} \\",
+        r"c & \underline{2.00} *1 & -\textsuperscript{b} \\",
     ]
     below = text.splitlines()[-1]
     assert below == (
         r"{\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
         r"\textsuperscript{b}~0 of 10 edits have a number; "
-        r"* imputed: a rule put some of these numbers in, no judge did.\par}"
+        r"*n: imputed: a rule put n of these numbers in, no judge did.\par}"
     )
 
 

@@ -1,0 +1,266 @@
+"""Intervals of a table: as the libraries say, as often right as they claim, never 0 wide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editjudge.app.intervals import with_intervals
+from editjudge.base.item import Item
+from editjudge.base.verdict import NotServed, Outcome, Scored, Unscored
+from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.column import (
+    AskedWeighted,
+    Column,
+    Composite,
+    Mean,
+    Paired,
+    Pooled,
+    Row,
+    ScoredWeighted,
+)
+from editjudge.benchmarks.fusion import min_max
+from editjudge.benchmarks.tabulation import Tabulation
+
+from ...fakes.scorers import edit
+
+X, Y = Column("x", "X", Mean("x"), True), Column("y", "Y", Mean("y"), True)
+Values = Mapping[str, Sequence[float | None]]
+ITEMS = [replace(edit().item, id=str(number)) for number in range(2000)]
+NONE = Unscored(kind="degenerate", reason="?")
+
+
+def row(number: int, model: str, values: Mapping[str, float | None]) -> Row:
+    outcomes: dict[str, Outcome] = {
+        name: NONE if value is None else Scored(value=value) for name, value in values.items()
+    }
+    return Row(ITEMS[number], model, outcomes, {}, number)
+
+
+def cells(
+    columns: Sequence[Column], models: Mapping[str, Values], clusters: Sequence[int]
+) -> dict[str, dict[str, Cell]]:
+    """A table of these values by model, dimension and item."""
+    tabulation = Tabulation(columns)
+    for number in range(len(clusters)):
+        for model, values in models.items():
+            of = {name: each[number] for name, each in values.items()}
+            tabulation.add(row(number, model, of))
+    return with_intervals(columns, tabulation, clusters, {"x": 100.0})
+
+
+def ends(cell: Cell) -> tuple[float, float, float]:
+    assert cell.interval is not None
+    assert cell.interval.reason == ""
+    assert cell.interval.low is not None
+    assert cell.interval.high is not None
+    assert cell.interval.error is not None
+    return cell.interval.low, cell.interval.high, cell.interval.error
+
+
+VALUES = st.lists(st.floats(-1e3, 1e3), min_size=8, max_size=40)
+
+
+@settings(max_examples=30, deadline=None)
+@given(values=VALUES, seed=st.integers(0, 99))
+def test_means_are_those_of_statsmodels(values: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    clusters, weights = rng.integers(0, 4, len(values)), rng.uniform(0.1, 2, len(values))
+    clusters[:4] = range(4)
+    weighted = Column("w", "W", Mean("x", weighted_by="y"), True)
+    scaled = Column("s", "S", Mean("x", affine=(-20.0, 3.0)), True)
+    of = cells(
+        [X, weighted, scaled], {"m": {"x": values, "y": weights.tolist()}}, clusters.tolist()
+    )
+    array, one = np.array(values), np.ones(len(values))
+    for name, w in (("x", one), ("w", weights)):
+        fitted = sm.WLS(array, one, weights=w).fit(
+            cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True
+        )
+        interval = of["m"][name].interval
+        assert interval is not None
+        assert interval.clusters == 4
+        if interval.reason:  # all the same
+            assert fitted.bse[0] == pytest.approx(0, abs=1e-9)
+            continue
+        told = ends(of["m"][name])
+        wanted = (*fitted.conf_int()[0], fitted.bse[0])
+        assert told == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+    if not of["m"]["s"].interval.reason:  # type: ignore[union-attr]
+        low, high, error = ends(of["m"]["x"])
+        wanted = (3 - 20 * high, 3 - 20 * low, 20 * error)
+        assert ends(of["m"]["s"]) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+
+
+def test_a_function_of_means_has_the_error_of_the_same_function_by_hand() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(3, 1, 12), rng.normal(5, 1, 12)
+    clusters = np.repeat(np.arange(6), 2)
+    ratio = Column("r", "R", Composite(lambda v: v["a"] / v["b"], {"a": "x", "b": "y"}), True)
+    of = cells([X, Y, ratio], {"m": {"x": x.tolist(), "y": y.tolist()}}, clusters.tolist())
+    without = np.array([x[clusters != k].mean() / y[clusters != k].mean() for k in range(6)])
+    error = (5 / 6 * ((without - without.mean()) ** 2).sum()) ** 0.5
+    assert ends(of["m"]["r"])[2] == pytest.approx(error, rel=1e-9)
+    assert of["m"]["r"].interval.method == "jackknife"  # type: ignore[union-attr]
+    assert ends(of["m"]["r"])[1] - of["m"]["r"].value == pytest.approx(  # type: ignore[operator]
+        2.5705818366147395 * error, rel=1e-9
+    )
+
+
+def test_the_jackknife_of_a_mean_is_the_clustered_interval() -> None:
+    """Of clusters of one size, whichever way the mean is put together."""
+    x = np.random.default_rng(2).normal(size=40).tolist()
+    again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
+    halves = [
+        Column(f"h{half}", "", Mean("x", lambda item, h=half: int(item.id) % 2 == h), True)  # type: ignore[misc]
+        for half in (0, 1)
+    ]
+    pooled = Column("pooled", "", ScoredWeighted(("h0", "h1")), True)
+    asked = Column("asked", "", AskedWeighted(("h0", "h1")), True)
+    columns = [X, again, *halves, pooled, asked]
+    of = cells(columns, {"m": {"x": x}}, [n // 4 for n in range(40)])["m"]
+    for name in ("again", "pooled", "asked"):
+        assert ends(of[name]) == pytest.approx(ends(of["x"]), rel=1e-9)
+
+
+def test_many_clusters_are_left_out_in_a_hundred_parts() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=2000).tolist()
+    again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
+    of = cells([X, again], {"m": {"x": x}}, range(2000))["m"]
+    assert of["again"].interval.clusters == 2000  # type: ignore[union-attr]
+    assert ends(of["again"])[2] == pytest.approx(ends(of["x"])[2], rel=0.2)
+
+
+def test_both_sides_of_a_pair_belong_to_one_cluster() -> None:
+    def pair(item: Item) -> tuple[str, Literal["+", "-"]]:
+        return str(int(item.id) // 2), "+" if int(item.id) % 2 else "-"
+
+    column = Column("p", "P", Paired("x", pair), True)
+    x = [1.0, 2.0, 1.0, 4.0, 2.0, 7.0, 0.0, 1.0]
+    alone = cells([column], {"m": {"x": x}}, [0, 0, 1, 1, 2, 2, 3, 3])["m"]["p"]
+    differences = np.array([1.0, 3.0, 5.0, 1.0])
+    assert ends(alone)[2] == pytest.approx(differences.std(ddof=1) / 2, rel=1e-9)
+    # The sides are of other pictures, which tie the first two pairs together.
+    tied = cells([column], {"m": {"x": x}}, [0, 1, 1, 2, 3, 4, 5, 6])["m"]["p"]
+    assert tied.interval is not None
+    assert tied.interval.clusters == 3
+
+
+def test_a_fitted_transformation_is_taken_as_it_is() -> None:
+    column = Column("z", "Z", Pooled(partial(min_max, invert=False), "x"), True)
+    models = {"a": {"x": [0.0, 1.0, 2.0, 5.0]}, "b": {"x": [1.0, 10.0, 3.0, 4.0]}}
+    of = cells([X, column], models, range(4))
+    assert ends(of["a"]["z"])[2] == pytest.approx(ends(of["a"]["x"])[2] / 10, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "reason"),
+    [
+        ([1.0, 2.0, 3.0], [0, 0, 0], "all edits share a source picture"),
+        ([1.0, None, None], [0, 1, 2], "all edits share a source picture"),
+        ([1.0, 1.0, 1.0], [0, 1, 2], "it is the same by every source picture"),
+        ([0.0, 0.0, 0.0], [0, 1, 2], "it is the same by every source picture"),
+        ([0.1, 0.1, 0.1], [0, 1, 2], "it is the same by every source picture"),
+    ],
+)
+def test_no_interval_is_0_wide(
+    values: list[float | None], clusters: list[int], reason: str
+) -> None:
+    again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
+    for cell in cells([X, again], {"m": {"x": values}}, clusters)["m"].values():
+        assert cell.interval is not None
+        assert cell.interval.half is None
+        assert cell.interval.reason == reason
+
+
+def test_a_part_of_one_source_leaves_the_whole_without_an_interval() -> None:
+    both = Column("both", "", Composite(lambda v: v["x"] + v["y"], {"x": "x", "y": "y"}), True)
+    of = cells([X, Y, both], {"m": {"x": [1.0, 2, 4], "y": [1.0, None, None]}}, [0, 1, 2])["m"]
+    assert of["both"].value == pytest.approx(7 / 3 + 1)
+    assert of["both"].interval.reason == "a part of it rests on too few source pictures"  # type: ignore[union-attr]
+
+
+def test_no_number_no_interval() -> None:
+    both = Column("both", "", Composite(lambda v: v["x"], {"x": "x"}), True)
+    of = cells([X, both], {"m": {"x": [None, None]}}, [0, 1])["m"]
+    assert of["x"].interval is of["both"].interval is None
+
+
+def test_of_other_items_and_capped() -> None:
+    again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
+    models = {
+        "a": {"x": [1.0, 100.0, 3.0, 100.0]},
+        "b": {"x": [1.0, 2.0, None, 3.0]},
+        "none": {"x": [None] * 4},
+    }
+    of = cells([X, again], models, range(4))
+    marked = {name: [cell.other_items for cell in row.values()] for name, row in of.items()}
+    assert marked == {"a": [True, True], "b": [False, False], "none": [False, False]}
+    assert {name: [c.capped for c in row.values()] for name, row in of.items()} == {
+        "a": [2, 2],
+        "b": [0, 0],
+        "none": [0, 0],
+    }
+
+
+def test_what_is_not_served_has_no_part() -> None:
+    tabulation = Tabulation([X])
+    tabulation.add(row(0, "m", {"x": 1.0}))
+    tabulation.add(row(1, "m", {"x": 3.0}))
+    tabulation.add(Row(ITEMS[2], "m", {"x": NotServed(reason="?")}, {}, 2))
+    cell = with_intervals([X], tabulation, [0, 1, 2], {})["m"]["x"]
+    assert cell.interval is not None
+    assert cell.interval.clusters == 2
+
+
+@pytest.mark.parametrize("sources", [12, 40])
+def test_intervals_cover_what_they_claim(sources: int) -> None:
+    """4.3 items a source with a correlation of .3 within: a mean, two tasks together, a ratio."""
+    rng = np.random.default_rng(7)
+    runs = 200
+    tasks = [
+        Column(f"t{task}", "", Mean("x", lambda item, t=task: int(item.id) % 3 == t), True)  # type: ignore[misc]
+        for task in range(3)
+    ]
+    columns = [
+        X,
+        Y,
+        *tasks,
+        Column("tasks", "", ScoredWeighted(("t0", "t1", "t2")), True),
+        Column("plain", "", Composite(_mean, {"a": "t0", "b": "t1", "c": "t2"}), True),
+        Column("ratio", "", Composite(_ratio, {"a": "x", "b": "y"}), True),
+    ]
+    truth = {"x": 5.0, "tasks": 5.0, "plain": 5.0, "ratio": 0.625}
+    covered = dict.fromkeys((*truth, "naive"), 0)
+    for _ in range(runs):
+        sizes = rng.poisson(3.3, sources) + 1
+        clusters = np.repeat(np.arange(sources), sizes)
+        count = len(clusters)
+        shared = 0.3**0.5 * rng.normal(size=(2, sources))[:, clusters]
+        x, y = np.array([[5.0], [8.0]]) + shared + 0.7**0.5 * rng.normal(size=(2, count))
+        values = {"x": x.tolist(), "y": y.tolist()}
+        table = cells(columns, {"m": values}, clusters.tolist())["m"]
+        for name, true in truth.items():
+            low, high, _ = ends(table[name])
+            covered[name] += low <= true <= high
+        covered["naive"] += abs(x.mean() - 5) <= 1.96 * x.std(ddof=1) / count**0.5
+    share = {name: count / runs for name, count in covered.items()}
+    assert all(0.91 <= share[name] <= 0.985 for name in truth), share
+    assert share["naive"] < 0.87, share
+
+
+def _mean(values: Mapping[str, float]) -> float:
+    return sum(values.values()) / len(values)
+
+
+def _ratio(values: Mapping[str, float]) -> float:
+    return values["a"] / values["b"]
