@@ -27,7 +27,7 @@ from ..base.local import running_stack
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import CORE, select
+from ..benchmarks.registry import CORE, benchmark, select
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
@@ -160,7 +160,7 @@ class Client:
         """Judge one edit.
 
         Args:
-            dimensions: Ids, globs or declarations; all by default.
+            dimensions: Ids, globs or declarations; those of `core` by default.
             prompts: Folder of templates of one's own, which replace ours (docs/prompts.md).
             budget: That pays for its calls, instead of the client's.
 
@@ -232,7 +232,7 @@ def score(
 
     Args:
         source: As all images and the mask, see `make_edit`.
-        dimensions: Ids, globs or declarations; all by default.
+        dimensions: Ids, globs or declarations; those of `core` by default.
         settings: See `Client`.
         prompts: Folder of templates of one's own; see `Client.score`.
 
@@ -281,7 +281,9 @@ def with_local_stack(settings: Settings) -> Settings:
 
 
 def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:
-    asked = tuple(dimensions or ("*",))
+    asked = tuple(dimensions or ())
+    if not asked:  # as the command line's `score`
+        return select((), benchmark("core").rules())
     return tuple(
         dimension
         for one in asked

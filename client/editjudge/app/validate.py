@@ -37,6 +37,7 @@ Kind: TypeAlias = Literal[
     "size",
     "folder",
     "segmenter",
+    "grey",
 ]
 
 
@@ -53,8 +54,8 @@ class Problem:
             needs), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
             images, `shifted` (outputs that fit the items beside their own), `size` (outputs of
-            another size than their source), `folder` (there is none), `segmenter` (what it did not
-            find in a source, in a run that is there).
+            another size than their source), `grey` (pictures without any colour), `folder` (there
+            is none), `segmenter` (what it did not find in a source, in a run that is there).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -124,6 +125,9 @@ def validated(
         validation.problems += [one.problem for one in looked.values() if one.problem]
         validation.problems += _of_masks(dataset, refs, pool)
         sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
+        colourless = [ref.id for ref in refs if _is_grey(dataset, ref, looked)]
+        grey_items = ("item has a grey source", "items have a grey source")
+        validation.problems += _of_grey("data", colourless, grey_items)
         # Where items cannot be used, no run begins, and neighbours are not what they seem.
         blocks = [] if as_named or unusable else places(dataset, len(refs[: order.limit]))
         for model, folder in order.outputs.items():
@@ -141,6 +145,8 @@ def validated(
             if shifted := shift(blocks, outputs):
                 validation.problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
             validation.problems += _of_sizes(model, seen, sizes)
+            grey = [item for item, one in seen.items() if one.grey and item not in colourless]
+            validation.problems += _of_grey(model, grey, ("output is grey", "outputs are grey"))
             others = outputs.others(frozenset(ref.id for ref in refs))
             validation.problems += _extra(model, others, all_known=not unusable)
     if run is not None:
@@ -237,10 +243,17 @@ def _extra(model: str, others: Sequence[str], *, all_known: bool) -> list[Proble
 
 
 class _Looked(NamedTuple):
-    """A picture that was decoded: what is wrong with it, and its size where it can be read."""
+    """A picture that was decoded.
+
+    Attributes:
+        problem: What is wrong with it.
+        size: Where it can be read.
+        grey: It has no colour.
+    """
 
     problem: Problem | None
     size: tuple[int, int] | None
+    grey: bool = False
 
 
 def _of_data(path: Path) -> _Looked:
@@ -252,12 +265,16 @@ def _picture(path: Path, where: str) -> _Looked:
         image = load_image(path, left_encoded=MAX_PIXELS)
     except ImageError as error:
         return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"), None)
+    red = image.rgb[..., :1]
+    # A picture of one tone is told by what is judged of it.
+    grey = bool((image.rgb == red).all() and (red != red[0, 0]).any())
     for note in image.notes:
         if note.kind == "misnamed":
             # Images are told by their content: in official data this is as it was published.
             what = f"{image.name}: {note}"
-            return _Looked(Problem("misnamed", where, what, note=where == "data"), image.size)
-    return _Looked(None, image.size)
+            problem = Problem("misnamed", where, what, note=where == "data")
+            return _Looked(problem, image.size, grey)
+    return _Looked(None, image.size, grey)
 
 
 def _source_size(
@@ -267,6 +284,20 @@ def _source_size(
     if len(dataset.outline(ref).sources) != 1:
         return None
     return looked[dataset.pictures(ref)[0]].size
+
+
+def _is_grey(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> bool:
+    """Whether one of its sources has no colour."""
+    sources = dataset.pictures(ref)[: len(dataset.outline(ref).sources)]
+    return any(looked[path].grey for path in sources)
+
+
+def _of_grey(where: str, items: Sequence[str], words: tuple[str, str]) -> list[Problem]:
+    """Pictures without any colour: judged like others, and rarely meant."""
+    if not items:
+        return []
+    what = f"{counted(len(items), *words)}, without any colour (first: {items[0]})"
+    return [Problem("grey", where, what, note=True)]
 
 
 def _of_sizes(

@@ -113,3 +113,19 @@ def test_outputs_of_another_size_are_noted(folder: Path) -> None:
     what = "2 outputs have another size than their source (first: 0: 48x32 for a source of 24x16)"
     assert told(validation) == [("size", "ours", what, True)]
     assert not validation.wrong
+
+
+def test_pictures_without_colour_are_noted(folder: Path) -> None:
+    shades = np.linspace(0, 255, 24 * 16, dtype=np.uint8).reshape(16, 24)
+    (folder / "ours").mkdir()
+    Pil.fromarray(np.stack([shades] * 3, axis=-1)).save(folder / "ours" / "0.png")
+    Pil.fromarray(np.stack([shades, shades, 255 - shades], -1)).save(folder / "ours" / "1.png")
+    masked = {"mask": "part.png"}
+    assert told(found(folder, masked, masked)) == [
+        ("grey", "ours", "1 output is grey, without any colour (first: 0)", True)
+    ]
+    Pil.fromarray(shades).save(folder / "source.png")
+    validation = found(folder, masked, masked)
+    what = "2 items have a grey source, without any colour (first: 0)"
+    assert told(validation) == [("grey", "data", what, True)]
+    assert not validation.wrong
