@@ -11,6 +11,7 @@ import click
 
 from ..answers import Option
 from ..app.client import with_local_stack
+from ..app.unserved import unserved, unserved_line
 from ..app.wire.base import text_of
 from ..app.wire.services import Finding
 from ..base.config import Settings
@@ -81,6 +82,9 @@ def _told(findings: list[Finding], *, as_json: bool) -> int:
     else:
         for finding in findings:
             _show(finding)
+        served = {finding.service for finding in findings if not finding.problem}
+        if served and (line := unserved_line(unserved(served))):
+            say(line)
     return 1 if any(finding.problem for finding in findings) else 0
 
 

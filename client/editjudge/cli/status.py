@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection, Iterator, Mapping
 
 import click
 
 from ..app.client import with_local_stack
+from ..app.unserved import unserved as lacking_services
+from ..app.unserved import unserved_line
 from ..app.wire.base import text_of
 from ..app.wire.services import NoStack, Stack
 from ..base.config import load_settings
 from ..base.identity import printed
-from ..base.local import running_stack
+from ..base.local import StackState, running_stack
 from ..base.screen import say, say_json
+from ..base.words import counted
 from ..panel import Panel
 from .options import json_option
 
 
 @click.command("status")
+@click.option("--unserved", is_flag=True, help="Name the services that nobody serves.")
 @json_option
-def command(as_json: bool) -> int:
+def command(unserved: bool, as_json: bool) -> int:
     """Show the local stack: address, uptime, models. Exit code 1 where none runs."""
     state = running_stack()
     if state is None:
@@ -30,11 +35,39 @@ def command(as_json: bool) -> int:
     why = state.judge.problem if state.judge else ""
     away = f"the Judge service is away: {why}" if why else ""
     problem = "; ".join(filter(None, (problem, away)))
+    lacking = lacking_services(services)
     seconds = max(0.0, time.time() - state.started)
     if as_json:
-        stack = Stack(**dict(state), uptime_seconds=seconds, services=services, problem=problem)
+        stack = Stack(
+            **dict(state),
+            uptime_seconds=seconds,
+            services=services,
+            problem=problem,
+            unserved=lacking if unserved else None,
+        )
         say_json(text_of(stack))
         return 1 if problem else 0
+    _show(state, seconds)
+    for name, identity in services.items():
+        say(f"  {name:<14} {identity}")
+    for model, why in state.unloaded.items():
+        say(f"  {model} is not served: {why}", fg="red", err=True)
+    for line in _lacking_lines(lacking, each=unserved):
+        say(f"  {line}")
+    if problem:
+        say(f"  {problem}", fg="red", err=True)
+    return 1 if problem else 0
+
+
+def _lacking_lines(lacking: Mapping[str, Collection[str]], *, each: bool) -> Iterator[str]:
+    if each:
+        for name, dimensions in lacking.items():
+            yield f"{name} is not served: {counted(len(dimensions), 'dimension')}"
+    elif line := unserved_line(lacking):
+        yield line
+
+
+def _show(state: StackState, seconds: float) -> None:
     say(f"running for {seconds:.0f} s, pid {state.pid}")
     if state.grpc:
         say(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
@@ -46,13 +79,6 @@ def command(as_json: bool) -> int:
     if state.front:
         say(f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})")
     say(f"  log      {state.log}")
-    for name, identity in services.items():
-        say(f"  {name:<14} {identity}")
-    for model, why in state.unloaded.items():
-        say(f"  {model} is not served: {why}", fg="red", err=True)
-    if problem:
-        say(f"  {problem}", fg="red", err=True)
-    return 1 if problem else 0
 
 
 async def _services() -> tuple[dict[str, str], str]:

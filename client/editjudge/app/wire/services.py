@@ -53,6 +53,8 @@ class Stack(Wire):
         services: Identities, by role.
         unloaded: Models that could not be loaded, and why.
         problem: Empty where all is well.
+        unserved: With `--unserved`, by service that is not there, the dimensions that need it;
+            null without.
     """
 
     running: bool = True
@@ -70,3 +72,4 @@ class Stack(Wire):
     services: dict[str, str]
     unloaded: dict[str, str]
     problem: str
+    unserved: dict[str, tuple[str, ...]] | None = None

@@ -1,0 +1,30 @@
+"""Which dimensions need models that nobody serves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ..base.words import counted
+from ..benchmarks.registry import dimensions
+from ..engine.judge import roles_of
+
+
+def unserved(services: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """By service that is not among these, the dimensions that need it; any generalist may judge."""
+    known = dimensions()
+    judged = any(name.startswith("generalist.") for name in services)
+    lacking: dict[str, list[str]] = {}
+    for name, dimension in known.items():
+        for role in sorted(roles_of(dimension, known)):
+            if role not in services and not (judged and role.is_generalist):
+                lacking.setdefault(role, []).append(name)
+    return {role: tuple(names) for role, names in sorted(lacking.items())}
+
+
+def unserved_line(lacking: Mapping[str, Collection[str]]) -> str:
+    """How many dimensions that is, of all; empty where each is served."""
+    names = set().union(*lacking.values())
+    if not names:
+        return ""
+    need = counted(len(names), "dimension needs", "dimensions need")
+    return f"{need} models that nobody serves: editjudge status --unserved"

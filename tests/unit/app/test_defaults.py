@@ -1,0 +1,38 @@
+"""What is asked without naming a dimension is the same from Python and from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from PIL import Image as Pil
+
+from editjudge.app import client
+from editjudge.app.spec import Resolved, RunSpec
+from editjudge.benchmarks.registry import benchmark, benchmarks, select
+from editjudge.cli import score as cli
+
+
+def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    async def judge(_: object, __: object, dimensions: Any, ___: object) -> None:
+        asked.extend(d.id for d in dimensions)
+        raise click.Abort
+
+    monkeypatch.setattr(cli, "_judge", judge)
+    picture = tmp_path / "a.png"
+    Pil.new("RGB", (8, 8)).save(picture)
+    given = ["--source", str(picture), "--edited", str(picture), "--instruction", "x"]
+    CliRunner().invoke(cli.command, given)
+    assert asked == [d.id for d in client._declared(None)]
+    assert {name.partition(".")[0] for name in asked} == {"core"}
+
+
+@pytest.mark.parametrize("name", benchmarks())
+def test_of_a_run(name: str) -> None:
+    ours = Resolved(RunSpec(benchmark=name, data=Path("items.jsonl"))).dimensions
+    assert [d.id for d in ours] == [d.id for d in select((), benchmark(name).rules())]
