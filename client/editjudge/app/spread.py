@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
 
-from ..base.verdict import Outcome, Scored
+from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import (
     AskedWeighted,
@@ -189,7 +189,10 @@ class _Table:
         outcomes = {name: row.outcomes[name] for name in ids}
         scored = {n: one for n, one in outcomes.items() if isinstance(one, Scored)}
         if len(scored) < len(outcomes):
-            return derive(_MEAN, outcomes)
+            judged = {n: one for n, one in outcomes.items() if not isinstance(one, LeftOut)}
+            if len(judged) == len(scored):
+                return LeftOut()
+            return derive(_MEAN, judged)
         value = mean({name: one.value for name, one in scored.items()})
         key = value, any(one.imputed for one in scored.values())
         # Judges say few different things, of many edits.

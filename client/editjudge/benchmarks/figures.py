@@ -1,6 +1,6 @@
 """Which columns of a benchmark stand in which figure of its paper.
 
-Each benchmark's `figures.toml` names them; what a paper draws of its data alone is not there.
+Each benchmark's `figures.toml` names them. `masks` is of the data alone, and has no columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, get_args
 from ..base.errors import ConfigError
 from .column import Column
 
-Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter"]
+Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter", "masks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -53,6 +53,7 @@ class Figure:
         relative: Each axis goes from the worst of the models to the best: columns of different
             units share a plot. Otherwise all share a scale from 0.
         top: Where that scale ends; None for a little above the largest number.
+        printed: Of `masks` the share below which most are, as the paper says.
     """
 
     kind: Kind
@@ -61,6 +62,7 @@ class Figure:
     by_group: bool = False
     relative: bool = False
     top: float | None = None
+    printed: float | None = None
 
     def name(self, column: Column) -> str:
         """How a column is called in it."""
@@ -86,6 +88,7 @@ def figures(benchmark: str) -> tuple[Figure, ...]:
             by_group=figure.get("by_group", False),
             relative=figure.get("relative", False),
             top=figure.get("top"),
+            printed=figure.get("printed"),
         )
         for figure in told["figures"]
     )

@@ -8,13 +8,14 @@ from typing import get_args
 
 import click
 
+from ..app.masks import mask_shares
 from ..app.published import published_beside
 from ..app.results import Results
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..benchmarks.figures import KINDS, Figure, Kind, figures
-from ..report.figures import LOOKS, Form, Numbers, draw, drawn, lacking, shown
+from ..report.figures import LOOKS, Form, Numbers, draw, draw_masks, drawn, lacking, shown
 from ..report.paper import chosen
 from ..report.table import untrained_line
 
@@ -46,12 +47,14 @@ def command(
     """Draw a run as the figures of its benchmark's paper; nothing is called.
 
     radar: models over dimensions or tasks. tasks: bars by task. turns: how models hold out over
-    the turns of a session. scatter: one side of editing against the other.
+    the turns of a session. scatter: one side of editing against the other. masks: how much of the
+    pictures the masks of the data cover.
 
     Needs the extra `demo` (matplotlib).
     """
     with RunView(run) as view:
         results = view.results()
+        dataset = view.resolved.dataset
     meant = [f for f in figures(results.benchmark.name) if kind in {None, f.kind}]
     if not meant:
         raise ConfigError(
@@ -65,13 +68,19 @@ def command(
     warning = untrained_line(results.identities)
     count = 0
     for number, figure in enumerate(meant, 1):
+        file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
+        if figure.kind == "masks":
+            if shares := mask_shares(dataset):
+                _write(file, draw_masks(shares, form, figure.printed if published else None))
+                say(f"{file}: {figure.kind}, {figure.source}")
+                count += 1
+            continue
         lacks = list(lacking(figure, results.columns, numbers))
         to_draw = drawn(figure, results.columns, numbers)
         for line in lacks or ([] if to_draw else ["nothing to show yet"]):
             tell(f"{figure.kind}, {figure.source}: {line}")
         if not to_draw:
             continue
-        file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
         _write(file, draw(figure, results.columns, numbers, form, warning))
         count += 1
         say(f"{file}: {figure.kind}, {figure.source}")

@@ -42,6 +42,8 @@ _LONGEST = 48
 _MANY = 16
 """Models from which on a legend may be wider than the one panel above it."""
 _DOTS = 200
+_STEPS = 20
+"""Of shares from 0 to 1."""
 _STYLE: Any = {
     "font.size": 9,
     "hatch.linewidth": 0.6,
@@ -116,10 +118,52 @@ def draw(
         _legend(canvas, list(numbers))
         if warning:
             canvas.suptitle(warning, color="#b00020", fontsize=10)
-        out = io.BytesIO()
-        # What would say when it was drawn.
-        nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
-        canvas.savefig(out, format=form, dpi=_DOTS, metadata=nothing)
+        return _saved(canvas, form)
+
+
+def draw_masks(shares: Sequence[float], form: Form, printed: float | None = None) -> bytes:
+    """Draw how many items have a mask of which size, in steps of a twentieth of the picture.
+
+    Args:
+        shares: Of the picture, 0..1; at least one.
+        printed: Where the paper says that most are below, marked.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise MissingExtra("figures", "demo") from error
+    with rc_context(_STYLE):
+        canvas = Canvas(figsize=(_WIDTH, 3.4), layout="constrained")
+        axes: Any = canvas.add_subplot()
+        steps = [step / _STEPS for step in range(_STEPS + 1)]
+        axes.hist(shares, bins=steps, color=_COLOURS[0], edgecolor="white")
+        if printed is not None:
+            axes.axvline(printed, color=_COLOURS[1], linestyle="--", linewidth=1.2)
+            label = f"† most below {printed:.0%}"
+            axes.annotate(
+                label,
+                (printed, 0.95),
+                (4, 0),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                color=_COLOURS[1],
+            )
+        axes.set_xlim(0, 1)
+        axes.set_xlabel(f"share of the picture that the mask covers ({len(shares):,} masks)")
+        axes.set_ylabel("items")
+        _plain(axes)
+        return _saved(canvas, form)
+
+
+def _saved(canvas: Any, form: Form) -> bytes:
+    out = io.BytesIO()
+    # What would say when it was drawn.
+    nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
+    canvas.savefig(out, format=form, dpi=_DOTS, metadata=nothing)
     return out.getvalue()
 
 

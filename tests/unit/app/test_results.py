@@ -129,3 +129,21 @@ def test_verdicts_are_read_a_few_items_at_a_time(
     monkeypatch.setattr(RunStore, "verdicts", noted)
     view.results()
     assert [len(items) for items in asked] == [10, 10, 3]
+
+
+def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:
+    plain, common = view.results(), view.results(common=True)
+    rows = list(view.rows())
+    for column in common.columns:
+        scored = [
+            {r.item.id for r in rows if r.model == m and r.outcomes[column.id].status == "scored"}
+            for m in "ab"
+        ]
+        for model, own in zip("ab", scored, strict=True):
+            cell, before = common.cells[model][column.id], plain.cells[model][column.id]
+            assert cell.scored == len(scored[0] & scored[1])
+            assert cell.counts.get("left_out", 0) == len(own - scored[0] & scored[1])
+            assert cell.asked == before.asked
+            assert not cell.other_items
+            assert before.other_items == (own != scored[0] & scored[1])
+            assert "common:a+b" in str(cell.signature)

@@ -12,11 +12,11 @@ import pytest
 from editjudge.app.results import Results
 from editjudge.app.spread import JudgeSpread
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.items import ItemChanges
-from editjudge.report.paper import typeset
+from editjudge.report.paper import narrowed, typeset
 
 UP = Column("up", "quality", Mean("x"), True, "here")
 DOWN = Column("down", "error", Mean("y"), False, "here")
@@ -162,3 +162,29 @@ def test_many_footnotes_have_marks_of_their_own() -> None:
     assert r"\textsuperscript{z}" in text
     assert r"\textsuperscript{aa}" in text
     assert r"\textsuperscript{bg}" in text
+
+
+def test_a_table_is_narrowed_by_words() -> None:
+    wide = results(
+        tuple(replace(column, group="Colour change") for column in (UP, DOWN)),
+        a={"up": cell(1.0), "down": cell(5.0)},
+        b={"up": cell(3.0), "down": cell(1.0)},
+    )
+    assert narrowed(wide) is wide
+    narrow = narrowed(wide, ["colour qual"], ["b"])
+    assert [column.id for column in narrow.columns] == ["up"]
+    assert narrow.cells == {"b": {"up": wide.cells["b"]["up"]}}
+    with pytest.raises(ConfigError, match="no column size"):
+        narrowed(wide, ["size"])
+
+
+def test_intervals_stand_beside_numbers_and_are_explained() -> None:
+    sure = replace(cell(2.0), interval=Interval(1.5, 2.5, 0.2, 7, "clustered"))
+    table = results((UP,), a={"up": sure}, b={"up": cell(1.0)})
+    latex = typeset(table, "latex")
+    assert r"a & \textbf{2.00} $\pm$0.50 \\" in latex
+    assert r"$\pm$: half of the 95 \% interval" in latex
+    assert "**2.00** ±0.50" in typeset(table, "markdown")
+    first = next(csv.DictReader(io.StringIO(typeset(table, "csv"))))
+    told = {name: first[name] for name in ("low", "high", "error", "clusters", "method")}
+    assert [*told.values()] == ["1.5", "2.5", "0.2", "7", "clustered"]
