@@ -176,7 +176,6 @@ def _say_above(results: Results) -> None:
         results.benchmark.table,
         results.protocol,
         counted(results.items, "item"),
-        counted(results.sources, "source"),
     ]
     if results.words:
         about.append(f"prompts: {results.words}")

@@ -122,8 +122,9 @@ class Parted:
         if self.unserved:
             need = counted(len(self.unserved), "number needs", "numbers need")
             yield f"{need} models that nobody serves: editjudge summary {run} --unserved"
-        if self.unasked:
-            yield f"{counted(len(self.unasked), 'number asks', 'numbers ask')} nothing of any item"
+        # Of a paper's table what is about other tasks is not missed.
+        if unasked := sum(not column.group for column in self.unasked):
+            yield f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item"
 
 
 def _waits(cell: Cell) -> bool:

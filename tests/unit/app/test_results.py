@@ -139,11 +139,12 @@ def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:
             {r.item.id for r in rows if r.model == m and r.outcomes[column.id].status == "scored"}
             for m in "ab"
         ]
+        both = scored[0] & scored[1]
         for model, own in zip("ab", scored, strict=True):
             cell, before = common.cells[model][column.id], plain.cells[model][column.id]
-            assert cell.scored == len(scored[0] & scored[1])
-            assert cell.counts.get("left_out", 0) == len(own - scored[0] & scored[1])
+            assert cell.scored == len(both)
+            assert cell.counts.get("left_out", 0) == len(own - both)
             assert cell.asked == before.asked
             assert not cell.other_items
-            assert before.other_items == (own != scored[0] & scored[1])
+            assert before.other_items == (own != both)
             assert "common:a+b" in str(cell.signature)
