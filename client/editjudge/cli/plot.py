@@ -15,6 +15,7 @@ from ..app.results import Results
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.screen import say, tell
+from ..benchmarks.dataset import Dataset
 from ..benchmarks.figures import KINDS, Figure, Kind, figures
 from ..report.figures import LOOKS, Form, Numbers, draw, draw_masks, drawn, lacking, shown
 from ..report.paper import chosen
@@ -65,12 +66,7 @@ def command(
     with RunView(run) as view:
         results = view.results()
         dataset = view.resolved.dataset
-    meant = [f for f in figures(results.benchmark.name) if kind in {None, f.kind}]
-    if not meant:
-        raise ConfigError(
-            f"{results.benchmark.name} has no figure {kind}",
-            f"it has {', '.join(sorted({f.kind for f in figures(results.benchmark.name)}))}",
-        )
+    meant = _meant(results.benchmark.name, kind)
     folder = out or run / "figures"
     if columns:
         results = replace(results, columns=chosen(results, columns, models)[0])
@@ -80,26 +76,43 @@ def command(
     warning = untrained_line(results.identities)
     count = 0
     for number, figure in enumerate(meant, 1):
-        file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
         if figure.kind == "masks":
-            if shares := mask_shares(dataset):
-                _write(file, draw_masks(shares, form, figure.printed if published else None))
-                say(f"{file}: {figure.kind}, {figure.source}")
-                count += 1
-            continue
-        lacks = list(lacking(figure, results.columns, numbers))
-        to_draw = drawn(figure, results.columns, numbers)
-        for line in lacks or ([] if to_draw else ["nothing to show yet"]):
-            tell(f"{figure.kind}, {figure.source}: {line}")
-        if not to_draw:
-            continue
-        _write(file, draw(figure, results.columns, numbers, form, warning))
-        count += 1
-        say(f"{file}: {figure.kind}, {figure.source}")
-        for line in _partial(results, figure, numbers):
-            tell(line)
+            content = _masks(dataset, figure, form, published=published)
+        else:
+            content = _figure(figure, results, numbers, form, warning)
+        if content:
+            file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
+            _write(file, content)
+            count += 1
+            say(f"{file}: {figure.kind}, {figure.source}")
+            for line in _partial(results, figure, numbers):
+                tell(line)
     if not count:
         raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
+
+
+def _meant(benchmark: str, kind: Kind | None) -> list[Figure]:
+    known = figures(benchmark)
+    meant = [figure for figure in known if kind in {None, figure.kind}]
+    if not meant:
+        kinds = ", ".join(sorted({figure.kind for figure in known}))
+        raise ConfigError(f"{benchmark} has no figure {kind}", f"it has {kinds}")
+    return meant
+
+
+def _masks(dataset: Dataset, figure: Figure, form: Form, *, published: bool) -> bytes:
+    """The figure; empty where the data has no masks."""
+    shares = mask_shares(dataset)
+    return draw_masks(shares, form, figure.printed if published else None) if shares else b""
+
+
+def _figure(figure: Figure, results: Results, numbers: Numbers, form: Form, warning: str) -> bytes:
+    """The figure, empty where there is nothing to show; what it lacks is told."""
+    lacks = list(lacking(figure, results.columns, numbers))
+    to_draw = drawn(figure, results.columns, numbers)
+    for line in lacks or ([] if to_draw else ["nothing to show yet"]):
+        tell(f"{figure.kind}, {figure.source}: {line}")
+    return draw(figure, results.columns, numbers, form, warning) if to_draw else b""
 
 
 def _numbers(
