@@ -14,6 +14,7 @@ from editjudge.app import client
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.benchmarks.registry import benchmark, benchmarks, select
 from editjudge.cli import score as cli
+from editjudge.cli import scoring
 
 
 def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         asked.extend(d.id for d in dimensions)
         raise click.Abort
 
-    monkeypatch.setattr(cli, "_judge", judge)
+    monkeypatch.setattr(scoring, "_judge", judge)
     picture = tmp_path / "a.png"
     Pil.new("RGB", (8, 8)).save(picture)
     given = ["--source", str(picture), "--edited", str(picture), "--instruction", "x"]
