@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> E
     for ref, models in plan.items():
         looked_at = estimated.items % step == 0
         item = plan.order.dataset.outline(ref)
-        files = _sizes(plan.order.dataset.pictures(ref)) if looked_at else {}
+        files = _sizes(chain(*plan.order.dataset.pictures(ref).values())) if looked_at else {}
         if looked_at:
             sizes += sum(size for size, _ in files.values())
         for model, names in models.items():
@@ -343,7 +344,7 @@ def _can_ask(scorer: Scorer, item: Item) -> bool:
     return True
 
 
-def _sizes(paths: tuple[Path, ...]) -> dict[Path, tuple[int, tuple[int, int]]]:
+def _sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, tuple[int, int]]]:
     """Bytes and pixels of image files, from their heads; what cannot be read has none."""
     sizes = {}
     for path in paths:

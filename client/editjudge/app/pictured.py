@@ -27,24 +27,18 @@ class Placed:
 
     def __init__(self, view: RunView, urls: Mapping[str, str] | None = None) -> None:
         self._urls = {_absolute(Path(folder)): url for folder, url in (urls or {}).items()}
-        self._dataset = view.resolved.dataset
-        self._refs = {ref.id: ref for ref in self._dataset.items()}
-        folders = view.spec.outputs.items()
-        self._outputs = {model: self._dataset.outputs(folder) for model, folder in folders}
+        self._pictures = view.all_pictures()
 
     def of(self, item: str, model: str) -> dict[str, str]:
         """The pictures that an edit has: `source`, `source_2`, …, `mask`, `target`, `edited`."""
-        paths: dict[str, str] = {}
-        if (ref := self._refs.get(item)) is not None:
-            outline = self._dataset.outline(ref)
-            names = [f"source_{n}" if n > 1 else "source" for n in _from_1(outline.sources)]
-            names += ["mask"] * (outline.mask is not None)
-            names += ["target"] * (outline.target is not None)
-            files = map(str, self._dataset.pictures(ref))
-            paths.update(zip(names, files, strict=False))
-        if output := self._outputs[model].path(item):
-            paths["edited"] = output
-        return {name: self._placed(Path(path)) for name, path in paths.items()}
+        pictures = self._pictures(item)
+        paths: dict[str, Path | None] = {
+            "source" if number == 1 else f"source_{number}": path
+            for number, path in enumerate(pictures.sources, 1)
+        }
+        paths |= {"mask": pictures.mask, "target": pictures.target}
+        paths["edited"] = pictures.outputs[model]
+        return {name: self._placed(path) for name, path in paths.items() if path}
 
     def _placed(self, path: Path) -> str:
         path = _absolute(path)
@@ -59,7 +53,3 @@ class Placed:
 
 def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
-
-
-def _from_1(things: tuple[object, ...]) -> range:
-    return range(1, len(things) + 1)

@@ -121,7 +121,7 @@ MEND = "rename them, or take them by their names with --as-named (`as_named=True
 def _place(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _Place:
     if len(dataset.outline(ref).sources) != 1:
         return _Place(ref.id, None)
-    source = dataset.pictures(ref)[0]
+    source = dataset.pictures(ref)["source"][0]
     if source not in sizes:
         sizes[source] = size_by_header(source)
     return _Place(ref.id, sizes[source])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -120,7 +121,7 @@ def validated(
     validation.problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
     validation.problems += _of_fields(order, refs)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        pictures = dict.fromkeys(path for ref in refs for path in dataset.pictures(ref))
+        pictures = dict.fromkeys(path for ref in refs for path in _pictures(dataset, ref))
         looked = dict(zip(pictures, pool.map(_of_data, pictures), strict=True))
         validation.problems += [one.problem for one in looked.values() if one.problem]
         validation.problems += _of_masks(dataset, refs, pool)
@@ -277,19 +278,22 @@ def _picture(path: Path, where: str) -> _Looked:
     return _Looked(None, image.size, grey)
 
 
+def _pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
+    return chain(*dataset.pictures(ref).values())
+
+
 def _source_size(
     dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]
 ) -> tuple[int, int] | None:
     """Of the source, where there is exactly one."""
     if len(dataset.outline(ref).sources) != 1:
         return None
-    return looked[dataset.pictures(ref)[0]].size
+    return looked[dataset.pictures(ref)["source"][0]].size
 
 
 def _is_grey(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> bool:
     """Whether one of its sources has no colour."""
-    sources = dataset.pictures(ref)[: len(dataset.outline(ref).sources)]
-    return any(looked[path].grey for path in sources)
+    return any(looked[path].grey for path in dataset.pictures(ref).get("source", ()))
 
 
 def _of_grey(where: str, items: Sequence[str], words: tuple[str, str]) -> list[Problem]:
@@ -357,7 +361,7 @@ class _Masked(NamedTuple):
 def _share(dataset: Dataset, ref: ItemRef) -> _Masked:
     item = dataset.load(ref)
     if "mask" in item.flaws:
-        unreadable = any(_of_data(path).size is None for path in dataset.pictures(ref))
+        unreadable = any(_of_data(path).size is None for path in _pictures(dataset, ref))
         return _Masked("" if unreadable else item.flaws["mask"].reason)  # told already
     # Where masks are no files, their reader notes what is odd about them.
     mask, over = item.mask, item.source or item.target

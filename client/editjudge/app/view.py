@@ -50,18 +50,21 @@ class Pictures:
     """Where the pictures of an edit lie; they were not looked at.
 
     Attributes:
-        files: Those of the item: sources, then the mask and the target where it has them.
         outputs: By model under test; None where there is no one file.
-        sources: Of the files, those of the sources.
-        mask: Of the files, the mask; None where there is none.
-        target: Of the files, the target; None where there is none.
+        sources: Of the item, in its order.
+        mask: None where it has none, or none that is a file.
+        target: None where it has none.
     """
 
-    files: tuple[Path, ...]
     outputs: dict[str, Path | None]
     sources: tuple[Path, ...] = ()
     mask: Path | None = None
     target: Path | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Those of the item: sources, then the mask and the target where it has them."""
+        return (*self.sources, *filter(None, (self.mask, self.target)))
 
 
 class RunView:
@@ -262,16 +265,19 @@ class RunView:
         if ref is None:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
         folders = {model: dataset.outputs(folder) for model, folder in self.spec.outputs.items()}
-        return _pictures(dataset, ref, folders)
+        return _pictures(dataset, ref, name, folders)
 
     def all_pictures(self) -> Callable[[str], Pictures]:
-        """What `pictures` says, for many items of the data: folders of outputs are listed once."""
+        """What `pictures` says, for many items: folders of outputs are listed once.
+
+        Of an item that the data does not have there are outputs alone.
+        """
         dataset = self.resolved.dataset
         refs = {ref.id: ref for ref in dataset.items()}
         folders = {
             model: dataset.outputs(folder).index() for model, folder in self.spec.outputs.items()
         }
-        return lambda name: _pictures(dataset, refs[name], folders)
+        return lambda name: _pictures(dataset, refs.get(name), name, folders)
 
     @property
     def without_data(self) -> str:
@@ -428,14 +434,11 @@ class RunView:
         return next((ref for ref in self.resolved.dataset.items() if ref.id == name), None)
 
 
-def _pictures(dataset: Dataset, ref: ItemRef, outputs: Mapping[str, Outputs]) -> Pictures:
-    paths = {model: folder.path(ref.id) for model, folder in outputs.items()}
-    files, outline = dataset.pictures(ref), dataset.outline(ref)
-    count = len(outline.sources)
-    others = list(files[count:])
-    # A mask or a target that is no file of its own is not among them.
-    both = len(others) == (outline.mask is not None) + (outline.target is not None)
-    mask = others.pop(0) if both and outline.mask is not None else None
-    target = others.pop(0) if both and outline.target is not None else None
+def _pictures(
+    dataset: Dataset, ref: ItemRef | None, item: str, outputs: Mapping[str, Outputs]
+) -> Pictures:
+    paths = {model: folder.path(item) for model, folder in outputs.items()}
+    files = {} if ref is None else dataset.pictures(ref)
+    (mask,), (target,) = files.get("mask", (None,)), files.get("target", (None,))
     outputs_at = {model: Path(path) if path else None for model, path in paths.items()}
-    return Pictures(files, outputs_at, files[:count], mask, target)
+    return Pictures(outputs_at, files.get("source", ()), mask, target)

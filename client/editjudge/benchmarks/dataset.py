@@ -276,8 +276,11 @@ class Dataset(Protocol):
             left_encoded: See `load_image`.
         """
 
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
-        """The files that `load` reads: those that are there, sources first."""
+    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
+        """The files that `load` reads, as far as they are there, by the item's field.
+
+        `source`, and `mask` and `target` with one each; a field without a file is left out.
+        """
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """All files that the item names, also those that are not there, sources first."""
@@ -394,7 +397,7 @@ class _Pictured(Protocol):
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]: ...
     def outline(self, ref: ItemRef) -> Item: ...
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]: ...
+    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +413,7 @@ class SourceOutputs:
     def of(cls, dataset: _Pictured) -> SourceOutputs:
         """Of the items of a data set."""
         single = (ref for ref in dataset.items() if len(dataset.outline(ref).sources) == 1)
-        return cls({ref.id: dataset.pictures(ref)[0] for ref in single})
+        return cls({ref.id: dataset.pictures(ref)["source"][0] for ref in single})
 
     def path(self, item: str) -> str | None:
         """The item's source."""

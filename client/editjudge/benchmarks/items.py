@@ -409,12 +409,11 @@ class ItemsFile:
             **line.texts,
         )
 
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """Sources, mask and target, as far as they are there."""
         flaws = self.flaws(ref)
-        files = _files_of(ref.data).items()
-        there = (path for name, paths in files if name not in flaws for path in paths)
-        return tuple(Path(self._at(path)) for path in there)
+        there = (each for each in _files_of(ref.data).items() if each[0] not in flaws)
+        return {name: tuple(Path(self._at(path)) for path in paths) for name, paths in there}
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """Sources, mask and target."""

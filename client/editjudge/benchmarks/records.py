@@ -199,10 +199,10 @@ class RecordsFile(ABC):
         """Those of the record, and the files that are not there."""
         return self._looked(ref)[1]
 
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
+    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """The files that `load` reads."""
         files, flaws = self._looked(ref)
-        return tuple(path for name, paths in files.items() if name not in flaws for path in paths)
+        return {name: paths for name, paths in files.items() if name not in flaws}
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """All files that the record names, by field."""

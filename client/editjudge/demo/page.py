@@ -126,11 +126,10 @@ def _shown(judgement: Judgement) -> ShownEdit:
     ]
     sources = tuple(path for source in item.sources if (path := _file(source)))
     mask, target, output = _file(item.mask), _file(item.target), _file(edit.image)
-    files = (*sources, *(path for path in (mask, target) if path))
     return ShownEdit(
         row=Row(item, edit.model, judgement.outcomes, judgement.signatures),
         stored=stored,
-        pictures=Pictures(files, {edit.model: output}, sources, mask, target),
+        pictures=Pictures({edit.model: output}, sources, mask, target),
         digest=edit.image.digest if edit.image else None,
         missing=str(edit.missing) if edit.missing else None,
         became="same",

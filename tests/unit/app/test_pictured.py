@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from editjudge.app.label_studio import control
+from editjudge.app.pictured import Placed
 from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Unscored
@@ -19,6 +21,7 @@ from editjudge.cli.export import command as export
 from editjudge.cli.show import command as show
 from editjudge.storage.store import RunStore
 
+from ..benchmarks.omni_iie import made as omni
 from ..storage.stored import put, scored
 
 PSNR = "core.psnr.source.whole"
@@ -106,6 +109,27 @@ def test_pictures_are_named_as_they_are_served(run: Path) -> None:
     assert one["source"] == "https://pictures.example/a/t%20u.ppm"
     out = CliRunner().invoke(export, [str(run), "--to", "jsonl", "--url", "/nowhere=https://x"])
     assert "is in none of /nowhere; give its folder a --url too" in str(out.exception)
+
+
+def test_pictures_go_by_the_field_of_their_benchmark(tmp_path: Path) -> None:
+    """Omni IIE's lists name the target before the mask, others the mask first."""
+    data = omni.released(tmp_path / "data", [omni.record("coco2017val", "0001", "low")], [])
+    (tmp_path / "alpha").mkdir()
+    spec = RunSpec(
+        benchmark="omni_iie",
+        data=data,
+        outputs={"alpha": tmp_path / "alpha"},
+        roots={omni.AUTHORS: data / "files"},
+    )
+    RunStore.open(tmp_path / "run", Resolved(spec).header(Settings())).close()
+    with RunView(tmp_path / "run") as view:
+        (item,) = (ref.id for ref in view.resolved.dataset.items())
+        shown, placed = view.all_pictures()(item), Placed(view).of(item, "alpha")
+        assert view.pictures(item) == shown
+    mask = data / "files/masks/coco2017val/0001_low_target.png"
+    target = data / "files/synthesized_images/coco2017val/0001_low.png"
+    assert (shown.mask, shown.target) == (mask, target)
+    assert (placed["mask"], placed["target"]) == (str(mask), str(target))
 
 
 def test_only_some_dimensions(run: Path) -> None:

@@ -126,8 +126,8 @@ class Items:
         image = load_image(np.zeros((self.size, self.size, 3), np.uint8))
         return Item(ref.id, "x", (image,), task="odd" if ref.index % 2 else "even")
 
-    def pictures(self, ref: ItemRef) -> tuple[Path, ...]:
-        return ()
+    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
+        return {}
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         return ()

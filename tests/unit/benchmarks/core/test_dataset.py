@@ -64,7 +64,8 @@ def test_items_are_read_with_all_their_fields(folder: Path) -> None:
     assert len(data.load(third).sources) == 2
     assert data.load(third).source is None
     assert [ref.index for ref in data.items({1, 2})] == [1, 2]
-    assert [path.name for path in data.pictures(second)] == ["source.png", "mask.png", "target.png"]
+    fields = {field: paths[0].name for field, paths in data.pictures(second).items()}
+    assert fields == {"source": "source.png", "mask": "mask.png", "target": "target.png"}
 
 
 def test_a_mask_may_show_what_is_kept(folder: Path) -> None:

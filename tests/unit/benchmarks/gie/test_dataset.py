@@ -139,7 +139,7 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
         list(GieData(real).checked())
     for roots in ({folder: folder}, {"/": "/"}):
         (ref,) = (data := GieData(real, roots=roots)).checked()
-        assert data.pictures(ref) == (there,)
+        assert data.pictures(ref) == {"source": (there,)}
     there.unlink()
     for data in (GieData(path), GieData(real)):
         with pytest.raises(InputError, match="; where images lie in another folder, add --root /="):

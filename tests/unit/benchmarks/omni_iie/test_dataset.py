@@ -128,7 +128,7 @@ def test_roots_fit_whole_names_and_the_longest_counts(tmp_path: Path) -> None:
         },
     )
     (ref,) = data.checked()
-    assert data.pictures(ref)[2] == elsewhere / "coco2017val/0001_low_target.png"
+    assert data.pictures(ref)["mask"] == (elsewhere / "coco2017val/0001_low_target.png",)
     assert data.roots[AUTHORS] == str(folder / "files")
 
 
@@ -269,7 +269,7 @@ def test_no_list_at_all(tmp_path: Path) -> None:
 def test_a_mask_in_colour_is_refused(tmp_path: Path) -> None:
     data = read(tmp_path, SINGLES[:1], [])
     (ref,) = data.checked()
-    source, _, where = data.pictures(ref)
+    (source,), (where,) = (data.pictures(ref)[field] for field in ("source", "mask"))
     where.write_bytes(source.read_bytes())
     assert "mask in colour" in data.load(ref).flaws["mask"].reason
     mask(where, 0.0)
@@ -281,7 +281,7 @@ def test_a_mask_in_colour_is_refused(tmp_path: Path) -> None:
 def test_a_mask_has_its_targets_aspect_ratio(tmp_path: Path) -> None:
     data = read(tmp_path, SINGLES[:1], [])
     (ref,) = data.checked()
-    where = data.pictures(ref)[2]
+    (where,) = data.pictures(ref)["mask"]
     mask(where, 0.25, (24, 20))
     assert data.load(ref).flaws == {}
     mask(where, 0.25, (200, 20))
