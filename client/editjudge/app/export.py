@@ -16,10 +16,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ..base.errors import ConfigError, MissingExtra, StoreError
+from ..base.errors import ConfigError, MissingExtra
 from ..base.verdict import Scored
+from ..base.writing import on_disk, put, written_whole
 from ..storage.codec import dumps
-from . import label_studio
+from . import exported, label_studio
 from .pictured import PICTURES, Placed
 from .view import RunView
 from .wire.verdict import EarlierRow, Row
@@ -67,45 +68,30 @@ def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> i
         How many rows it has.
 
     Raises:
-        ConfigError: the file cannot be written, earlier verdicts are asked for edit by edit, or a
+        ConfigError: the file cannot be written, or is there and is no former export; earlier verdicts are asked for edit by edit, or a
             dimension is not in the run.
         InputError: the data is not there any more, where it is needed.
         MissingExtra: parquet without pyarrow.
         StoreError: the run cannot be read, or the disk is full.
     """
-    partial = file.with_name(f".{file.name}.partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if form == "label-studio":
-                count = _tasks(view, partial, file, asked)
-            else:
-                rows, fields = _table(view, asked)
-                count = _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
-    except (
-        FileExistsError,
-        FileNotFoundError,
-        IsADirectoryError,
-        NotADirectoryError,
-        PermissionError,
-    ) as error:
-        raise ConfigError(f"{file}: {error.strerror}", "give another file with --out") from error
-    except OSError as error:
-        raise StoreError(f"{file}: {error}", "make room, or give another file") from error
-    return count
+    exported.check_free(view.folder, file, form)
+    with on_disk(file):
+        if form == "label-studio":
+            return _tasks(view, file, asked)
+        rows, fields = _table(view, asked)
+        with written_whole(file) as partial:
+            return _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
 
 
-def _tasks(view: RunView, partial: Path, file: Path, asked: Asked) -> int:
+def _tasks(view: RunView, file: Path, asked: Asked) -> int:
     if asked.earlier:
         raise ConfigError("earlier verdicts are no predictions", "leave --earlier out")
     names = view.named(asked.dimensions)
     known = view.resolved.known
     dimensions = {name: known[name] for name in view.header.dimensions if name in names}
-    count, configuration = label_studio.write(partial, view, dimensions, asked.urls)
-    file.with_suffix(".xml").write_text(configuration, encoding="utf-8")
+    with written_whole(file) as partial:
+        count, configuration = label_studio.write(partial, view, dimensions, asked.urls)
+    put(file.with_suffix(".xml"), configuration.encode())
     return count
 
 
@@ -234,7 +220,7 @@ def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: st
             pa.field(name, kinds.get(name, pa.string() if name in texts else pa.float64()))
             for name in fields
         ],
-        metadata={"editjudge.run": header},
+        metadata={exported.METADATA: header},
     )
     count = 0
     remaining = map(_with_text, rows)

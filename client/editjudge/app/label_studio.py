@@ -22,6 +22,10 @@ from .pictured import LOCAL, Placed
 from .view import RunView
 
 _CONTROL = "score"
+TASKS = '[\n{"data": {"item": '
+"""How a file of tasks begins."""
+CONFIGURATION = '<View>\n  <Text name="instruction" value="$instruction" />'
+"""How the labelling configuration begins."""
 
 
 def write(

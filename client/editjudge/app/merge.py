@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from ..base.differences import differences
 from ..base.errors import ConfigError
 from ..base.verdict import Failed, Scored
+from ..base.writing import on_disk
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
 from ..storage.copying import copy_calls
@@ -73,23 +74,23 @@ def merge(
         StoreError: a run is damaged, or the disk is full.
     """
     if out.exists():
-        raise ConfigError(f"{out} is there already", "give another folder with --out")
+        raise ConfigError(f"{out} is there already", "give another --out")
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        with ExitStack() as open_runs:
-            runs = [
-                open_runs.enter_context(RunStore.open(folder, read_only=True)) for folder in folders
-            ]
-            header = _header(runs)
-            target = open_runs.enter_context(RunStore.open(partial, header))
-            merger = _Merger(target, known(header), prefer)
-            with target.database.transaction():
-                for run in runs:
-                    merger.add(run)
-        partial.replace(out)
-    except OSError as error:
-        raise ConfigError(f"{out}: {error}", "give another folder with --out") from error
+        with on_disk(out):
+            with ExitStack() as open_runs:
+                runs = [
+                    open_runs.enter_context(RunStore.open(folder, read_only=True))
+                    for folder in folders
+                ]
+                header = _header(runs)
+                target = open_runs.enter_context(RunStore.open(partial, header))
+                merger = _Merger(target, known(header), prefer)
+                with target.database.transaction():
+                    for run in runs:
+                        merger.add(run)
+            partial.replace(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return merger.merged

@@ -15,6 +15,7 @@ from ..app.results import Results
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.screen import say, tell
+from ..base.writing import check_free, on_disk, put
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.figures import KINDS, Figure, Kind, figures
 from ..report.figures import LOOKS, Form, Numbers, draw, draw_masks, drawn, lacking, shown
@@ -145,10 +146,11 @@ def _partial(results: Results, figure: Figure, numbers: Numbers) -> Iterator[str
 
 
 def _write(file: Path, content: bytes) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f".{file.name}.partial")
-        partial.write_bytes(content)
-        partial.replace(file)
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}", "give another folder with --out") from error
+    check_free(file, _is_figure, "former figure of editjudge")
+    with on_disk(file):
+        put(file, content)
+
+
+def _is_figure(file: Path) -> bool:
+    """All forms name what drew them."""
+    return b"Matplotlib" in file.read_bytes()

@@ -11,6 +11,7 @@ from ..app.view import Pictures, StoredVerdict
 from ..base.images import Image, Mask
 from ..base.signature import versions
 from ..base.verdict import Failed, NotApplicable, NotServed, Scored, Unscored, calls_of
+from ..base.writing import put
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.registry import benchmark
@@ -20,7 +21,7 @@ from ..report.contents import About, ShownRun
 from ..report.gathered import Gathered, ShownEdit
 from ..report.pictures import PictureNames
 from ..report.plots import scatter
-from ..report.written import Chunks, put, whole_page
+from ..report.written import Chunks, whole_page
 from .editors import EDITORS
 
 OUTSIDE = "core.psnr.source.outside"

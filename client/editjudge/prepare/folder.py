@@ -29,6 +29,8 @@ _RECORD = "prepared.json"
 _LOCK = "prepare.lock"
 _MASKS = "masks"
 _PICTURES = "pictures"
+_MADE = (DATA, REVIEW, ACCEPTED, REJECTED, _MASKS)
+"""What a preparation writes over, once the folder is its own."""
 
 
 class Record(BaseModel):
@@ -117,9 +119,10 @@ class Folder:
             raise ConfigError(f"--out {self.path} holds the data itself", "give another folder")
         known = self.record()
         if known is None:
-            if self.items.exists():
+            if there := next((name for name in _MADE if (self.path / name).exists()), None):
                 raise ConfigError(
-                    f"{self.items} is there and comes from no preparation", "give another folder"
+                    f"{self.path / there} is there and comes from no preparation",
+                    "give another folder",
                 )
             known = Record(what=what, data=str(data.path), data_digest=data.digest)
             self.keep(known)

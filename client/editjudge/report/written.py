@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..app.view import RunView
-from ..base.errors import ConfigError, StoreError
+from ..base.errors import ConfigError
+from ..base.writing import on_disk, put
 from .contents import About, ShownRun, report_of, title_of
 from .gathered import Gathered, Plain
 from .page import page_html, script_json
@@ -83,7 +84,7 @@ def write_report(
     """
     one_file = out.suffix.lower() in {".html", ".htm"}
     _check_free(out, one_file=one_file, force=force)
-    with ExitStack() as stack, _on_disk(out):
+    with ExitStack() as stack, on_disk(out):
         views = [stack.enter_context(RunView(run)) for run in runs]
         if one_file and (count := sum(map(edits_asked, views))) > LARGEST:
             raise ConfigError(
@@ -140,7 +141,6 @@ def _write_file(
     page, lost = whole_page(
         shown, gathered, chunks.texts, about, pictures=pictures, side=side, progress=progress
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
     put(out, page.encode())
     return Written(out, gathered.count, lost)
 
@@ -210,16 +210,6 @@ def _unshown(lost: Sequence[str]) -> Iterator[str]:
         yield f"{len(lost):,} {what} cannot be shown (first: {lost[0]})"
 
 
-def put(file: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all."""
-    partial = file.with_name(f".{file.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def _check_free(out: Path, *, one_file: bool, force: bool) -> None:
     """Refuse to write over what is no page of ours.
 
@@ -244,25 +234,3 @@ def _check_free(out: Path, *, one_file: bool, force: bool) -> None:
 def _is_ours(file: Path) -> bool:
     with file.open("rb") as opened:
         return _MARK.encode() in opened.read(_HEAD)
-
-
-@contextmanager
-def _on_disk(out: Path) -> Iterator[None]:
-    """Tell what the disk refuses in one line.
-
-    Raises:
-        ConfigError: it cannot be written there.
-        StoreError: there is no room.
-    """
-    try:
-        yield
-    except (
-        FileExistsError,
-        FileNotFoundError,
-        IsADirectoryError,
-        NotADirectoryError,
-        PermissionError,
-    ) as error:
-        raise ConfigError(f"{out}: {error.strerror}", "give another --out") from error
-    except OSError as error:
-        raise StoreError(f"{out}: {error}", "make room, or give another --out") from error

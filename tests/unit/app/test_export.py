@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from editjudge.app.export import FIELDS, export
+from editjudge.app.export import FIELDS, Asked, export
+from editjudge.app.export import Format as Form
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
@@ -133,9 +134,70 @@ def test_a_file_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with RunView(run) as view:
         for out in (tmp_path / "folder", tmp_path / "file" / "inner"):
-            with pytest.raises(ConfigError, match="give another file"):
+            with pytest.raises(ConfigError, match="give another --out"):
                 export(view, out, "csv")
     assert not list(tmp_path.glob(".*partial"))
+
+
+FORMS = ("csv", "jsonl", "parquet", "label-studio")
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files, but for what SQLite keeps beside its own while it reads."""
+    files = (file for file in folder.rglob("*") if file.is_file() and "sqlite-" not in file.name)
+    return {file: file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "name",
+    ["items.jsonl", "alpha/one.png", "alpha/one.json", "mine.csv", "mine.json", "run/run.sqlite"],
+)
+def test_nothing_but_a_former_export_is_written_over(of_data: Path, name: str, form: str) -> None:
+    folder = of_data.parent
+    (folder / "alpha").mkdir()
+    (folder / "mine.csv").write_text("item,model,score\none,alpha,3\n")
+    (folder / "mine.json").write_text('[\n{"data": {"text": "mine"}}]')
+    (folder / "alpha/one.json").write_text('[{"item": "one", "model": "mine"}]')
+    (folder / "alpha/one.png").write_bytes(b"a picture")
+    before = contents(folder)
+    arguments = [str(of_data), "--to", form, "--out", str(folder / name)]
+    failed = CliRunner().invoke(command, arguments)
+    assert f"{name} is" in str(failed.exception)
+    assert isinstance(failed.exception, ConfigError)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", ["run.lock", "run.sqlite-wal", "run.csv"])
+def test_names_of_the_runs_own_files_are_taken(run: Path, name: str) -> None:
+    with RunView(run) as view, pytest.raises(ConfigError, match="a file of the run itself"):
+        export(view, run / "." / name, "csv")
+
+
+@pytest.mark.parametrize("earlier", FORMS)
+def test_a_former_export_of_any_form_gives_way(
+    of_data: Path, tmp_path: Path, earlier: Form
+) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "out"
+    out.touch()
+    with RunView(of_data) as view:
+        for asked in (Asked(), Asked(wide=earlier != "label-studio", pictures=True)):
+            for form in (earlier, "jsonl"):
+                export(view, out, form, asked)
+    assert sorted(file.name for file in tmp_path.glob("out*")) == sorted(
+        ["out", *["out.xml"] * (earlier == "label-studio")]
+    )
+
+
+def test_the_labelling_configuration_takes_nobodys_place(of_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text("<mine/>")
+    with RunView(of_data) as view:
+        for name, line in (("a.json", "a.xml is there"), ("b.XML", "ends in .json")):
+            with pytest.raises(ConfigError, match=line):
+                export(view, tmp_path / name, "label-studio")
+    assert (tmp_path / "a.xml").read_text() == "<mine/>"
+    assert not (tmp_path / "a.json").exists()
 
 
 def test_export_while_the_run_goes_on(run: Path) -> None:

@@ -124,8 +124,18 @@ def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(ConfigError, match="give another folder with --out"):
+    with pytest.raises(ConfigError, match="give another --out"):
         told(run, "--out", tmp_path / "taken" / "below")
+
+
+def test_only_a_former_figure_is_written_over(run: Path, tmp_path: Path) -> None:
+    for form in ("svg", "pdf", "png"):
+        told(run, "--figure", "radar", "--to", form)
+        told(run, "--figure", "radar", "--to", form)
+    (mine := tmp_path / "i2i-1-radar.svg").write_text("<svg/>")
+    with pytest.raises(ConfigError, match="is no former figure of editjudge"):
+        told(run, "--figure", "radar", "--out", tmp_path)
+    assert mine.read_text() == "<svg/>"
 
 
 def test_only_some_columns(run: Path) -> None:
