@@ -68,8 +68,8 @@ def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> i
         How many rows it has.
 
     Raises:
-        ConfigError: the file cannot be written, or is there and is no former export; earlier verdicts are asked for edit by edit, or a
-            dimension is not in the run.
+        ConfigError: the file cannot be written, or is there and is no former export; earlier
+            verdicts are asked for edit by edit, or a dimension is not in the run.
         InputError: the data is not there any more, where it is needed.
         MissingExtra: parquet without pyarrow.
         StoreError: the run cannot be read, or the disk is full.

@@ -30,9 +30,7 @@ def check_free(file: Path, is_ours: Callable[[Path], bool], what: str) -> None:
         StoreError: the disk fails.
     """
     with on_disk(file):
-        free = not file.exists() or (
-            file.is_file() and (not file.stat().st_size or is_ours(file))
-        )
+        free = not file.exists() or (file.is_file() and (not file.stat().st_size or is_ours(file)))
     if not free:
         raise ConfigError(f"{file} is there, and is no {what}", f"{_OTHER}, or move it away")
 

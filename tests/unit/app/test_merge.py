@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.app.merge import Prefer, merge
+from editjudge.app.spec import Resolved, RunSpec
+from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
@@ -42,6 +45,27 @@ def one(folder: Path, verdict: Verdict, **changed: Any) -> Path:
     with RunStore.open(folder, HEADER) as store:
         put(store, "one", {"core.a": verdict}, **changed)
     return folder
+
+
+def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
+    (tmp_path / "s.ppm").write_bytes(b"P6 2 2 255 " + bytes(12))
+    lines = [{"id": name, "instruction": "x", "source": "s.ppm"} for name in ("one", "two")]
+    (data := tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    psnr = "core.psnr.source.whole"
+    spec = RunSpec(benchmark="core", data=data, outputs={"a": tmp_path / "a"}, dimensions=(psnr,))
+    resolved = Resolved(spec)
+    signatures = resolved.order.signatures({})
+    for name in ("one", "two"):
+        with RunStore.open(tmp_path / f"of {name}", resolved.header(Settings())) as store:
+            put(store, name, {psnr: scored(5)}, model="a", signatures=signatures)
+    one, two = str(tmp_path / "of one"), str(tmp_path / "of two")
+    for out, runs, told in (("part", [one], True), ("whole", [one, two], False)):
+        done = CliRunner().invoke(command, [*runs, "--out", str(tmp_path / out)])
+        assert ("1 edit is not judged yet, of 2: a run is missing" in done.stderr) is told
+        assert done.exit_code == 0
+    data.unlink()
+    done = CliRunner().invoke(command, [one, two, "--out", str(tmp_path / "again")])
+    assert "whether everything was judged cannot be told: " in done.stderr
 
 
 async def test_shards_become_one(tmp_path: Path) -> None:

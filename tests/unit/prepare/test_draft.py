@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.base.errors import InputError
+from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.registry import benchmarks
 from editjudge.prepare.draft import DraftData
 from editjudge.prepare.entry import Entry
@@ -69,6 +69,16 @@ def masked(
         out.keep(record.model_copy(update={"statuses": statuses, "named": taken}))
         out.keep_items(drafts, dict.fromkeys(ids, entry))
     return out, ids
+
+
+@pytest.mark.parametrize("name", ["masks/one.png", "review.html", "accepted.jsonl"])
+def test_a_folder_with_work_of_ones_own_is_not_taken(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / "mine" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"mine")
+    with pytest.raises(ConfigError, match="comes from no preparation"):
+        masked(tmp_path / "mine", data(tmp_path / "data", LINES["core"]))
+    assert mine.read_bytes() == b"mine"
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
