@@ -15,9 +15,11 @@ from ..base.console import console
 from ..base.screen import say, tell
 from ..base.verdict import Failed
 from ..base.words import counted
+from ..base.writing import check_free, on_disk, put
 from ..benchmarks.tabulation import tabulate
 from ..demo import judging
 from ..demo.editors import EDITORS
+from ..demo.files import ITEMS, is_demo
 from ..demo.page import write_page
 from ..report.columns import results_table
 from .options import config_option, endpoint_option, settings_of
@@ -42,17 +44,21 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     Exit code 3 when a service failed.
     """
     settings = settings_of(config, endpoints)
-    out.mkdir(parents=True, exist_ok=True)
-    edits = judging.prepare(out)
+    results, report = out / "results.json", out / "report.html"
+    items = out / "set" / ITEMS
+    for file in (items, results, report):
+        check_free(file, lambda _: is_demo(items), "file of an earlier demo")
+    with on_disk(out):
+        edits = judging.prepare(out)
     with services_at_hand(settings, start=True, say=tell) as at_hand:
         judgements = asyncio.run(judging.judge_all(at_hand, edits, _progress))
     cells = tabulate(judging.COLUMNS, judging.rows(judgements))
     say(f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors")
     screen = console()
     screen.print(results_table(judging.COLUMNS, cells, width=screen.width))
-    results, report = out / "results.json", out / "report.html"
-    results.write_text(text_of(judging.results(judgements, cells)), encoding="utf-8")
-    write_page(report, judgements, judging.COLUMNS, cells, judging.HIGHLIGHTS)
+    with on_disk(out):
+        put(results, text_of(judging.results(judgements, cells)).encode())
+        write_page(report, judgements, judging.COLUMNS, cells, judging.HIGHLIGHTS)
     say(f"wrote {results} and {report}")
     failures = [o for j in judgements for o in j.outcomes.values() if isinstance(o, Failed)]
     if not failures:

@@ -13,6 +13,8 @@ from PIL import Image
 from .editors import EDITORS
 from .edits import DemoEdit, demo_set
 
+ITEMS = "items.jsonl"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DemoFiles:
@@ -49,8 +51,17 @@ def write_demo_set(folder: Path) -> list[DemoFiles]:
     folder.mkdir(parents=True, exist_ok=True)
     written = [_write(edit, folder / edit.id) for edit in edits]
     lines = [json.dumps(_item(files, folder), ensure_ascii=False) + "\n" for files in written]
-    (folder / "items.jsonl").write_text("".join(lines), encoding="utf-8", newline="\n")
+    (folder / ITEMS).write_text("".join(lines), encoding="utf-8", newline="\n")
     return written
+
+
+def is_demo(items: Path) -> bool:
+    """Whether a file is the list of a demo set, told by its first line."""
+    if not items.is_file():
+        return False
+    with items.open("rb") as opened:
+        line = opened.readline()
+    return f'"results": {{"{next(iter(EDITORS))}": '.encode() in line
 
 
 def _write(edit: DemoEdit, folder: Path) -> DemoFiles:

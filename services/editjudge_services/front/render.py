@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,12 +14,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from editjudge.base.contracts import NAME, TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.writing import check_free
 
 from .values import OWN_HEADERS, Address, FrontValues
 
 FILE = "envoy.yaml"
 CERTIFICATE = "certificate.json"
 """The certificate and its key as Envoy watches them, beside the rendered file."""
+_KIND = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+_BEGINS = "# The front door: one TLS listener"
 _PORTS = {"http": 80, "https": 443, "": 0}
 _LONGEST_REASON = 300
 
@@ -34,9 +38,14 @@ def render(values: FrontValues, folder: Path) -> Path:
 
     Returns:
         The file to start Envoy with.
+
+    Raises:
+        ConfigError: a file is there that was not written here.
     """
+    secret, file = folder / CERTIFICATE, folder / FILE
+    for written, mark in ((secret, _KIND), (file, _BEGINS)):
+        check_free(written, partial(_has, mark), "file that editjudge front wrote")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    secret = folder / CERTIFICATE
     secret.write_text(certificate_secret(values))
     keys = urlsplit(values.tokens.url)
     fetched = Address(keys.hostname or "", keys.port or _PORTS[keys.scheme])
@@ -61,9 +70,12 @@ def render(values: FrontValues, folder: Path) -> Path:
         jwks_file=Path(values.tokens.keys).absolute(),
         jwks_ca=values.tokens.ca,
     )
-    file = folder / FILE
     file.write_text(text)
     return file
+
+
+def _has(mark: str, file: Path) -> bool:
+    return mark.encode() in file.read_bytes()
 
 
 def certificate_secret(values: FrontValues) -> str:
@@ -75,9 +87,8 @@ def certificate_secret(values: FrontValues) -> str:
         "private_key": {"filename": str(key)},
         "watched_directory": {"path": str(certificate.parent)},
     }
-    kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
     return json.dumps(
-        {"resources": [{"@type": kind, "name": "server", "tls_certificate": pair}]}, indent=1
+        {"resources": [{"@type": _KIND, "name": "server", "tls_certificate": pair}]}, indent=1
     )
 
 

@@ -6,11 +6,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from editjudge.base.errors import ImageError, MissingExtra
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import check_text
+from editjudge.cli.demo import command
 from editjudge.demo import EDITORS, demo_set, photographs, write_demo_set
+from editjudge.demo.files import is_demo
 
 
 def test_the_set_is_varied(edits):
@@ -71,6 +74,7 @@ def test_what_is_written_reads_back(edits, written):
 
 
 def test_the_list_of_items_names_the_files(edits, folder, written):
+    assert is_demo(folder / "items.jsonl")
     lines = (folder / "items.jsonl").read_text(encoding="utf-8").splitlines()
     items = [json.loads(line) for line in lines]
     assert [item["id"] for item in items] == list(edits)
@@ -123,3 +127,12 @@ def _digests(folder):
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files
     }
+
+
+@pytest.mark.parametrize("name", ["set/items.jsonl", "results.json", "report.html"])
+def test_a_demo_takes_the_place_of_nothing_else(tmp_path, name):
+    (mine := tmp_path / name).parent.mkdir(exist_ok=True)
+    mine.write_text('{"id": "mine"}')
+    done = CliRunner().invoke(command, ["--out", str(tmp_path)])
+    assert f"{name} is there, and is no file of an earlier demo" in str(done.exception)
+    assert [*tmp_path.rglob("*.*")] == [mine]

@@ -243,6 +243,7 @@ def test_whatever_a_host_is_called_the_file_is_yaml(tmp_path: Path, host: str) -
         tokens={"keys": f"https://{at}/k"},
         judge={"addresses": [at]},
     )
+    render(values, tmp_path)
     config = yaml.safe_load(render(values, tmp_path).read_text())["static_resources"]
     assert {each["address"]["socket_address"]["address"] for each in config["listeners"]} == {host}
     assert str(values.listen) == at
@@ -345,3 +346,11 @@ def test_whatever_names_are_stackthe_file_is_yaml(
         if header["name"] == "x-model"
     ]
     assert named[:: len(CLASSES)] == models
+
+
+@pytest.mark.parametrize("name", ["envoy.yaml", "certificate.json"])
+def test_nobody_elses_file_is_written_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine: 1\n")
+    with pytest.raises(ConfigError, match="is no file that editjudge front wrote"):
+        render(whole(), tmp_path)
+    assert [(file.name, file.read_text()) for file in tmp_path.glob("*.*")] == [(name, "mine: 1\n")]
