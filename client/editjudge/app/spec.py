@@ -37,6 +37,7 @@ from ..engine.plan import in_order
 from ..engine.session import asking
 from ..prompts.custom import ORIGIN as CUSTOM
 from ..prompts.custom import custom_in, custom_templates, prompt_files
+from ..prompts.rubrics import rubrics_among
 
 MAX_ROUNDS = 1000
 T = TypeVar("T")
@@ -266,11 +267,14 @@ class Resolved:
         nothing = self.spec.dimensions and not patterns
         chosen = () if nothing else select(patterns, self.rules)
         # Ends here where the official prompts are not imported.
-        words = {part for d in in_order(chosen, self.known) for part in (d.words or "").split("+")}
-        if self.spec.prompts and self._other is None and CUSTOM not in words:
+        custom = self.rules.custom
+        rubrics = {template.name: template.dimension for template in rubrics_among(custom)}
+        asking = (d for d in in_order(chosen, self.known) if d.id not in rubrics.values())
+        words = {part for d in asking for part in (d.words or "").split("+")}
+        replacing = [template.name for template in custom if template.name not in rubrics]
+        if replacing and self._other is None and CUSTOM not in words:
             raise ConfigError(
-                f"{self.rules.protocol} asks none of these prompts here: "
-                + ", ".join(template.name for template in self.rules.custom),
+                f"{self.rules.protocol} asks none of these prompts here: {', '.join(replacing)}",
                 "see: editjudge list prompts; by the protocol official the official ones are asked",
             )
         return with_rounds(chosen, self.known)

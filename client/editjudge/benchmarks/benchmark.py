@@ -11,6 +11,7 @@ from ..prompts import Template
 from .column import Column
 from .dataset import Dataset
 from .dimension import Dimension
+from .own import rubric_dimensions
 from .switches import Switches
 
 PAPER, OFFICIAL = "paper", "official"
@@ -49,8 +50,9 @@ class Rules:
         return {d.id: d for d in (*self.dimensions, *in_words(rest, self.custom))}
 
     def in_words(self, custom: tuple[Template, ...]) -> Rules:
-        """The same rules, asked in one's own words."""
-        return replace(self, dimensions=in_words(self.dimensions, custom), custom=custom)
+        """The same rules, asked in one's own words, and by one's own rubrics besides."""
+        dimensions = (*in_words(self.dimensions, custom), *rubric_dimensions(custom))
+        return replace(self, dimensions=dimensions, custom=custom)
 
 
 def in_words(

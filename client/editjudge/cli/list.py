@@ -34,11 +34,17 @@ def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bo
     from ..app.wire import lists as wire
     from ..app.wire.base import text_of
     from ..benchmarks.benchmark import in_words
+    from ..benchmarks.own import rubric_dimensions
     from ..benchmarks.registry import select
     from ..prompts.custom import custom_in
     from ..report.table import arrow
 
-    declared = in_words(select(patterns), custom_in(prompts) if prompts else ())
+    custom = custom_in(prompts) if prompts else ()
+    rubrics = {d.id: d for d in rubric_dimensions(custom)}
+    others = tuple(name for name in patterns if name not in rubrics)
+    own = [d for name, d in rubrics.items() if name in patterns or not patterns]
+    ours = select(others) if others or not patterns else ()
+    declared = (*in_words(ours, custom), *own)
     listed = [wire.Dimension.of(d) for d in declared]
     if as_json:
         say_json(text_of(listed))

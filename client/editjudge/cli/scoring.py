@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import Mapping
 
 from ..app.client import Client, Judgement
 from ..app.wire.base import text_of
@@ -14,6 +14,7 @@ from ..base.item import Edit
 from ..base.screen import say, say_json, tell
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select
+from ..prompts.custom import custom_templates
 from ..report.table import judged_by, skipped, verdict_table
 from .services import services_at_hand
 
@@ -21,13 +22,14 @@ from .services import services_at_hand
 def score(
     edit: Edit,
     patterns: tuple[str, ...],
-    prompts: Path | None,
+    prompts: Mapping[str, str],
     settings: Settings,
     *,
     as_json: bool,
 ) -> int:
     """Judge an edit and show it; returns the exit code."""
-    dimensions = select(patterns, benchmark("core").rules())
+    rules = benchmark("core").rules().in_words(custom_templates(prompts))
+    dimensions = select(patterns, rules)
     needed = any(
         any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
         for d in dimensions
@@ -39,7 +41,7 @@ def score(
 
 
 async def _judge(
-    settings: Settings, edit: Edit, dimensions: tuple[Dimension, ...], prompts: Path | None
+    settings: Settings, edit: Edit, dimensions: tuple[Dimension, ...], prompts: Mapping[str, str]
 ) -> Judgement:
     async with Client(settings) as client:
         return await client.score(edit, dimensions, prompts)
