@@ -32,13 +32,14 @@ from ..base.verdict import calls_of
 from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.own import rubric_dimensions
-from ..benchmarks.registry import CORE, benchmark, select
+from ..benchmarks.registry import CORE, benchmark, select, with_specialists
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.heard import hearing
+from ..panel.services import own_services
 from ..prompts.custom import custom_templates, prompt_files
 from ..storage.ledger import Ledger
 from .loops import completed
@@ -221,7 +222,7 @@ class Client:
         await in_thread(lambda: [picture.fetch() for picture in edit.pictures])
         texts = _texts(prompts)
         custom = custom_templates(texts)
-        asked = in_words(_declared(dimensions, rubric_dimensions(custom)), custom)
+        asked = in_words(_declared(dimensions, self._own(rubric_dimensions(custom))), custom)
         known = {d.id: d for d in (*in_words(all_dimensions().values(), custom), *asked)}
         signatures = self._signatures(known)
         if self._gateway is None:
@@ -290,6 +291,11 @@ class Client:
         kept = await self.panel.said(calls - heard.keys())
         said = {key: said for key, said in heard.items() if key in calls}
         return replace(judgement, said={**kept, **said})
+
+    def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+        """Rubrics, and what specialists of one's own say."""
+        rules = with_specialists(benchmark(CORE).rules(), own_services(self.settings))
+        return (*rules.beside, *rubrics)
 
     def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:
         """Those made for the calls before, as long as these knew the same dimensions."""

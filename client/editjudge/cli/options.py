@@ -20,6 +20,7 @@ from ..base.screen import tell
 if TYPE_CHECKING:
     from ..app.spec import RunSpec
     from ..base.config import Concurrency, Settings
+    from ..base.identity import ServiceName
     from ..benchmarks.benchmark import Rules
 
 P = ParamSpec("P")
@@ -391,12 +392,15 @@ class SpecOptions(RulesOptions):
     prompts: Annotated[Path | None, prompts_option]
     rubrics: Annotated[tuple[Path, ...], rubric_option]
 
-    def spec(self, before: RunSpec | None = None) -> RunSpec:
+    def spec(
+        self, before: RunSpec | None = None, services: tuple[ServiceName, ...] = ()
+    ) -> RunSpec:
         """Make the spec.
 
         Args:
             before: The spec of the run that is resumed; it keeps its roots and its prompts where
                 no --root and no --prompts say otherwise.
+            services: Specialists of one's own, by the settings.
 
         Raises:
             ConfigError: there is no such benchmark, protocol or switch, or an option is malformed.
@@ -423,6 +427,7 @@ class SpecOptions(RulesOptions):
                 "tasks": self.tasks,
                 "prompts": self._prompts(before, rubrics),
                 "single_image": self.single_image,
+                "services": (*services, *(before.services if before else ())),
                 **judges,
             }
         )

@@ -13,7 +13,8 @@ from ..base.console import console
 from ..base.item import Edit
 from ..base.screen import say, say_json, tell
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import benchmark, select
+from ..benchmarks.registry import benchmark, select, with_specialists
+from ..panel.services import own_services
 from ..prompts.custom import custom_templates
 from ..report.table import judged_by, skipped, verdict_table
 from .services import services_at_hand
@@ -29,6 +30,7 @@ def score(
 ) -> int:
     """Judge an edit and show it; returns the exit code."""
     rules = benchmark("core").rules().in_words(custom_templates(prompts))
+    rules = with_specialists(rules, own_services(settings))
     dimensions = select(patterns, rules)
     needed = any(
         any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
