@@ -26,11 +26,10 @@ SEED ?= 15
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
 
-# Contract and integration tests mostly wait: beside them others take no time of their own.
+# Types keep one core busy, and contract tests mostly wait: side by side they take as long as one.
 test: lint
 	$(MAKE) --output-sync=target -j2 types contract
-	$(MAKE) --output-sync=target -j2 integration models k8s
-	$(MAKE) unit e2e
+	$(MAKE) unit models integration e2e k8s
 	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
@@ -71,13 +70,13 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# A file's tests share what they start, so files are spread over the cores; the servers of the
-# integration tests are shared by all of them.
+# A file's tests share what they start, so files are spread over the cores; those of the
+# integration tests that share a server are a group.
 unit models contract e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/$@ -q -n auto --maxprocesses 4 --dist loadfile
 
 integration: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/$@ -q
+	$(BIN)/python -m pytest tests/$@ -q -n 2 --dist loadgroup
 
 # Writes what these tests compare with.
 golden: $(VENV)/.dev

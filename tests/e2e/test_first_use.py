@@ -70,7 +70,7 @@ def calm(ran: Ran) -> str:
 
 
 def test_the_first_walk_leads_to_a_winner(data: Path) -> None:
-    validate, run, compare, summary = (calm(here(*line)) for line in commands())
+    validate, run, compare, summary, report = (calm(here(*line)) for line in commands())
     for what in ("out/ours/3.png: not an image", "no out/theirs/4.png", "mask of 10x99"):
         assert what in validate
     assert validate.endswith("mend it, or judge what can be used with editjudge run\n")
@@ -85,6 +85,8 @@ def test_the_first_walk_leads_to_a_winner(data: Path) -> None:
     assert "next: editjudge show RUN ITEM" in compare
     assert r"\textbf{" in summary
     assert "9 of 10 edits have a number" in summary
+    assert "runs/first.html" in report
+    assert "ours" in (data / "runs/first.html").read_text(encoding="utf-8")
 
 
 def test_mended_files_are_judged_by_the_same_command(data: Path) -> None:

@@ -15,6 +15,13 @@ from ..patience import patience
 from ..untrained import KINDS, SERVED, Untrained, untrained
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that share a server stay together: two processes, with a server each."""
+    for item in items:
+        untrained_ones = "zoo" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("untrained" if untrained_ones else "installed"))
+
+
 @pytest.fixture(scope="session")
 def triton() -> Iterator[TritonServer]:
     with temporary_stack(StackSettings(startup_timeout=patience(120))) as server:

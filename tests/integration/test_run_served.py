@@ -77,12 +77,12 @@ def started(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "EDITJUDGE_CONCURRENCY": str(concurrency), "EDITJUDGE_PATIENCE": "60"},
+        env={**os.environ, "EDITJUDGE_CONCURRENCY": str(concurrency), "EDITJUDGE_PATIENCE": str(patience(60))},
     )
 
 
 def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
-    out, err = process.communicate(timeout=patience(90))
+    out, err = process.communicate(timeout=patience(240))
     assert process.returncode == 0, err
     last: dict[str, Any] = json.loads(out.splitlines()[-1])
     assert last["event"] == "finished"
