@@ -21,6 +21,7 @@ from editjudge.benchmarks.registry import GROUP as DIMENSIONS
 from editjudge.cli import GROUP as COMMANDS
 from editjudge.cli import root
 from editjudge.prompts.custom import custom_in
+from editjudge.prompts.rubrics import rubric
 
 from .test_docs import FENCED, ROOT, blocks
 
@@ -149,6 +150,8 @@ def test_toml_is_read_by_who_it_is_for(page: Path, tmp_path: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block, encoding="utf-8")
             templates = True
+        elif "scale" in content:
+            rubric("rubric/light", block, page.name)
         elif "project" in content:
             assert {*content["project"]["entry-points"]} <= {DIMENSIONS, COMMANDS}
         else:

@@ -31,14 +31,16 @@ from ..base.threads import in_thread
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import in_words
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import CORE, benchmark, select
+from ..benchmarks.own import rubric_dimensions
+from ..benchmarks.registry import CORE, benchmark, select, with_specialists
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.heard import hearing
-from ..prompts.custom import custom_in, prompt_files
+from ..panel.services import own_services
+from ..prompts.custom import custom_templates, prompt_files
 from ..storage.ledger import Ledger
 from .loops import completed
 from .many import AT_ONCE, as_done
@@ -195,14 +197,15 @@ class Client:
         self,
         edit: Edit,
         dimensions: Iterable[str | Dimension] | None = None,
-        prompts: Path | str | None = None,
+        prompts: Path | str | Mapping[str, str] | None = None,
         budget: Budget | None = None,
     ) -> Judgement:
         """Judge one edit.
 
         Args:
             dimensions: Ids, globs or declarations; those of `core` by default.
-            prompts: Folder of templates of one's own, which replace ours (docs/prompts.md).
+            prompts: Folder of templates of one's own, which replace ours, or their texts by file;
+                rubrics among them are dimensions besides (docs/prompts.md, docs/own.md).
             budget: That pays for its calls, instead of the client's.
 
         Returns:
@@ -217,8 +220,9 @@ class Client:
             RuntimeError: the client was not entered.
         """
         await in_thread(lambda: [picture.fetch() for picture in edit.pictures])
-        custom = custom_in(Path(prompts)) if prompts is not None else ()
-        asked = in_words(_declared(dimensions), custom)
+        texts = _texts(prompts)
+        custom = custom_templates(texts)
+        asked = in_words(_declared(dimensions, self._own(rubric_dimensions(custom))), custom)
         known = {d.id: d for d in (*in_words(all_dimensions().values(), custom), *asked)}
         signatures = self._signatures(known)
         if self._gateway is None:
@@ -226,7 +230,6 @@ class Client:
         from ..gateway.judging import Far
         from ..gateway.messages import protocol_of
 
-        texts = {} if prompts is None else prompt_files(Path(prompts))
         judges = Far(self._gateway, protocol_of(CORE, "", JudgeRounds(), texts))
         with (budget or self.budget).pays():
             await judges.begin(asked, known, signatures)
@@ -236,7 +239,7 @@ class Client:
         self,
         edits: Iterable[Edit | Mapping[str, Any]],
         dimensions: Iterable[str | Dimension] | None = None,
-        prompts: Path | str | None = None,
+        prompts: Path | str | Mapping[str, str] | None = None,
         budget: Budget | None = None,
         *,
         concurrency: int = AT_ONCE,
@@ -289,6 +292,11 @@ class Client:
         said = {key: said for key, said in heard.items() if key in calls}
         return replace(judgement, said={**kept, **said})
 
+    def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+        """Rubrics, and what specialists of one's own say."""
+        rules = with_specialists(benchmark(CORE).rules(), own_services(self.settings))
+        return (*rules.beside, *rubrics)
+
     def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:
         """Those made for the calls before, as long as these knew the same dimensions."""
         if self._signed.known != known:
@@ -306,7 +314,7 @@ def score(
     target_text: str | None = None,
     dimensions: Iterable[str | Dimension] | None = None,
     settings: Settings | None = None,
-    prompts: Path | str | None = None,
+    prompts: Path | str | Mapping[str, str] | None = None,
 ) -> Judgement:
     """Judge one edit, synchronously: `make_edit` and `Client.score` in one call.
 
@@ -351,7 +359,7 @@ def score_many(
     dimensions: Iterable[str | Dimension] | None = None,
     *,
     settings: Settings | None = None,
-    prompts: Path | str | None = None,
+    prompts: Path | str | Mapping[str, str] | None = None,
     concurrency: int = AT_ONCE,
     progress: Callable[[int, Judgement | EditjudgeError], object] | None = None,
 ) -> list[Judgement | EditjudgeError]:
@@ -429,10 +437,23 @@ async def _made(place: int, arguments: object) -> Edit:
 _ARGUMENTS = tuple(signature(make_edit).parameters)
 
 
-def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:
-    asked = tuple(dimensions or ())
+def _texts(prompts: Path | str | Mapping[str, str] | None) -> Mapping[str, str]:
+    if prompts is None or isinstance(prompts, Mapping):
+        return prompts or {}
+    custom_templates(texts := prompt_files(Path(prompts)), str(prompts))  # errors name the folder
+    return texts
+
+
+def _declared(
+    dimensions: Iterable[str | Dimension] | None, rubrics: tuple[Dimension, ...] = ()
+) -> tuple[Dimension, ...]:
+    own = {rubric.id: rubric for rubric in rubrics}
+    asked = tuple(
+        each if isinstance(each, Dimension) else own.get(os.fspath(each), each)
+        for each in dimensions or ()
+    )
     if not asked:  # as the command line's `score`
-        return select((), benchmark("core").rules())
+        return (*select((), benchmark("core").rules()), *rubrics)
     return tuple(
         dimension
         for one in asked

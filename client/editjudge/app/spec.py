@@ -24,19 +24,22 @@ from pydantic import (
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import ConfigError
+from ..base.identity import ServiceName
 from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset, mapped
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import dimensions as all_dimensions
-from ..benchmarks.registry import select
+from ..benchmarks.registry import select, with_specialists
 from ..benchmarks.rounds import USUAL, JudgeRounds, in_rounds, with_rounds
 from ..engine.header import RunHeader
 from ..engine.order import Order
 from ..engine.plan import in_order
 from ..engine.session import asking
+from ..panel.services import others
 from ..prompts.custom import ORIGIN as CUSTOM
 from ..prompts.custom import custom_in, custom_templates, prompt_files
+from ..prompts.rubrics import rubrics_among
 
 MAX_ROUNDS = 1000
 T = TypeVar("T")
@@ -79,6 +82,7 @@ class RunSpec(BaseModel):
         dimensions: Ids or globs; the benchmark's own without.
         limit: How many items, from the first; None for all.
         tasks: Globs of the tasks whose items are asked for; all without.
+        services: Specialists of one's own (`quality.mylab`) whose dimensions may be asked for.
         prompts: Templates of one's own, which replace ours: their texts by file, so that the spec
             says all by itself. A folder is read when the spec is made (docs/prompts.md).
         single_image: Models under test that take one image only: what they gave no output for
@@ -104,6 +108,7 @@ class RunSpec(BaseModel):
     tasks: tuple[str, ...] = ()
     prompts: PromptTexts = Field(default_factory=_no_prompts)
     single_image: tuple[str, ...] = ()
+    services: tuple[ServiceName, ...] = ()
 
     @classmethod
     def of(cls, header: RunHeader) -> Self:
@@ -130,6 +135,7 @@ class RunSpec(BaseModel):
             tasks=(),
             prompts=MappingProxyType(dict(header.prompts)),
             single_image=header.single_image,
+            services=others((*header.identities, *header.not_served)),
         )
 
     @model_validator(mode="wrap")
@@ -179,7 +185,7 @@ class RunSpec(BaseModel):
             rules = benchmark.rules_named(self.protocol, self.on, self.off)
         else:
             rules = benchmark.rules(self.protocol or None, self.on, self.off)
-        return rules.in_words(custom_templates(self.prompts))
+        return with_specialists(rules.in_words(custom_templates(self.prompts)), self.services)
 
     @property
     def judge_rounds(self) -> JudgeRounds:
@@ -266,11 +272,14 @@ class Resolved:
         nothing = self.spec.dimensions and not patterns
         chosen = () if nothing else select(patterns, self.rules)
         # Ends here where the official prompts are not imported.
-        words = {part for d in in_order(chosen, self.known) for part in (d.words or "").split("+")}
-        if self.spec.prompts and self._other is None and CUSTOM not in words:
+        custom = self.rules.custom
+        rubrics = {template.name: template.dimension for template in rubrics_among(custom)}
+        asking = (d for d in in_order(chosen, self.known) if d.id not in rubrics.values())
+        words = {part for d in asking for part in (d.words or "").split("+")}
+        replacing = [template.name for template in custom if template.name not in rubrics]
+        if replacing and self._other is None and CUSTOM not in words:
             raise ConfigError(
-                f"{self.rules.protocol} asks none of these prompts here: "
-                + ", ".join(template.name for template in self.rules.custom),
+                f"{self.rules.protocol} asks none of these prompts here: {', '.join(replacing)}",
                 "see: editjudge list prompts; by the protocol official the official ones are asked",
             )
         return with_rounds(chosen, self.known)

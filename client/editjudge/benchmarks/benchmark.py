@@ -11,6 +11,7 @@ from ..prompts import Template
 from .column import Column
 from .dataset import Dataset
 from .dimension import Dimension
+from .own import rubric_dimensions
 from .switches import Switches
 
 PAPER, OFFICIAL = "paper", "official"
@@ -33,6 +34,7 @@ class Rules:
         protocol: In full, for example `kris.official.1-first_digit`: what signatures of columns
             name. The benchmark fills it in.
         custom: Templates of one's own, which replace ours in all dimensions.
+        beside: Dimensions that may be asked for besides; those of one's own specialists.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -41,16 +43,19 @@ class Rules:
     switches: Switches = field(default_factory=Switches)
     protocol: str = ""
     custom: tuple[Template, ...] = ()
+    beside: tuple[Dimension, ...] = ()
 
     def known(self, others: Mapping[str, Dimension]) -> dict[str, Dimension]:
         """All dimensions by id, those of this benchmark by these rules."""
         name = self.protocol.partition(".")[0] + "."
         rest = (d for key, d in others.items() if not key.startswith(name))
-        return {d.id: d for d in (*self.dimensions, *in_words(rest, self.custom))}
+        every = (*self.dimensions, *self.beside, *in_words(rest, self.custom))
+        return {d.id: d for d in every}
 
     def in_words(self, custom: tuple[Template, ...]) -> Rules:
-        """The same rules, asked in one's own words."""
-        return replace(self, dimensions=in_words(self.dimensions, custom), custom=custom)
+        """The same rules, asked in one's own words, and by one's own rubrics besides."""
+        dimensions = (*in_words(self.dimensions, custom), *rubric_dimensions(custom))
+        return replace(self, dimensions=dimensions, custom=custom)
 
 
 def in_words(

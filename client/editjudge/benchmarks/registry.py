@@ -7,6 +7,7 @@ names an iterable of `Dimension`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -15,7 +16,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ..base.errors import ConfigError
+from ..base.identity import ServiceName
 from .benchmark import Benchmark, Rules
+from .core.dimensions import specialist_dimensions
 from .dimension import Dimension
 
 GROUP = "editjudge.dimensions"
@@ -61,6 +64,11 @@ def dimensions() -> dict[str, Dimension]:
             raise ConfigError(f"two dimensions are called {dimension.id}")
         by_id[dimension.id] = dimension
     return by_id
+
+
+def with_specialists(rules: Rules, services: Iterable[ServiceName]) -> Rules:
+    """The rules, by which dimensions of specialists of one's own may be asked for too."""
+    return replace(rules, beside=specialist_dimensions(services))
 
 
 def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimension, ...]:

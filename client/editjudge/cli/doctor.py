@@ -27,6 +27,7 @@ from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
 from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
+from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
 from .options import (
     GatewayOptions,
@@ -141,7 +142,8 @@ async def _examine(settings: Settings, expected: Services | None = None) -> list
         ]
         demanded = {name for e in settings.endpoints.values() for name in e.services}
         # What an unreachable endpoint may serve is its own problem's business, named above.
-        due = [n for n in SERVICES if n in panel.services or (n in demanded and not findings)]
+        every = (*SERVICES, *own_services(settings))
+        due = [n for n in every if n in panel.services or (n in demanded and not findings)]
         if settings.endpoints and not due and not findings:
             due = list(SERVICES)
         for name in due:

@@ -12,7 +12,7 @@ import click
 
 from ..base.errors import ConfigError
 from ..base.screen import say, say_json
-from .options import json_option, prompts_option
+from .options import config_option, json_option, prompts_option, settings_of
 
 if TYPE_CHECKING:
     from ..app.wire import lists as wire
@@ -34,11 +34,17 @@ def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bo
     from ..app.wire import lists as wire
     from ..app.wire.base import text_of
     from ..benchmarks.benchmark import in_words
+    from ..benchmarks.own import rubric_dimensions
     from ..benchmarks.registry import select
     from ..prompts.custom import custom_in
     from ..report.table import arrow
 
-    declared = in_words(select(patterns), custom_in(prompts) if prompts else ())
+    custom = custom_in(prompts) if prompts else ()
+    rubrics = {d.id: d for d in rubric_dimensions(custom)}
+    others = tuple(name for name in patterns if name not in rubrics)
+    own = [d for name, d in rubrics.items() if name in patterns or not patterns]
+    ours = select(others) if others or not patterns else ()
+    declared = (*in_words(ours, custom), *own)
     listed = [wire.Dimension.of(d) for d in declared]
     if as_json:
         say_json(text_of(listed))
@@ -128,13 +134,17 @@ def _switches(declared: Benchmark) -> Iterator[wire.Switch]:
 
 
 @command.command("services")
+@config_option
 @json_option
-def list_services(as_json: bool) -> None:
-    """Every service with its model's name and tensors."""
+def list_services(config: Path | None, as_json: bool) -> None:
+    """Every service, those of your settings too, with its model's name and tensors."""
     from ..app.wire import lists as wire
     from ..app.wire.base import text_of
+    from ..base.contracts import CONTRACTS
     from ..panel import SERVICES, model_name
+    from ..panel.services import own_services
 
+    every = (*SERVICES, *own_services(settings_of(config)))
     listed = [
         wire.Service(
             service=name,
@@ -142,7 +152,8 @@ def list_services(as_json: bool) -> None:
             inputs=tuple(map(_tensor, contract.inputs)),
             outputs=tuple(map(_tensor, contract.outputs)),
         )
-        for name, contract in SERVICES.items()
+        for name in every
+        for contract in (CONTRACTS[name.role],)
     ]
     if as_json:
         say_json(text_of(listed))

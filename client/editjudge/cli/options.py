@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias, TypeVar, get_type_hints
@@ -20,6 +20,7 @@ from ..base.screen import tell
 if TYPE_CHECKING:
     from ..app.spec import RunSpec
     from ..base.config import Concurrency, Settings
+    from ..base.identity import ServiceName
     from ..benchmarks.benchmark import Rules
 
 P = ParamSpec("P")
@@ -93,6 +94,15 @@ prompts_option = click.option(
     type=_PATH,
     metavar="DIR",
     help="Templates of your own, which replace ours by name (editjudge prompts check DIR).",
+)
+rubric_option = click.option(
+    "--rubric",
+    "rubrics",
+    multiple=True,
+    type=_PATH,
+    metavar="FILE",
+    help="A criterion of your own with its scale, as a dimension rubric.<name of the file>; may be "
+    "given several times (editjudge prompts preview FILE).",
 )
 as_named_option = click.option(
     "--as-named",
@@ -289,6 +299,24 @@ class RulesOptions:
         return spec.model_copy(update={"protocol": protocol, "on": on, "off": off}).rules()
 
 
+def texts_in(folder: Path) -> dict[str, str]:
+    """The texts of templates of one's own.
+
+    Raises:
+        ConfigError: one cannot be used; names the folder.
+    """
+    from ..prompts.custom import custom_in, prompt_files
+
+    custom_in(folder)
+    return prompt_files(folder)
+
+
+def with_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str, ...]:
+    """The dimensions asked for: those of rubrics that are given always are."""
+    ids = tuple(name.removesuffix(".toml").replace("/", ".") for name in rubrics)
+    return (*patterns, *ids) if patterns else ()
+
+
 @dataclass(frozen=True)
 class SpecOptions(RulesOptions):
     """What a run judges, and by which rules."""
@@ -362,22 +390,28 @@ class SpecOptions(RulesOptions):
         ),
     ]
     prompts: Annotated[Path | None, prompts_option]
+    rubrics: Annotated[tuple[Path, ...], rubric_option]
 
-    def spec(self, before: RunSpec | None = None) -> RunSpec:
+    def spec(
+        self, before: RunSpec | None = None, services: tuple[ServiceName, ...] = ()
+    ) -> RunSpec:
         """Make the spec.
 
         Args:
             before: The spec of the run that is resumed; it keeps its roots and its prompts where
                 no --root and no --prompts say otherwise.
+            services: Specialists of one's own, by the settings.
 
         Raises:
             ConfigError: there is no such benchmark, protocol or switch, or an option is malformed.
         """
         from ..app.spec import RunSpec
         from ..benchmarks.registry import benchmark as benchmark_of
+        from ..prompts.rubrics import rubric_files
 
         on, off = self.switches(benchmark_of(self.benchmark).name)
         judges = {"judges": self.judges} if self.judges else {}
+        rubrics = rubric_files(self.rubrics)
         return RunSpec.model_validate(
             {
                 "benchmark": self.benchmark,
@@ -388,11 +422,12 @@ class SpecOptions(RulesOptions):
                 "off": off,
                 "roots": self._roots(before),
                 "rounds": self.rounds,
-                "dimensions": self.patterns,
+                "dimensions": with_rubrics(self.patterns, rubrics),
                 "limit": self.limit,
                 "tasks": self.tasks,
-                "prompts": self._prompts(before),
+                "prompts": self._prompts(before, rubrics),
                 "single_image": self.single_image,
+                "services": (*services, *(before.services if before else ())),
                 **judges,
             }
         )
@@ -407,15 +442,14 @@ class SpecOptions(RulesOptions):
         tell("--root differs from that of the run: the files there are taken to be the same")
         return roots
 
-    def _prompts(self, before: RunSpec | None) -> Path | Mapping[str, str]:
-        """The folder of prompts; by default the texts that the run is asked in."""
+    def _prompts(self, before: RunSpec | None, rubrics: Mapping[str, str]) -> Mapping[str, str]:
+        """The texts of prompts, by default those that the run is asked in, and rubrics."""
         if self.prompts is not None:
-            return self.prompts
-        kept = before is not None and before.benchmark == self.benchmark and before.prompts
-        if not kept:
-            return {}
-        tell(f"asked in the run's own prompts: {', '.join(kept)}")
-        return kept
+            return {**texts_in(self.prompts), **rubrics}
+        kept = before.prompts if before is not None and before.benchmark == self.benchmark else {}
+        if told := [name for name in kept if name not in rubrics]:
+            tell(f"asked in the run's own prompts: {', '.join(told)}")
+        return {**kept, **rubrics}
 
     def check_judges(self, settings: Settings) -> None:
         """Refuse a --judge for which no generalist is configured.

@@ -1,18 +1,24 @@
-"""`editjudge prompts`: bring official prompts here, and check one's own."""
+"""`editjudge prompts`: bring official prompts here, check one's own, show what a rubric asks."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..app.wire.base import text_of
 from ..app.wire.lists import Checked, Imported, Template
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, InputError
 from ..base.official import import_official_prompts, official_prompts
 from ..base.screen import say, say_json
-from ..prompts.custom import checked, files_in
+from ..prompts.custom import checked, custom_templates, files_in
 from .options import json_option
+
+if TYPE_CHECKING:
+    from ..base.item import Edit
+    from ..panel.prompt import Part, Prompt
+    from ..prompts.rubrics import RubricTemplate
 
 
 @click.group("prompts")
@@ -74,3 +80,76 @@ def check(folder: Path, as_json: bool) -> int:
         say(problem)
     say("something is wrong" if problems else "all is well")
     return 2 if problems else 0
+
+
+_FILE = click.Path(path_type=Path)
+
+
+@command.command("preview")
+@click.argument("file", metavar="FILE", type=_FILE)
+@click.option("--source", "sources", multiple=True, type=_FILE, help="The image before the edit.")
+@click.option("--edited", type=_FILE, help="The image after the edit.")
+@click.option("--instruction", default="", help="The instruction of the edit.")
+@click.option("--target", type=_FILE, help="The ground-truth result.")
+@click.option("--target-text", help="Text that the result must show.")
+def preview(
+    file: Path,
+    sources: tuple[Path, ...],
+    edited: Path | None,
+    instruction: str,
+    target: Path | None,
+    target_text: str | None,
+) -> None:
+    """Show what a judge is asked by a rubric; nothing is called.
+
+    FILE is what run and score take as --rubric. Without --source and --edited the places of
+    pictures and texts are shown.
+    """
+    from ..app.client import make_edit
+    from ..prompts.rubrics import rubric_files, rubrics_among
+
+    (rubric,) = rubrics_among(custom_templates(rubric_files([file])))
+    if bool(sources) != bool(edited):
+        raise InputError("preview", "one picture of the edit alone", "give --source and --edited")
+    if edited is None:
+        ends = dict.fromkeys(("sources", "edited", "target"), "\n")
+        prompt = rubric.prompt({n: f"[{n}]{ends.get(n, '')}" for n in rubric.fields})
+    else:
+        edit = make_edit(
+            source=sources,
+            edited=edited,
+            instruction=instruction,
+            target=target,
+            target_text=target_text,
+        )
+        prompt = _about(rubric, edit)
+    better = "higher" if rubric.higher_is_better else "lower"
+    say(
+        f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"
+    )
+    say(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_shown, prompt.parts))}")
+
+
+def _about(rubric: RubricTemplate, edit: Edit) -> Prompt:
+    """The prompt about an edit.
+
+    Raises:
+        InputError: the rubric shows what the edit lacks.
+    """
+    from ..base.config import GeneralistEndpoint
+    from ..panel.pictures import Pictures
+    from ..scorers.asking import prompt_about
+
+    usual = GeneralistEndpoint.model_fields["max_pixels"].default
+    try:
+        return prompt_about(rubric, edit, Pictures(usual).prepared)
+    except ValueError as error:
+        raise InputError("preview", str(error), "give it, or take it out of shows") from error
+
+
+def _shown(part: Part) -> str:
+    from ..panel.prompt import Text
+
+    if isinstance(part, Text):
+        return part.text
+    return f"[{part.name}, {part.size[0]}x{part.size[1]}, {part.media_type}]"

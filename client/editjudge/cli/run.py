@@ -84,11 +84,12 @@ def command(
     if not asked.outputs:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
     from ..app.run import spec_of
+    from ..panel.services import own_services
     from .running import dry_run as foretold
     from .running import judged
 
-    spec = asked.spec(spec_of(out))
     settings = services.settings(max_cost=max_cost, ledger=ledger, concurrency=concurrency)
+    spec = asked.spec(spec_of(out), own_services(settings))
     if canary is not None:
         settings = settings.model_copy(update={"canary": canary})
     asked.check_judges(settings)

@@ -14,6 +14,9 @@ from .options import (
     ledger_option,
     options,
     prompts_option,
+    rubric_option,
+    texts_in,
+    with_rubrics,
 )
 
 _FILE = click.Path(path_type=Path)
@@ -35,6 +38,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--target-text", help="Text that the result must show.")
 @dimension_option
 @prompts_option
+@rubric_option
 @options(GatewayOptions, "services")
 @click.option(
     "--repeats",
@@ -53,6 +57,7 @@ def command(
     target_text: str | None,
     patterns: tuple[str, ...],
     prompts: Path | None,
+    rubrics: tuple[Path, ...],
     services: GatewayOptions,
     repeats: int | None,
     max_cost: float | None,
@@ -64,7 +69,11 @@ def command(
     For every other dimension the reason is given. Exit code 3 when a service failed.
     """
     from ..app.client import make_edit
+    from ..prompts.rubrics import rubric_files
     from .scoring import score
+
+    own = rubric_files(rubrics)
+    texts = {**(texts_in(prompts) if prompts else {}), **own}
 
     settings = services.settings(repeats=repeats, max_cost=max_cost, ledger=ledger)
     edit = make_edit(
@@ -75,4 +84,4 @@ def command(
         target=target,
         target_text=target_text,
     )
-    return score(edit, patterns, prompts, settings, as_json=as_json)
+    return score(edit, with_rubrics(patterns, own), texts, settings, as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import Mapping
 
 from ..app.client import Client, Judgement
 from ..app.wire.base import text_of
@@ -13,7 +13,9 @@ from ..base.console import console
 from ..base.item import Edit
 from ..base.screen import say, say_json, tell
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import benchmark, select
+from ..benchmarks.registry import benchmark, select, with_specialists
+from ..panel.services import own_services
+from ..prompts.custom import custom_templates
 from ..report.table import judged_by, skipped, verdict_table
 from .services import services_at_hand
 
@@ -21,13 +23,15 @@ from .services import services_at_hand
 def score(
     edit: Edit,
     patterns: tuple[str, ...],
-    prompts: Path | None,
+    prompts: Mapping[str, str],
     settings: Settings,
     *,
     as_json: bool,
 ) -> int:
     """Judge an edit and show it; returns the exit code."""
-    dimensions = select(patterns, benchmark("core").rules())
+    rules = benchmark("core").rules().in_words(custom_templates(prompts))
+    rules = with_specialists(rules, own_services(settings))
+    dimensions = select(patterns, rules)
     needed = any(
         any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
         for d in dimensions
@@ -39,7 +43,7 @@ def score(
 
 
 async def _judge(
-    settings: Settings, edit: Edit, dimensions: tuple[Dimension, ...], prompts: Path | None
+    settings: Settings, edit: Edit, dimensions: tuple[Dimension, ...], prompts: Mapping[str, str]
 ) -> Judgement:
     async with Client(settings) as client:
         return await client.score(edit, dimensions, prompts)

@@ -14,6 +14,7 @@ from ..app.wire.base import text_of
 from ..app.wire.checks import Validation as ValidationJson
 from ..base.screen import say, say_json
 from ..base.words import counted
+from ..panel.services import own_services
 from .options import (
     SpecOptions,
     as_named_option,
@@ -50,8 +51,8 @@ def command(
     be read, are not what they are named, or are those of the items beside their own. Exit code 2
     when something is wrong.
     """
-    spec = asked.spec()
     settings = settings_of(config)
+    spec = asked.spec(services=own_services(settings))
     if settings.generalists:
         asked.check_judges(settings)
     order = Resolved(spec).order

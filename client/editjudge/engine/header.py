@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from ..base.errors import ConfigError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.signature import package_version
+from ..prompts.rubrics import FOLDER as RUBRICS
 
 _IN_WORDS = {"repeats": "rounds"}
 
@@ -84,7 +85,8 @@ class RunHeader(BaseModel):
         if differ := self._asked_otherwise(later):
             raise ConfigError(
                 f"{where} asks in other words than these: {', '.join(differ)}",
-                mend or "leave --prompts out to go on in the run's words, or give another folder",
+                mend
+                or "leave --prompts and --rubric out to go on in its words, or give another folder",
             )
         identities = {**self.identities, **later.identities}
         absent = {**self.not_served, **later.not_served}
@@ -96,12 +98,15 @@ class RunHeader(BaseModel):
                 "outputs": {**self.outputs, **later.outputs, **self.outputs},
                 "single_image": tuple(dict.fromkeys((*self.single_image, *later.single_image))),
                 "dimensions": tuple(dict.fromkeys((*self.dimensions, *later.dimensions))),
+                "prompts": {**self.prompts, **later.prompts},
                 "identities": identities,
                 "not_served": {r: why for r, why in absent.items() if r not in identities},
             }
         )
 
     def _asked_otherwise(self, later: RunHeader) -> list[str]:
-        """The files of prompts that are not the same in both."""
-        files = sorted({**self.prompts, **later.prompts})
-        return [name for name in files if self.prompts.get(name) != later.prompts.get(name)]
+        """The files of prompts that differ; a rubric that only one has is a dimension more."""
+        mine, others = self.prompts, later.prompts
+        one_sided = {name for name in mine.keys() ^ others.keys() if name.startswith(f"{RUBRICS}/")}
+        files = sorted({**mine, **others}.keys() - one_sided)
+        return [name for name in files if mine.get(name) != others.get(name)]

@@ -197,7 +197,12 @@ class Panel:
             return "; ".join(problems)
         if not self._settings.endpoints:
             return "no endpoint is configured and no local stack runs (editjudge up)"
-        return f"not among the models ready at {', '.join(urls)} (docs/models.md adds it)"
+        mend = (
+            "docs/models.md adds it"
+            if service in SERVICES
+            else f"load it there as {model_name(service)}: docs/own.md"
+        )
+        return f"not among the models ready at {', '.join(urls)} ({mend})"
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         """Identity of every bound service, for signatures."""

@@ -120,7 +120,7 @@ class Bound:
                     _add(problems, triton.url, what)
         return {
             name: self._service(name, identities[name], serving[name])
-            for name in SERVICES
+            for name in dict.fromkeys((*SERVICES, *serving))
             if name in serving
         }
 

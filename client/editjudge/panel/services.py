@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from ..base.contracts import CONTRACTS, Contract, Tensors
 from ..base.errors import ConfigError, NotServed
@@ -12,6 +15,9 @@ from ..base.identity import ModelIdentity, ServiceName
 from .pool import EndpointPool
 from .replica import Replica
 from .triton import TritonEndpoint
+
+if TYPE_CHECKING:
+    from ..base.config import Settings
 
 SERVICES: Mapping[ServiceName, Contract] = {
     name: CONTRACTS[name.role]
@@ -36,6 +42,7 @@ SERVICES: Mapping[ServiceName, Contract] = {
 }
 """Every service editjudge knows, as `role.variant`; the model is named `role_variant`."""
 
+_OWN = re.compile(rf"({'|'.join(CONTRACTS)})\.[a-z][a-z0-9_]{{0,39}}")
 NOT_KEPT = "not in the ledger"
 
 
@@ -91,7 +98,7 @@ class Service:
     ) -> Tensors:
         """Call it at one of its endpoints, whatever that has to do."""
         return await endpoint.infer(
-            SERVICES[self.name], model_name(self.name), inputs, parameters, service=self.name
+            CONTRACTS[self.name.role], model_name(self.name), inputs, parameters, service=self.name
         )
 
 
@@ -101,15 +108,33 @@ def model_name(service: str) -> str:
 
 
 def known(services: Iterable[str], url: str) -> tuple[ServiceName, ...]:
-    """The services asked for at an endpoint.
+    """The services asked for at an endpoint: ours, or others of a role that has a contract.
 
     Raises:
-        ConfigError: a name is not in `SERVICES`.
+        ConfigError: a name is no `role.variant`, or there is no such role.
     """
-    unknown = sorted(set(services) - set(SERVICES))
+    names = tuple(services)
+    unknown = [name for name in names if name not in SERVICES and not _OWN.fullmatch(name)]
     if unknown:
         raise ConfigError(
             f"endpoint {url}: no service is named {', '.join(unknown)}",
-            f"known services: {', '.join(SERVICES)}",
+            f"known services: {', '.join(SERVICES)}; one of your own is role.variant, variant in "
+            f"small letters, digits and _, role one of {', '.join(CONTRACTS)}",
         )
-    return tuple(map(ServiceName.parsed, services))
+    return tuple(map(ServiceName.parsed, names))
+
+
+def own_services(settings: Settings) -> tuple[ServiceName, ...]:
+    """The services that endpoints of the settings name and that are none of ours.
+
+    Raises:
+        ConfigError: see `known`.
+    """
+    named = (known(each.services, each.url) for each in settings.endpoints.values())
+    return others(chain.from_iterable(named))
+
+
+def others(names: Iterable[ServiceName]) -> tuple[ServiceName, ...]:
+    """Those of specialists that are none of ours, each once."""
+    each = dict.fromkeys(name for name in names if name.role in CONTRACTS)
+    return tuple(name for name in each if name not in SERVICES)

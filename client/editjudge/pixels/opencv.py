@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import MissingExtra
@@ -12,7 +12,8 @@ DISTRIBUTION = "opencv-python-headless"
 
 def lacking() -> str:
     """Why nothing is computed on pixels here, with the mend; empty where OpenCV is installed."""
-    return "" if find_spec("cv2") else str(_missing())
+    # Looked for on the path alone: while a thread imports it, what is loaded is half of it.
+    return "" if PathFinder.find_spec("cv2") else str(_missing())
 
 
 def _missing() -> MissingExtra:

@@ -2,7 +2,8 @@
 
 `DIR/kris/consistency.toml` replaces `kris/consistency`. Only `user` is needed; each image and field
 that the question gives stands in it in braces. The system turn is the file's `system`, else the
-text of `system.txt` beside it, else empty: nothing of ours is mixed in unseen.
+text of `system.txt` beside it, else empty: nothing of ours is mixed in unseen. What lies in the
+folder `rubric` replaces nothing; see `prompts.rubrics`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ..answers import OutputContract, Scores
 from ..base.errors import ConfigError
 from ..base.parse import parse_toml
 from . import Labels, Template, form_of, templates
+from .rubrics import FOLDER as RUBRICS
+from .rubrics import rubric
 
 ORIGIN = "custom"
 SYSTEM = "system.txt"
@@ -101,6 +104,9 @@ def checked(files: Mapping[str, str], where: str = "") -> Iterator[Template | Co
         try:
             if file.endswith(f"/{SYSTEM}"):
                 _known_folder(folder, place)
+                continue
+            if folder == RUBRICS:
+                yield rubric(file.removesuffix(".toml"), text, place)
                 continue
             own = _replaced(file.removesuffix(".toml"), place)
             yield _template(own, text, files.get(f"{folder}/{SYSTEM}", ""), place)

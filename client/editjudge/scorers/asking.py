@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -20,6 +20,7 @@ from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
     from ..base.config import GeneralistEndpoint
+    from ..panel.pictures import Picture
 
 JUDGE = ServiceName.generalist("judge")
 C = TypeVar("C", bound=OutputContract[Any])
@@ -86,7 +87,7 @@ class Question:
             ServiceError: see `editjudge.base.errors`.
             ValueError: see `prompt_about`.
         """
-        prompt = prompt_about(self.template, edit, generalist, **texts)
+        prompt = prompt_about(self.template, edit, generalist.picture, **texts)
         if isinstance(self.form, OutputContract):
             limit = self.template.max_tokens
             return await generalist.answer(prompt, self.form, repeat=repeat, max_tokens=limit)
@@ -245,12 +246,15 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> str:
     return ";".join(f"{'+'.join(tasks)}:{text}" for text, tasks in tasks_of.items())
 
 
-def prompt_about(template: Template, edit: Edit, generalist: Generalist, **texts: str) -> Prompt:
+def prompt_about(
+    template: Template, edit: Edit, picture: Callable[[Image], Picture], **texts: str
+) -> Prompt:
     """A template with an edit in its fields, images as the generalist gets them.
 
     In official prompts a text that the item lacks is empty.
 
     Args:
+        picture: An image as the generalist gets it.
         texts: Fields that the edit does not have itself.
 
     Raises:
@@ -261,9 +265,7 @@ def prompt_about(template: Template, edit: Edit, generalist: Generalist, **texts
 
     def shown(kind: str, images: Iterable[tuple[int, Image | None]]) -> tuple[Labelled, ...]:
         label = template.label(kind, len(item.sources))
-        return tuple(
-            Labelled(label.format(n=n), generalist.picture(image)) for n, image in images if image
-        )
+        return tuple(Labelled(label.format(n=n), picture(image)) for n, image in images if image)
 
     def frames() -> tuple[Labelled, ...]:
         # `position`, from 1, is where the edited image stands among the others.

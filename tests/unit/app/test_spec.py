@@ -219,6 +219,7 @@ def test_a_resumed_run_goes_on_in_its_words(
         judges=(),
         rounds=1,
         prompts=None,
+        rubrics=(),
         single_image=(),
     )
     assert flags.spec(before).prompts == before.prompts

@@ -319,7 +319,7 @@ def test_whose_words_covers_every_question(edit: Edit, name: str) -> None:
 
 def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
     with pytest.raises(ValueError, match="needs hint"):
-        module.prompt_about(Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge)
+        module.prompt_about(Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge.picture)
 
 
 def test_specs_name_the_prompts_with_their_digests() -> None:

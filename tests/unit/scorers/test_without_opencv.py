@@ -6,7 +6,7 @@ import io
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ NOBODY: Any = SimpleNamespace(served=frozenset(), why_not=lambda role: "away")
 @pytest.fixture
 def thin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    monkeypatch.setattr(opencv, "find_spec", lambda _: None)
+    monkeypatch.setattr(opencv, "PathFinder", SimpleNamespace(find_spec=lambda _: None))
 
 
 @pytest.mark.usefixtures("thin")
@@ -47,6 +47,11 @@ def test_dimensions_of_pixels_say_what_to_install() -> None:
 
 def test_with_opencv_they_are_computed() -> None:
     assert "core.mse.source.whole" not in unserved(DIMENSIONS, NOBODY)
+
+
+def test_it_is_there_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", ModuleType("cv2"))  # as it is halfway
+    assert opencv.lacking() == ""
 
 
 @pytest.mark.usefixtures("thin")

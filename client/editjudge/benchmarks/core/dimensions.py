@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 from ...base.identity import ServiceName
 from ...base.item import Item, Need
@@ -69,6 +72,11 @@ _QUALITY = {
         1e-2,
     ),
 }
+_RATED = {
+    "quality": "How good is the quality of the result?",
+    "aesthetics": "How beautiful is the result?",
+}
+PROTOCOL = "core.1"
 _LEVELS, _QUESTIONS = "vqa.5level", "vqa.questions"
 # What a multimodal LLM is asked about any edit: variant and way of judging by name.
 _ASKED: dict[str, tuple[str, Asking]] = {
@@ -139,8 +147,10 @@ def _pixel(metric: str, reference: Reference, region: Region) -> Dimension:
     )
 
 
-def _seen(service: str, reference: Reference, region: Region) -> Dimension:
-    scorer, variant, bounds, higher, source = _SEEN[service]
+def _seen(
+    service: str, reference: Reference, region: Region, how: tuple[Any, ...] = ()
+) -> Dimension:
+    scorer, variant, bounds, higher, source = how or _SEEN[service]
     return Dimension(
         id=f"core.{service}.{reference}.{region}",
         asks=_AGAINST[reference, region],
@@ -155,8 +165,8 @@ def _seen(service: str, reference: Reference, region: Region) -> Dimension:
     )
 
 
-def _alone(service: str) -> Dimension:
-    asks, variant, source, tolerance = _QUALITY[service]
+def _alone(service: str, how: tuple[str, str, str, float] | None = None) -> Dimension:
+    asks, variant, source, tolerance = how or _QUALITY[service]
     return Dimension(
         id=f"core.{service}",
         asks=asks,
@@ -180,6 +190,26 @@ def _text(name: str, service: str, reader: str) -> Dimension:
         needs=frozenset({"target_text"}),
         variant=f"levenshtein.nfkc.{ServiceName.parsed(service).variant}",
     )
+
+
+def specialist_dimensions(services: Iterable[ServiceName]) -> tuple[Dimension, ...]:
+    """What specialists of one's own say, as those of ours of the same role; of a segmenter none."""
+    each = (one for service in services for one in _of_one(service))
+    return tuple(replace(one, protocol=PROTOCOL) for one in each)
+
+
+def _of_one(service: ServiceName) -> Iterable[Dimension]:
+    source = f"a specialist of one's own, {service}"
+    match service.role:
+        case "quality" | "aesthetics" as role:
+            return (_alone(service, (_RATED[role], service.variant, source, 1e-2)),)
+        case "features" | "clip" | "lpips" as role:
+            how = (*(_DISTANCE if role == "lpips" else _COSINE), source)
+            return tuple(_seen(service, *against, how) for against in _AGAINST)
+        case "ocr":
+            name = f"core.text_content_accuracy.{service.variant}"
+            return (_text(name, service, service.variant),)
+    return ()
 
 
 def _asked(name: str) -> Dimension:

@@ -1,0 +1,136 @@
+"""Rubrics of one's own: what one becomes, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from editjudge.base.errors import ConfigError, InputError
+from editjudge.benchmarks.benchmark import Benchmark
+from editjudge.benchmarks.own import rubric_dimensions
+from editjudge.benchmarks.registry import benchmark, select
+from editjudge.cli.prompts import command
+from editjudge.prompts.custom import custom_templates
+from editjudge.prompts.rubrics import RubricTemplate, rubric, rubric_files
+
+LIGHT = """\
+asks = "Does the light fit?"
+criterion = "Look at {shadows}."
+[scale]
+1 = "pasted in"
+5 = "as photographed"
+"""
+
+
+def made(text: str = LIGHT, name: str = "light") -> RubricTemplate:
+    return rubric(f"rubric/{name}", text, f"{name}.toml")
+
+
+def test_a_rubric_is_a_prompt_with_its_scale_and_reads_back_its_score() -> None:
+    light = made()
+    assert light.fields == ("sources", "edited", "instruction")
+    said = "".join(
+        getattr(part, "text", "") for part in light.prompt(dict.fromkeys(light.fields, "x")).parts
+    )
+    assert (
+        "Does the light fit?\n\nLook at {shadows}.\n\n- 5: as photographed\n- 1: pasted in" in said
+    )
+    assert light.contract is not None
+    assert light.contract.parse('{"reasoning": "r", "score": 5}').scores == {"score": 5.0}
+
+
+def test_its_dimension_has_the_scale_as_range_and_needs_what_it_shows() -> None:
+    text = 'shows = ["edited", "target", "target_text"]\nhigher_is_better = false\n' + LIGHT
+    (light,) = rubric_dimensions((made(text),))
+    assert (light.id, light.range, light.higher_is_better) == ("rubric.light", (1, 5), False)
+    assert light.needs == {"target", "target_text"}
+    assert light.words == "custom"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("fit?", "fit well?"), ("shadows", "colours"), ("pasted in", "wrong"), ("5 =", "7 =")],
+)
+def test_other_words_are_another_signature(before: str, after: str) -> None:
+    (light,), (other,) = (
+        rubric_dimensions((made(text),)) for text in (LIGHT, LIGHT.replace(before, after))
+    )
+    assert light.id == other.id
+    assert light.signature({}).digest != other.signature({}).digest
+
+
+@pytest.mark.parametrize("one", [benchmark("core"), benchmark("kris")], ids=lambda b: b.name)
+def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None:
+    rules = one.rules()
+    more = rules.in_words(custom_templates({"rubric/light.toml": LIGHT}))
+    assert {d.id for d in more.dimensions} - {d.id for d in rules.dimensions} == {"rubric.light"}
+    for patterns in ((), ("rubric.light",), ("light",)):
+        assert "rubric.light" in {d.id for d in select(patterns, more)}
+    ours = {d.id: replace(d) for d in more.dimensions}
+    assert all(ours[d.id] == d for d in rules.dimensions), "ours stay as they are"
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "told"),
+    [
+        (("asks =", "ask ="), 1, "there is no key ask"),
+        (('"Does the light fit?"', "3"), 1, "asks is not a text"),
+        (('"Does the light fit?"', '" "'), 1, "asks is empty"),
+        (('"Does the light fit?"', '"a\\nb"'), 1, "several lines"),
+        (("5 =", "best ="), 5, "best is no number of a scale"),
+        (("5 =", '"5.5" ='), 5, "5.5 is no number"),
+        (("5 =", "5000 ="), 5, "5000 is no number"),
+        (('"as photographed"', "true"), 5, "5 of the scale has no words"),
+        (('5 = "as photographed"', ""), 3, "no two ends"),
+        (("[scale]", 'shows = ["mask"]\n[scale]'), 3, "nothing that can be shown is called 'mask'"),
+        (("[scale]", 'shows = ["sources"]\n[scale]'), 3, "the edited image is not shown"),
+        (("[scale]", "higher_is_better = 1\n[scale]"), 3, "is not true or false"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_its_line(
+    change: tuple[str, str], line: int, told: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        made(LIGHT.replace(*change))
+    assert str(error.value).startswith(f"light.toml:{line}: ")
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_has_no_line_is_refused_by_its_file(tmp_path: Path) -> None:
+    for key in ("asks", "criterion"):
+        with pytest.raises(ConfigError, match=f"light.toml lacks {key}"):
+            made("\n".join(line for line in LIGHT.splitlines() if not line.startswith(key)))
+    with pytest.raises(ConfigError, match="line 1"):
+        made("asks =\n")
+    with pytest.raises(ConfigError, match="no part of a dimension's name"):
+        made(name="My Light")
+    with pytest.raises(ConfigError, match="No such file"):
+        rubric_files([tmp_path / "none.toml"])
+    (tmp_path / "a").mkdir()
+    for place in (tmp_path / "light.toml", tmp_path / "a" / "light.toml"):
+        place.write_text(LIGHT)
+    with pytest.raises(ConfigError, match="two rubrics are called light"):
+        rubric_files([tmp_path / "light.toml", tmp_path / "a" / "light.toml"])
+    (tmp_path / "long.toml").write_bytes(b"#" * 100_000)
+    with pytest.raises(ConfigError, match="larger than 64 KiB"):
+        rubric_files([tmp_path / "long.toml"])
+
+
+def test_preview_shows_what_is_asked_with_or_without_an_edit(
+    tmp_path: Path, photo_file: Path
+) -> None:
+    file = tmp_path / "light.toml"
+    file.write_text('shows = ["edited", "target"]\n' + LIGHT)
+    shown = CliRunner().invoke(command, ["preview", str(file)]).output
+    assert "rubric.light  1..5, higher is better" in shown
+    assert "[edited]\n[target]\nDoes the light fit?" in shown
+    edit = ["--source", str(photo_file), "--edited", str(photo_file)]
+    with pytest.raises(InputError, match="rubric/light needs target"):
+        CliRunner().invoke(command, ["preview", str(file), *edit], catch_exceptions=False)
+    asked = [*edit, "--instruction", "x", "--target", str(photo_file)]
+    shown = CliRunner().invoke(command, ["preview", str(file), *asked]).output
+    assert f"{photo_file.name}, " in shown.partition("Edited image:")[2]
