@@ -53,8 +53,8 @@ def _tell_pending(run: Path) -> None:
     if count := sum(pending):
         are = counted(count, "edit is", "edits are")
         tell(
-            f"{are} not judged yet, of {len(pending):,}: a run is missing, or was not finished; "
-            f"the command of the run goes on with --out {shlex.quote(str(run))}"
+            f"{are} not judged yet, of {len(pending):,}: a run is missing, was not done or had a"
+            f" --limit; the command of the run goes on with --out {shlex.quote(str(run))}"
         )
 
 
