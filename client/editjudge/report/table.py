@@ -134,11 +134,10 @@ def best_and_second(
         texts: As printed.
         values: None where there is none.
     """
-    of_values = {
-        text: value for text, value in zip(texts, values, strict=True) if value is not None
-    }
+    numbers = [(t, v) for t, v in zip(texts, values, strict=True) if v is not None]
+    of_values = dict(numbers)
     best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
-    places = {text: place for place, text in enumerate(best[:2], 1)} if len(texts) > 1 else {}
+    places = {text: place for place, text in enumerate(best[:2], 1)} if len(numbers) > 1 else {}
     return [places.get(text, 0) for text in texts]
 
 
@@ -187,10 +186,31 @@ def half_text(half: float, decimals: int | None = None) -> str:
     Args:
         decimals: Of the number before it; None for two significant digits.
     """
-    first = -math.floor(math.log10(half))
+    first = _first(half)
+    return f"{half:.1e}" if first > _SMALLEST else f"{half:.{_places(first, decimals)}f}"
+
+
+def ends_text(low: float, high: float, decimals: int | None = None) -> str:
+    """The ends of an interval, to the digits of its half: they are never printed alike.
+
+    Args:
+        decimals: See `half_text`.
+    """
+    first = _first((high - low) / 2)
     if first > _SMALLEST:
-        return f"{half:.1e}"
-    return f"{half:.{max(0, first + 1) if decimals is None else max(decimals, first)}f}"
+        places = max(0, first + 1 - _first(max(abs(low), abs(high))))
+        return f"{low:.{places}e} – {high:.{places}e}"
+    places = _places(first, decimals)
+    return f"{_rounded(low, places)} – {_rounded(high, places)}"
+
+
+def _first(number: float) -> int:
+    """Where the first digit of a number stands that is not 0: 1 for tenths, 0 for ones."""
+    return -math.floor(math.log10(number))
+
+
+def _places(first: int, decimals: int | None) -> int:
+    return max(0, first + 1) if decimals is None else max(decimals, first)
 
 
 def legend(cells: Iterable[Cell]) -> Iterator[str]:
