@@ -199,9 +199,9 @@ def ends_text(low: float, high: float, decimals: int | None = None) -> str:
     first = _first((high - low) / 2)
     if first > _SMALLEST:
         places = max(0, first + 1 - _first(max(abs(low), abs(high))))
-        return f"{low:.{places}e} – {high:.{places}e}"
+        return f"{low:.{places}e} \u2013 {high:.{places}e}"
     places = _places(first, decimals)
-    return f"{_rounded(low, places)} – {_rounded(high, places)}"
+    return f"{_rounded(low, places)} \u2013 {_rounded(high, places)}"
 
 
 def _first(number: float) -> int:

@@ -51,8 +51,8 @@ async def test_the_page_and_what_it_asks_for(address: str) -> None:
     assert told["report"]["mode"] == "view"
     assert len(told["detail-0"]["edits"]) == 12
     name = told["edits"]["picture"][0]
-    for picture in (name, f"{name}?full=1"):
-        status, webp, headers = await get(f"{address}pictures/{picture}")
+    for asked in (name, f"{name}?full=1"):
+        status, webp, headers = await get(f"{address}pictures/{asked}")
         assert (status, webp[8:12], headers["Content-Type"]) == (200, b"WEBP", "image/webp")
 
 
