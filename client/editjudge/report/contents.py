@@ -23,7 +23,7 @@ from .columns import comparability, drift_lines, reasons
 from .figures import LOOKS, draw, drawn
 from .gathered import CHUNK, Gathered, Plain
 from .pictures import SIDE
-from .table import best_and_second, ends_text, untrained_line
+from .table import best_and_second, ends_text, rounded, untrained_line
 
 FORMAT = 1
 """Raised where a page of one version cannot read the data of another."""
@@ -346,7 +346,7 @@ def _number(value: float | None, decimals: int | None) -> str:
         return "-"
     if decimals is None:
         return f"{value:#.4g}".removesuffix(".")
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"
+    return rounded(value, decimals)
 
 
 def _deviation(results: Results, model: str, column: Column) -> float | None:
