@@ -180,6 +180,7 @@ def _cell(made: Example, model: int, dimension: int) -> dict[str, Any]:
     return {
         "value": mean, "text": "-" if mean is None else f"{mean:.3f}", "place": 0,
         "low": None if mean is None else mean - half, "high": None if mean is None else mean + half,
+        "ends": "" if mean is None else f"{mean - half:.3f} – {mean + half:.3f}",
         "clusters": 4, "deviation": None, "scored": len(values), "asked": asked, "imputed": 0,
         "capped": 0, "counts": {"scored": len(values), "missing_output": asked - len(values)},
         "reason": "", "signature": "sha256:00",

@@ -179,6 +179,27 @@ def test_everything_can_be_done_by_keys(page: Page) -> None:
     assert len(focused) == 12, "the focus goes on and is nowhere caught"
 
 
+def test_a_link_to_an_edit_that_is_not_there_is_told(browser: Browser, address: str) -> None:
+    with opened(browser, f"{address}#edit=nope&model={MODELS[0]}") as page:
+        says(page, "#astray", "There is no such edit on this page: nope")
+        page.locator("#list").focus()
+        page.keyboard.press("j")
+        page.locator("#edit-id").wait_for()
+        assert page.locator("#astray").is_hidden()
+
+
+def test_two_pictures_of_which_one_is_missing_are_not_laid_over_each_other(
+    browser: Browser, made: Example, address: str
+) -> None:
+    missing = made.edits["picture"].index(None)
+    for edit, told in ((missing, True), (0, False)):
+        with opened(browser, address + link(made, edit, "&show=slider")) as page:
+            page.locator("#panes .frame").first.wait_for()
+            assert page.locator("#alone").is_visible() is told
+            page.keyboard.press("1")
+            assert page.locator("#alone").is_hidden()
+
+
 def test_the_slider_is_moved_by_keys_and_by_hand(
     browser: Browser, address: str, made: Example
 ) -> None:

@@ -164,6 +164,7 @@ def test_every_text_stands_out(browser: Browser, address: str, scheme: str) -> N
     with opened(browser, address, color_scheme=scheme) as page:
         assert page.evaluate(CONTRAST) == []
         page.goto(f"{address}#edit=set%2F0001&model={MODELS[0]}")
+        page.wait_for_selector("#verdicts details.verdict")
         page.keyboard.press("v")
         page.wait_for_selector(".chances, .reason")
         assert page.evaluate(CONTRAST) == []

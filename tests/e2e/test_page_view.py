@@ -16,7 +16,7 @@ from editjudge.report.viewing import viewing
 from editjudge.storage.store import RunStore
 
 from ..report_runs import DIMENSIONS, make_run
-from .browser import chromium, opened, says
+from .browser import assert_fits, chromium, opened, says
 
 MODELS = ("alpha", "beta")
 
@@ -39,6 +39,26 @@ async def test_a_page_follows_its_run_and_keeps_what_is_open(
     with Viewed([run]) as viewed:
         async with viewing(viewed) as address:
             await asyncio.to_thread(_followed, address, judge)
+
+
+@pytest.mark.browser
+async def test_a_page_says_that_its_run_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FEWEST_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_SHARE", 0)
+    run = make_run(tmp_path, 1, MODELS[:1], dimensions=DIMENSIONS[:1], odd=False)
+    with Viewed([run]) as viewed:
+        async with viewing(viewed) as address:
+            (run / "run.sqlite").rename(run / "away.sqlite")
+            await asyncio.to_thread(_said_of_it, address)
+
+
+def _said_of_it(address: str) -> None:
+    with chromium() as browser, opened(browser, address, (address, "data:")) as page:
+        says(page, "#live", re.compile("what was read before is shown: .*no run"))
+        assert page.locator(".board").count() == 1
+        assert_fits(page, (1440, 390))
 
 
 def _followed(address: str, judge: Callable[[float], None]) -> None:

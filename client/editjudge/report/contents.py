@@ -23,7 +23,7 @@ from .columns import comparability, drift_lines, reasons
 from .figures import LOOKS, draw, drawn
 from .gathered import CHUNK, Gathered, Plain
 from .pictures import SIDE
-from .table import best_and_second, untrained_line
+from .table import best_and_second, ends_text, rounded, untrained_line
 
 FORMAT = 1
 """Raised where a page of one version cannot read the data of another."""
@@ -107,7 +107,7 @@ def report_of(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "editjudge": package_version("editjudge"),
         "introduction": [{"heading": h, "text": text} for h, text in about.introduction],
-        "warnings": [*_warnings(runs), *about.warnings, *why],
+        "warnings": [*_warnings(runs), *_unfinished(gathered), *about.warnings, *why],
         "lacking": _lacking(runs, gathered),
         "runs": [_run(run) for run in runs],
         "models": [
@@ -171,6 +171,13 @@ def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
                 f"the run was last written by editjudge {header.editjudge}, this is {today}"
             )
         yield from (before + line for line in lines)
+
+
+def _unfinished(gathered: Gathered) -> Iterator[str]:
+    """What the numbers do not rest on, for it is still to be judged."""
+    if pending := gathered.count - gathered.judged():
+        are = counted(pending, "edit is", "edits are")
+        yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
 
 
 def _lacking(runs: Sequence[ShownRun], gathered: Gathered) -> Plain | None:
@@ -305,7 +312,8 @@ def _together(
 def _cells(results: Results, column: Column) -> list[Plain]:
     """One column, model by model."""
     cells = [row[column.id] for row in results.cells.values()]
-    texts = [_number(results, column, cell.value) for cell in cells]
+    decimals = _decimals(results, column)
+    texts = [_number(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
     places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
     return [
@@ -313,7 +321,7 @@ def _cells(results: Results, column: Column) -> list[Plain]:
             "value": cell.value,
             "text": text,
             "place": place,
-            **_sureness(cell),
+            **_sureness(cell, decimals),
             "deviation": _deviation(results, model, column),
             "scored": cell.scored,
             "asked": cell.asked,
@@ -326,13 +334,19 @@ def _cells(results: Results, column: Column) -> list[Plain]:
     ]
 
 
-def _number(results: Results, column: Column, value: float | None) -> str:
-    """A number as the benchmark's paper prints it; to four digits where there is no such table."""
+def _decimals(results: Results, column: Column) -> int | None:
+    """To which the benchmark's paper prints a column; None where there is no such table."""
+    benchmark = results.benchmark
+    return benchmark.decimals if benchmark.table and column.decimals is None else column.decimals
+
+
+def _number(value: float | None, decimals: int | None) -> str:
+    """A number to so many decimals, else to four digits, also where the last are 0."""
     if value is None:
         return "-"
-    benchmark = results.benchmark
-    places = benchmark.decimals if benchmark.table and column.decimals is None else column.decimals
-    return f"{value:.4g}" if places is None else f"{round(value, places) + 0.0:.{places}f}"
+    if decimals is None:
+        return f"{value:#.4g}".removesuffix(".")
+    return rounded(value, decimals)
 
 
 def _deviation(results: Results, model: str, column: Column) -> float | None:
@@ -356,12 +370,14 @@ def _column(column: Column, run: ShownRun) -> Plain:
     }
 
 
-def _sureness(cell: Cell) -> Plain:
+def _sureness(cell: Cell, decimals: int | None) -> Plain:
     """The 95 % interval, and what else tells how far a number can be compared."""
     interval = cell.interval
+    low, high = (interval.low, interval.high) if interval else (None, None)
     return {
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
+        "low": low,
+        "high": high,
+        "ends": "" if low is None or high is None else ends_text(low, high, decimals),
         "clusters": interval.clusters if interval else None,
         "capped": cell.capped,
         "different_items": cell.other_items,

@@ -27,15 +27,17 @@ _AHEAD = 64
 
 
 class PictureNames:
-    """The pictures that a page may show: no others are ever read for it.
+    """The pictures that a page may show, as they are once: no others are ever read for it.
 
     Attributes:
-        files: By the name that the page knows: 16 hex digits of where a file lies, its size and
-            its times, so that a picture that changed has another name.
+        files: By the name that the page knows; see `picture_name`.
+
+    Args:
+        files: Those of names that were made before, which stay known; nothing by default.
     """
 
-    def __init__(self) -> None:
-        self.files: dict[str, Path] = {}
+    def __init__(self, files: dict[str, Path] | None = None) -> None:
+        self.files: dict[str, Path] = {} if files is None else files
         self._known: dict[Path, str | None] = {}
 
     def name(self, file: Path | None) -> str | None:
@@ -43,18 +45,24 @@ class PictureNames:
         if file is None:
             return None
         if file not in self._known:
-            self._known[file] = self._named(file)
+            self._known[file] = name = picture_name(file)
+            if name is not None:
+                self.files[name] = file
         return self._known[file]
 
-    def _named(self, file: Path) -> str | None:
-        stat = stat_of(file)
-        if stat == ABSENT:
-            return None
-        # A path may hold bytes that are no text.
-        where = os.fsencode(file.absolute())
-        name = hashlib.sha256(where + stat).hexdigest()[:_NAME]
-        self.files[name] = file
-        return name
+
+def picture_name(file: Path) -> str | None:
+    """The name of a picture as it is now: another one as soon as it changes.
+
+    Returns:
+        16 hex digits of where the file lies, its size and its times; None where there is no file.
+    """
+    stat = stat_of(file)
+    if stat == ABSENT:
+        return None
+    # A path may hold bytes that are no text.
+    where = os.fsencode(file.absolute())
+    return hashlib.sha256(where + stat).hexdigest()[:_NAME]
 
 
 def thumbnail(file: Path, side: int = SIDE) -> bytes:

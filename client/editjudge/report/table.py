@@ -138,7 +138,8 @@ def best_and_second(
         text: value for text, value in zip(texts, values, strict=True) if value is not None
     }
     best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
-    places = {text: place for place, text in enumerate(best[:2], 1)} if len(texts) > 1 else {}
+    several = sum(value is not None for value in values) > 1
+    places = {text: place for place, text in enumerate(best[:2], 1)} if several else {}
     return [places.get(text, 0) for text in texts]
 
 
@@ -153,11 +154,12 @@ def cell_text(cell: Cell, deviation: float | None = None, decimals: int | None =
     """
     if cell.value is None:
         return f"- ({cell.reason})" if decimals is None else f"- ({cell.scored}/{cell.asked})"
-    value = f"{cell.value:.4g}" if decimals is None else _rounded(cell.value, decimals)
+    value = f"{cell.value:.4g}" if decimals is None else rounded(cell.value, decimals)
     return f"{value}{sure_text(cell, deviation, decimals)} ({cell.scored}/{cell.asked})"
 
 
-def _rounded(value: float, decimals: int) -> str:
+def rounded(value: float, decimals: int) -> str:
+    """A number to so many decimals."""
     # Adding 0 makes a plain zero of a negative one.
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
@@ -181,16 +183,37 @@ def sure_text(cell: Cell, deviation: float | None = None, decimals: int | None =
     )
 
 
+def ends_text(low: float, high: float, decimals: int | None = None) -> str:
+    """The ends of an interval, to the digits of its half: they are never printed alike.
+
+    Args:
+        decimals: See `half_text`.
+    """
+    first = _first((high - low) / 2)
+    if first > _SMALLEST:
+        places = max(0, first + 1 - _first(max(abs(low), abs(high))))
+        return f"{low:.{places}e} \u2013 {high:.{places}e}"
+    places = _places(first, decimals)
+    return f"{rounded(low, places)} \u2013 {rounded(high, places)}"
+
+
+def _first(number: float) -> int:
+    """Where the first digit of a number stands that is not 0: 1 for tenths, 0 for ones."""
+    return -math.floor(math.log10(number))
+
+
+def _places(first: int, decimals: int | None) -> int:
+    return max(0, first + 1) if decimals is None else max(decimals, first)
+
+
 def half_text(half: float, decimals: int | None = None) -> str:
     """Half of an interval, which is more than 0 and is never printed as 0.
 
     Args:
         decimals: Of the number before it; None for two significant digits.
     """
-    first = -math.floor(math.log10(half))
-    if first > _SMALLEST:
-        return f"{half:.1e}"
-    return f"{half:.{max(0, first + 1) if decimals is None else max(decimals, first)}f}"
+    first = _first(half)
+    return f"{half:.1e}" if first > _SMALLEST else f"{half:.{_places(first, decimals)}f}"
 
 
 def legend(cells: Iterable[Cell]) -> Iterator[str]:

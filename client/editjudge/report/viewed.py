@@ -15,7 +15,7 @@ from ..base.screen import tell
 from .contents import About, ShownRun, report_of, title_of
 from .gathered import CHUNK, Chunk, Gathered, Plain
 from .page import script_json
-from .pictures import PictureNames
+from .pictures import PictureNames, picture_name
 from .read import Reading, readings
 
 _SHARE = 4
@@ -40,10 +40,10 @@ class _State:
     """
 
     def __init__(
-        self, runs: Sequence[Path], names: PictureNames, version: str, *, published: bool
+        self, runs: Sequence[Path], pictures: dict[str, Path], version: str, *, published: bool
     ) -> None:
         self._lock, self._open = Lock(), True
-        self._gathered = Gathered(names)
+        self._gathered = Gathered(PictureNames(pictures))
         with ExitStack() as stack:
             views = [stack.enter_context(RunView(run)) for run in runs]
             self._readings: list[Reading] = readings(views)
@@ -99,7 +99,8 @@ class Viewed:
 
     def __init__(self, runs: Sequence[Path], *, published: bool = False) -> None:
         self._runs, self._published = tuple(runs), published
-        self.names = PictureNames()
+        self._pictures: dict[str, Path] = {}
+        self._changed_pictures: set[str] = set()
         self._lock = Lock()
         self._said = ""
         self._changed = self._due = -float("inf")
@@ -127,15 +128,17 @@ class Viewed:
         return self._state.edits
 
     def progress(self) -> Plain:
-        """How far the runs are, read anew where that is due."""
+        """How far the runs are, read anew where that is due, and why that cannot be."""
         with self._lock:
             self._refresh()
             state = self._state
             waits = self._version() != state.version
             live = waits or time.monotonic() - self._changed < _QUIET_SECONDS
+            said = self._said
         return {
             "version": state.version,
-            "live": live,
+            "live": live and not said,
+            "said": said,
             "judged": state.judged,
             "asked": state.asked,
         }
@@ -147,33 +150,49 @@ class Viewed:
         # Read anew meanwhile: what is asked for is in the next state.
         return self._state.detail(number) if text is None and state is not self._state else text
 
+    def picture(self, name: str) -> Path | None:
+        """Where a picture lies; None where there is no such, or it is another one by now.
+
+        Of another one the runs are read anew, for what was judged is not what is there.
+        """
+        file = self._pictures.get(name)
+        if file is None or picture_name(file) == name:
+            return file
+        self._changed_pictures.add(name)
+        return None
+
     def _refresh(self) -> None:
         version = self._version()
-        if version == self._state.version or time.monotonic() < self._due:
+        if version == self._state.version:
+            self._said = ""
+            return
+        if time.monotonic() < self._due:
             return
         self._changed = time.monotonic()
         try:
             state = self._read(version)
         except (EditjudgeError, StoreError) as error:  # it is being merged, moved or removed
             self._due = time.monotonic() + _QUIET_SECONDS / 10
-            if str(error) != self._said:
-                self._said = str(error)
-                tell(f"what was read before is shown: {error}")
+            said = f"what was read before is shown: {error}"
+            if said != self._said:
+                self._said = said
+                tell(said)
             return
         before, self._state, self._said = self._state, state, ""
         before.close()
 
     def _read(self, version: str) -> _State:
         began = time.thread_time()
-        state = _State(self._runs, self.names, version, published=self._published)
+        state = _State(self._runs, self._pictures, version, published=self._published)
         took = time.thread_time() - began
         self._due = time.monotonic() + max(_FEWEST_SECONDS, _SHARE * took)
         return state
 
     def _version(self) -> str:
-        """Another text where a run was written to; no file is opened for it."""
+        """Another text where a run was written to, or a picture changed; no file is opened."""
         stats = [_written(run / name) for run in self._runs for name in _FILES]
-        return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
+        told = repr((stats, len(self._changed_pictures)))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def _written(file: Path) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from ..base.errors import ConfigError, ImageError
 from .page import page_html, policy
@@ -25,6 +27,8 @@ _KEPT_BYTES = 64 * 1024 * 1024
 _AT_ONCE = 4
 """Pictures that are made at a time: each may take much memory while it is decoded."""
 _SECRET_BYTES = 16
+_USUAL = 80
+"""Port that browsers leave out of an address."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -34,30 +38,35 @@ _HEADERS = {
 }
 _OURS = frozenset({"same-origin", "none"})
 """Who asks, as browsers say it: the page itself, or a person who typed the address."""
+_LOG = logging.getLogger("editjudge.view")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _Pictures:
     """The pictures of the runs as WebP; the last ones stay at hand."""
 
-    def __init__(self, files: dict[str, Path]) -> None:
-        self._files = files
+    def __init__(self, place: Callable[[str], Path | None]) -> None:
+        self._place = place
         self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._bytes = 0
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def get(self, name: str, side: int) -> bytes | None:
-        """A picture; None where no run has one of this name.
+        """A picture; None where no run has one of this name, or it is another one by now.
 
         Raises:
             ImageError: it cannot be read.
         """
-        file, key = self._files.get(name), (name, side)
+        file, key = await asyncio.to_thread(self._place, name), (name, side)
         if file is None:
             return None
         async with self._places:
             if key not in self._kept:
-                self._keep(key, await asyncio.to_thread(thumbnail, file, side))
+                webp = await asyncio.to_thread(thumbnail, file, side)
+                # It may have been written while it was read.
+                if await asyncio.to_thread(self._place, name) is None:
+                    return None
+                self._keep(key, webp)
         self._kept.move_to_end(key)
         return self._kept[key]
 
@@ -75,7 +84,7 @@ class _Pages:
 
     def __init__(self, viewed: Viewed) -> None:
         self._viewed = viewed
-        self._pictures = _Pictures(viewed.names.files)
+        self._pictures = _Pictures(viewed.picture)
 
     async def page(self, _: web.Request) -> web.Response:
         """The page, which asks for all else."""
@@ -117,6 +126,14 @@ class _Pages:
         return web.Response(body=webp, content_type="image/webp", headers=headers)
 
 
+def _worth_telling(record: logging.LogRecord) -> bool:
+    """False of what is no request at all: it was answered, and says nothing of us."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_LOG.addFilter(_worth_telling)
+
+
 def _json(text: str) -> web.Response:
     response = web.Response(text=text, content_type="application/json")
     response.enable_compression()
@@ -146,7 +163,7 @@ async def viewing(viewed: Viewed, port: int = 0) -> AsyncIterator[str]:
             web.get(f"/{secret}/pictures/{{name}}", pages.picture),
         ]
     )
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(application, access_log=None, logger=_LOG, shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, HOST, port)
@@ -159,11 +176,17 @@ async def viewing(viewed: Viewed, port: int = 0) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
+def _names(port: int) -> frozenset[str]:
+    """What browsers call this server: without the port where it is the usual one."""
+    names = (HOST, "localhost")
+    return frozenset([*(f"{name}:{port}" for name in names), *(names if port == _USUAL else ())])
+
+
 @web.middleware
 async def _careful(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Answer our own page alone: not one whose name leads here, nor one of another place."""
     taken = request.transport.get_extra_info("sockname") if request.transport else None
-    hosts = {f"{name}:{taken[1]}" for name in (HOST, "localhost")} if taken else set()
+    hosts = _names(taken[1]) if taken else frozenset()
     if request.host not in hosts:
         raise web.HTTPMisdirectedRequest(text="this is no name of this server", headers=_HEADERS)
     if request.headers.get("Sec-Fetch-Site", "none") not in _OURS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,6 +25,11 @@ INDEX = "index.html"
 _MARK = '<meta name="generator" content="editjudge report">'
 _HEAD = 4096
 """Bytes of a page in which its mark is."""
+_STAGED = ".editjudge-partial"
+"""Folder of details that are not all there yet."""
+_DETAILS = re.compile(r"[0-9a-f]{16}")
+"""Name of a folder of details: other folders beside it are somebody else's."""
+_DETAIL = re.compile(r"detail-\d+\.js")
 _OWN = ".editjudge-report"
 """File that says that a folder is a page of ours, also where it is not whole yet."""
 Progress = Callable[[Iterable[str | None], int], Iterable[str | None]]
@@ -155,7 +161,7 @@ def _write_folder(
 ) -> Written:
     out.mkdir(parents=True, exist_ok=True)
     (out / _OWN).touch()
-    staged = out / "data" / ".partial"
+    staged = out / "data" / _STAGED
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
     digest = hashlib.sha256()
@@ -183,7 +189,9 @@ def _write_folder(
     lost = _lost(progress(thumbnails(missing, keep_picture, side), len(missing)))
     version = digest.hexdigest()[:16]
     data = out / "data" / version
-    if not data.is_dir():
+    if data.is_dir():
+        shutil.rmtree(staged)
+    else:
         staged.rename(data)
     about = About(title_of(shown), version, (), tuple(_unshown(lost)), f"data/{version}", len(lost))
     report = report_of(shown, gathered, about, "folder", side)
@@ -194,10 +202,19 @@ def _write_folder(
 
 
 def _drop_others(folder: Path, version: str) -> None:
-    """Remove the details of pages that were replaced."""
+    """Remove the details of pages that were replaced, and nothing that anybody else put there."""
     for details in folder.iterdir():
-        if details.name != version and details.is_dir() and not details.is_symlink():
+        if details.name != version and _DETAILS.fullmatch(details.name) and _are_details(details):
             shutil.rmtree(details, ignore_errors=True)
+
+
+def _are_details(folder: Path) -> bool:
+    """Whether a folder holds details and nothing else."""
+    return (
+        folder.is_dir()
+        and not folder.is_symlink()
+        and all(_DETAIL.fullmatch(file.name) and file.is_file() for file in folder.iterdir())
+    )
 
 
 def _lost(made: Iterable[str | None]) -> tuple[str, ...]:

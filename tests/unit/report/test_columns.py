@@ -10,7 +10,7 @@ from editjudge.base.signature import Signature
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.report.columns import Parted, without_intervals
-from editjudge.report.table import cell_text, half_text, legend
+from editjudge.report.table import cell_text, ends_text, half_text, legend
 
 SURE = Interval(1.0, 3.0, 0.5, 9, "clustered")
 UNSURE = Interval(None, None, None, 1, "clustered", "all edits share a source picture")
@@ -53,6 +53,24 @@ def test_half_an_interval_is_never_printed_as_0(
     half: float, decimals: int | None, text: str
 ) -> None:
     assert half_text(half, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "decimals", "text"),
+    [
+        (22.683, 22.722, None, "22.683 – 22.722"),
+        (1.1e-5, 1.4e-5, None, "0.0000110 – 0.0000140"),
+        (1.1e-9, 1.4e-9, None, "1.10e-09 – 1.40e-09"),
+        (0.4091, 0.4109, 2, "0.4091 – 0.4109"),
+        (0.30, 0.52, 2, "0.30 – 0.52"),
+        (-0.001, 12.0, None, "0.0 – 12.0"),
+        (12_326.4, 12_366.4, None, "12326 – 12366"),
+    ],
+)
+def test_the_ends_of_an_interval_are_never_printed_alike(
+    low: float, high: float, decimals: int | None, text: str
+) -> None:
+    assert ends_text(low, high, decimals) == text
 
 
 def test_signs_are_explained_where_they_are() -> None:

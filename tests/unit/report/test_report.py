@@ -61,6 +61,7 @@ def test_the_best_and_the_second_are_told_by_what_is_printed() -> None:
     assert best_and_second(texts, values, higher_is_better=True) == [2, 1, 2, 0, 0]
     assert best_and_second(texts, values, higher_is_better=False) == [2, 0, 2, 0, 1]
     assert best_and_second(["1"], [1.0], higher_is_better=True) == [0], "nobody is beaten"
+    assert best_and_second(["1", "-"], [1.0, None], higher_is_better=True) == [0, 0]
 
 
 def test_plots_are_reproducible() -> None:

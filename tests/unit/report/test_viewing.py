@@ -18,10 +18,10 @@ from editjudge.base.verdict import Scored
 from editjudge.report import viewed as module
 from editjudge.report.page import policy
 from editjudge.report.viewed import Viewed
-from editjudge.report.viewing import viewing
+from editjudge.report.viewing import _names, viewing
 from editjudge.storage.store import RunStore
 
-from ...report_runs import DIMENSIONS, make_run
+from ...report_runs import DIMENSIONS, make_run, picture
 
 
 @pytest_asyncio.fixture
@@ -51,8 +51,8 @@ async def test_the_page_and_what_it_asks_for(address: str) -> None:
     assert told["report"]["mode"] == "view"
     assert len(told["detail-0"]["edits"]) == 12
     name = told["edits"]["picture"][0]
-    for picture in (name, f"{name}?full=1"):
-        status, webp, headers = await get(f"{address}pictures/{picture}")
+    for asked in (name, f"{name}?full=1"):
+        status, webp, headers = await get(f"{address}pictures/{asked}")
         assert (status, webp[8:12], headers["Content-Type"]) == (200, b"WEBP", "image/webp")
 
 
@@ -94,9 +94,9 @@ async def test_who_does_not_know_the_address_finds_nothing(address: str) -> None
 
 async def test_a_picture_that_broke_is_told(tmp_path: Path) -> None:
     run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+    (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
     with Viewed([run]) as viewed:
         name = json.loads(viewed.edits)["picture"][0]
-        (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
         async with viewing(viewed) as at:
             status, text, _ = await get(f"{at}pictures/{name}")
     assert (status, b"not an image" in text) == (422, True)
@@ -115,6 +115,72 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are read anew whenever they changed."""
     monkeypatch.setattr(module, "_FEWEST_SECONDS", 0.0)
     monkeypatch.setattr(module, "_SHARE", 0)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_picture_that_changed_is_never_shown_by_its_old_name(tmp_path: Path) -> None:
+    run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+    output = tmp_path / "outputs/m/item 0.png"
+    with Viewed([run]) as viewed:
+        async with viewing(viewed) as at:
+            before = json.loads(viewed.edits)
+            old = f"{at}pictures/{before['picture'][0]}"
+            _, was, _ = await get(old)
+            picture(output, 99)
+            assert (await get(old))[0] == 404, "also what was made of it is not served"
+            await get(f"{at}data/state.json")
+            after = json.loads(viewed.edits)
+            assert (before["became"], after["became"]) == ("s", "c"), "nobody wrote to the run"
+            status, now, _ = await get(f"{at}pictures/{after['picture'][0]}")
+            assert status == 200
+            assert now != was
+            state = (await get(f"{at}data/state.json"))[1]
+            await get(old)
+            assert (await get(f"{at}data/state.json"))[1] == state, "read anew once"
+
+
+async def test_a_picture_that_changes_while_it_is_read_is_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+
+    def late(file: Path, _: int) -> bytes:
+        picture(file, 99)
+        return b"of the old one"
+
+    monkeypatch.setattr("editjudge.report.viewing.thumbnail", late)
+    with Viewed([run]) as viewed:
+        async with viewing(viewed) as at:
+            name = json.loads(viewed.edits)["picture"][0]
+            assert (await get(f"{at}pictures/{name}"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("port", "host", "taken"),
+    [
+        (80, "127.0.0.1", True),
+        (80, "localhost", True),
+        (80, "127.0.0.1:80", True),
+        (8000, "localhost:8000", True),
+        (8000, "127.0.0.1", False),
+        (80, "attacker.example", False),
+    ],
+)
+def test_browsers_leave_the_usual_port_out(port: int, host: str, taken: bool) -> None:
+    assert (host in _names(port)) is taken
+
+
+async def test_what_is_no_request_is_no_trace_on_the_terminal(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = urlsplit(address).port
+    for sent in (b"GET / HTTP/1.1\r\n\r\n", b"\x1b[31mno request\r\n\r\n"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+    assert not caplog.records
 
 
 @pytest.mark.usefixtures("at_once")
@@ -146,8 +212,11 @@ def test_what_was_read_stays_where_a_run_goes(
         before = viewed.edits
         (run / "run.sqlite").rename(run / "away.sqlite")
         viewed.progress()
-        viewed.progress()
+        told = viewed.progress()
         assert viewed.edits == before
+        assert (told["live"], "what was read before is shown" in told["said"]) == (False, True)
+        (run / "away.sqlite").rename(run / "run.sqlite")
+        assert viewed.progress()["said"] == ""
     assert capsys.readouterr().err.count("what was read before is shown") == 1
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import ConfigError, InputError
+from editjudge.base.verdict import Scored
 from editjudge.report import written
 from editjudge.report.written import write_report
+from editjudge.storage.store import RunStore
 
 from ...report_runs import DIMENSIONS, make_run
 
@@ -104,6 +106,38 @@ def test_nothing_else_is_written_over(run: Path, tmp_path: Path) -> None:
             write_report([run], out)
         write_report([run], out, force=True)
     assert (folder / "mine.txt").read_text() == "mine"
+
+
+def test_what_others_put_below_data_stays(run: Path, tmp_path: Path) -> None:
+    data = tmp_path / "project" / "data"
+    held = [data / name for name in ("train/a.png", "0123456789abcdef/mine.txt", ".partial/b")]
+    for file in held:
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+    older = data / "fedcba9876543210"
+    older.mkdir()
+    (older / "detail-0.js").write_text("editjudge.put()")
+    for _ in range(2):
+        write_report([run], tmp_path / "project", force=True)
+        assert [file.read_text() for file in held] == ["mine"] * 3
+        assert not older.exists()
+    ours = {folder.name for folder in data.iterdir()} - {file.parent.name for file in held}
+    assert len(ours) == 1, "the details of the page"
+
+
+def test_the_page_says_what_is_pending(tmp_path: Path) -> None:
+    run = make_run(tmp_path, 3, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+    page = tmp_path / "page.html"
+    for value, told in ((None, []), (2.0, ["1 edit is pending"])):
+        if value is not None:
+            with RunStore.open(run) as store:
+                edit = store.edit("item 1", "m")
+                assert edit is not None
+                signatures = dict.fromkeys(DIMENSIONS[:1], "another")
+                store.put_verdicts(edit.id, {DIMENSIONS[0]: Scored(value=value)}, signatures)
+        write_report([run], page)
+        warnings = json.loads(blocks(page)["data-report"])["warnings"]
+        assert [line[:17] for line in warnings if "pending" in line] == told
 
 
 BAD_OUT = [

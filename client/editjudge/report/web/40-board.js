@@ -3,12 +3,6 @@
   "use strict";
   const { node, foreign, broken, arrow, direction, plainly } = app;
 
-  // "0.78" of 0.7812 beside a mean that is printed as "0.81".
-  function like(text, value) {
-    const places = /\.(\d+)/.exec(text)?.[1].length ?? 0;
-    return value.toFixed(places);
-  }
-
   // The cells of a column span an axis, so that intervals can be compared by eye.
   function axis(rows, column) {
     const ends = rows.flatMap(({ cells }) => {
@@ -47,8 +41,7 @@
   function inside(cell, place) {
     const none = cell.value === null;
     const marks = `${cell.imputed || cell.capped ? "*" : ""}${cell.different_items ? "\u2021" : ""}`;
-    const range = !none && cell.low !== null && cell.low !== undefined &&
-      `${like(cell.text, cell.low)} \u2013 ${like(cell.text, cell.high)}`;
+    const range = !none && cell.ends;
     return [
       node("span", { class: ["value", "best", "second"][cell.place] || "value" },
         none ? "\u2013" : cell.text,

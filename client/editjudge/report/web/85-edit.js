@@ -53,9 +53,10 @@
       ({ name, caption: all.length > 1 ? `source ${index + 1}` : "source" }));
     const target = app.state.with === "target" && items.target[item]
       ? [{ name: items.target[item], caption: "target" }] : [];
+    const first = against(), second = result(app.open), { show } = app.state;
+    find("alone").hidden = !show || Boolean(first.name && second.name);
     app.stage({
-      side: [...sources, ...target, ...beside().map(result)],
-      left: against(), right: result(app.open), show: app.state.show,
+      side: [...sources, ...target, ...beside().map(result)], left: first, right: second, show,
       mask: masked ? items.mask[item] : null, region: items.mask[item],
     });
     shape(sources[0]?.name ?? app.edits.picture[app.open]);

@@ -24,6 +24,7 @@
     if (state.view !== "edits") { if (app.open >= 0) opened(-1); return; }
     const now = state.edit ? app.find(state.edit, state.model, state.run) : -1;
     const turned = now !== app.open;
+    astray(state, now);
     if (turned) app.open = now;
     if (first || !listedOnce || app.changed(before, ...FILTERS)) {
       listedOnce = true;
@@ -34,6 +35,12 @@
     }
     if (turned || first || app.changed(before, "show", "with")) opened(now);
   });
+
+  // A link may be to an edit of another page.
+  function astray(state, edit) {
+    find("astray").hidden = !state.edit || edit >= 0;
+    find("astray").replaceChildren("There is no such edit on this page: ", app.foreign(state.edit));
+  }
 
   function opened(edit) {
     app.open = edit;
@@ -84,7 +91,7 @@
       if (!reply.ok) throw new Error(String(reply.status));
       const state = await reply.json();
       if (state.version !== app.report.version) await again();
-      find("live").textContent = state.live ? `live, ${state.judged.toLocaleString("en-GB")} of ${state.asked.toLocaleString("en-GB")} judged` : "";
+      find("live").textContent = app.plainly(state.said) || (state.live ? `live, ${state.judged.toLocaleString("en-GB")} of ${state.asked.toLocaleString("en-GB")} judged` : "");
       if (state.live) next = OFTEN;
     } catch {
       find("live").textContent = "the server has ended";
