@@ -138,7 +138,8 @@ def best_and_second(
         text: value for text, value in zip(texts, values, strict=True) if value is not None
     }
     best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
-    places = {text: place for place, text in enumerate(best[:2], 1)} if len(texts) > 1 else {}
+    several = sum(value is not None for value in values) > 1
+    places = {text: place for place, text in enumerate(best[:2], 1)} if several else {}
     return [places.get(text, 0) for text in texts]
 
 
@@ -153,11 +154,25 @@ def cell_text(cell: Cell, deviation: float | None = None, decimals: int | None =
     """
     if cell.value is None:
         return f"- ({cell.reason})" if decimals is None else f"- ({cell.scored}/{cell.asked})"
-    value = f"{cell.value:.4g}" if decimals is None else _rounded(cell.value, decimals)
+    value = f"{cell.value:.4g}" if decimals is None else rounded(cell.value, decimals)
     return f"{value}{sure_text(cell, deviation, decimals)} ({cell.scored}/{cell.asked})"
 
 
-def _rounded(value: float, decimals: int) -> str:
+def carried(cells: Iterable[Cell]) -> int:
+    """To how many decimals the numbers of a column are printed that no paper has printed.
+
+    The largest has four significant digits, and no half of an interval is smaller than the last.
+    """
+    held = [cell for cell in cells if cell.value is not None]
+    largest = max((abs(cell.value) for cell in held if cell.value), default=1.0)
+    halves = (cell.interval.half for cell in held if cell.interval)
+    least = min((half for half in halves if half), default=math.inf)
+    first = 0 if math.isinf(least) else -math.floor(math.log10(least))
+    return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
+
+
+def rounded(value: float, decimals: int) -> str:
+    """A number to so many decimals."""
     # Adding 0 makes a plain zero of a negative one.
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
@@ -193,8 +208,12 @@ def half_text(half: float, decimals: int | None = None) -> str:
     return f"{half:.{max(0, first + 1) if decimals is None else max(decimals, first)}f}"
 
 
-def legend(cells: Iterable[Cell]) -> Iterator[str]:
-    """What the signs mean that stand in these cells, a line each."""
+def legend(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
+    """What the signs mean that stand in these cells, a line each.
+
+    Args:
+        mend: Say too by which option it would be otherwise.
+    """
     held = [cell for cell in cells if cell.value is not None]
     if any(cell.interval and cell.interval.half is not None for cell in held):
         yield "±: half of the 95 % interval, clustered by source picture"
@@ -203,4 +222,4 @@ def legend(cells: Iterable[Cell]) -> Iterator[str]:
     if any(cell.capped for cell in held):
         yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
     if any(cell.other_items for cell in held):
-        yield "~: rests on items on which not all models have a number: see --common"
+        yield f"~: rests on items on which not all models have a number{': see --common' * mend}"
