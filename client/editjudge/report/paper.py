@@ -13,10 +13,9 @@ from ..app.export import inert
 from ..app.results import Results
 from ..base.errors import ConfigError
 from ..base.identity import untrained
-from ..base.words import counted
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
-from .table import arrow, best_and_second, carried, legend, rounded, sure_text
+from .table import arrow, best_and_second, carried, legend, not_finished, rounded, sure_text
 
 Form: TypeAlias = Literal["latex", "markdown", "csv"]
 _T = TypeVar("_T")
@@ -283,7 +282,7 @@ def counted_lines(results: Results) -> Iterator[str]:
     if pending := sum(
         max(map(_pending, row.values()), default=0) for row in results.cells.values()
     ):
-        yield f"the run is not finished: at least {counted(pending, 'edit')} pending"
+        yield not_finished(pending)
     if results.count_missing:
         yield "missing outputs count as the worst value of each metric"
     if results.common:

@@ -18,6 +18,7 @@ from ..base.verdict import (
     Scored,
     Unscored,
 )
+from ..base.words import counted
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
@@ -206,6 +207,15 @@ def half_text(half: float, decimals: int | None = None) -> str:
     if first > _SMALLEST:
         return f"{half:.1e}"
     return f"{half:.{max(0, first + 1) if decimals is None else max(decimals, first)}f}"
+
+
+def not_finished(edits: int) -> str:
+    """What a reader must know of numbers of half a run.
+
+    Args:
+        edits: That are pending, of each model its own.
+    """
+    return f"the run is not finished: at least {counted(edits, 'edit')} pending"
 
 
 def legend(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:

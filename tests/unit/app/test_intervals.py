@@ -201,7 +201,7 @@ def test_no_number_no_interval() -> None:
 
 def test_of_other_items_and_capped() -> None:
     again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
-    models = {
+    models: Mapping[str, Values] = {
         "a": {"x": [1.0, 100.0, 3.0, 100.0]},
         "b": {"x": [1.0, 2.0, None, 3.0]},
         "none": {"x": [None] * 4},

@@ -16,7 +16,7 @@ from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.items import ItemChanges
-from editjudge.report.paper import narrowed, typeset
+from editjudge.report.paper import Form, narrowed, typeset
 
 UP = Column("up", "quality", Mean("x"), True, "here")
 DOWN = Column("down", "error", Mean("y"), False, "here")
@@ -227,8 +227,9 @@ def test_the_only_number_of_a_column_is_not_the_best() -> None:
 def test_a_run_that_is_not_finished_says_so() -> None:
     half = Cell(1.0, {"scored": 4, "pending": 3})
     table = results(a={"up": half, "down": cell(1.0)}, b={"up": half, "down": half})
-    for form in ("latex", "markdown"):
-        assert "the run is not finished: at least 6 edits pending" in typeset(table, form)  # type: ignore[arg-type]
+    forms: tuple[Form, ...] = ("latex", "markdown")
+    for form in forms:
+        assert "the run is not finished: at least 6 edits pending" in typeset(table, form)
     assert "not finished" not in typeset(three(), "latex")
 
 
