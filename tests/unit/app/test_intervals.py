@@ -275,7 +275,7 @@ def test_intervals_cover_what_they_claim_where_few_sources_decide(case: str) -> 
     """A part of two sources among 60; a source with 45 % of the edits; areas as weights.
 
     With a degree of freedom less than there are sources, and the residual of a heavy source as it
-    is, they covered 80, 78 and 90 %.
+    is, they covered 80, 79 and 89 %.
     """
     rng = np.random.default_rng(5)
     runs, covered = 300, 0
