@@ -77,7 +77,11 @@ def started(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "EDITJUDGE_CONCURRENCY": str(concurrency), "EDITJUDGE_PATIENCE": str(patience(60))},
+        env={
+            **os.environ,
+            "EDITJUDGE_CONCURRENCY": str(concurrency),
+            "EDITJUDGE_PATIENCE": str(patience(60)),
+        },
     )
 
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from ..base.differences import Difference, differences
 from ..base.errors import ConfigError
 from ..base.identity import Identities
-from ..base.verdict import NotApplicable, Scored
+from ..base.verdict import NotApplicable, Pending, Scored
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
@@ -89,6 +89,7 @@ class ModelComparison:
         other_items: Items left out since the runs did not have the same of them.
         dimensions: Those that apply to any of the items, in the run's order.
         identities: Of the services of both runs.
+        pending: Edits of either on which a dimension is not judged yet.
     """
 
     first: str
@@ -97,6 +98,7 @@ class ModelComparison:
     other_items: int
     dimensions: tuple[OnDimension, ...]
     identities: Identities
+    pending: int = 0
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def compare_models(
         len(mine.items & theirs.items & changed),
         tuple(_adjusted(told)),
         {**other.header.identities, **view.header.identities},
+        sum(len(numbers.pending & both) for numbers in (mine, theirs)),
     )
 
 
@@ -196,6 +199,7 @@ class _Numbers:
         scored: By dimension and item.
         signatures: The same of their signatures.
         imputed: Items by dimension of which a rule put the number in.
+        pending: Items on which a dimension is not judged yet.
     """
 
     items: set[str] = field(default_factory=set)
@@ -203,6 +207,7 @@ class _Numbers:
     scored: dict[str, dict[str, float]] = field(default_factory=dict)
     signatures: dict[str, dict[str, str]] = field(default_factory=dict)
     imputed: dict[str, set[str]] = field(default_factory=dict)
+    pending: set[str] = field(default_factory=set)
 
     def add(self, row: Row) -> None:
         """Add an edit."""
@@ -213,6 +218,8 @@ class _Numbers:
             if outcome is None or isinstance(outcome, NotApplicable):
                 continue
             self.applying.add(name)
+            if isinstance(outcome, Pending):
+                self.pending.add(item)
             if isinstance(outcome, Scored):
                 numbers[item] = outcome.value
                 self.signatures[name][item] = str(row.signatures.get(name, ""))

@@ -4,7 +4,8 @@ A mean, weighted or not, has the standard error of a ratio of sums over clusters
 that share a source picture. So has a mean difference of pairs, of which both sides' pictures belong
 to one cluster, and a mean after a transformation fitted to all models, which is taken as fitted.
 What is made of other columns has that of the jackknife over the same clusters, in at most 100
-parts. The interval is Student's.
+parts. The interval is Student's, with as many degrees of freedom as the clusters that decide it:
+few where few sources, or a heavy one, have most of the weight or of the variance.
 
 How many edits a column asks about (`AskedWeighted`) is taken as given.
 """
@@ -12,7 +13,7 @@ How many edits a column asks about (`AskedWeighted`) is taken as given.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -22,11 +23,23 @@ from numpy.typing import NDArray
 from ..benchmarks.cell import Cell, Interval, Method
 from ..benchmarks.column import AskedWeighted, Column, Composite, ScoredWeighted
 from ..benchmarks.tabulation import Sample, Tabulation
-from ..stats import Clusters, Floats, Linking, groups, half_width, jackknife_error
+from ..stats import (
+    HEAVY,
+    SAME,
+    Clusters,
+    Floats,
+    Linking,
+    groups,
+    half_width,
+    jackknife_error,
+    no_interval,
+    pooled_freedom,
+    same,
+)
 
 Cells = Mapping[str, Mapping[str, Cell]]
 _SAME = 1e-12
-"""Of the largest value: a smaller error is rounding."""
+"""Of all weight: what is less is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +52,9 @@ class _Part:
         scored: How many edits it rests on then.
         touched: The parts that it rests on (bool).
         clusters: The clusters that it rests on (bool).
+        error: Its standard error; 0 where nothing can be said of it.
+        freedom: Degrees of freedom of that, at least 1.
+        heavy: One source picture decides it.
     """
 
     interval: Interval | None
@@ -46,6 +62,9 @@ class _Part:
     scored: Floats
     touched: NDArray[np.bool_]
     clusters: NDArray[np.bool_]
+    error: float = 0.0
+    freedom: float = 1.0
+    heavy: bool = False
 
 
 class Intervals:
@@ -98,18 +117,12 @@ class Intervals:
         # What is left of nothing is rounding.
         without[counts.sum() - left <= _SAME * counts.sum()] = np.nan
         scored = items.sum() - self._by_group(items)
-        interval = None
-        if cell.value is not None:
-            largest = float(np.abs(values).max(initial=0.0))
-            interval = _interval(
-                cell.value,
-                by_cluster.error,
-                by_cluster.count,
-                by_cluster.count,
-                "clustered",
-                largest,
-            )
-        return _Part(interval, without, scored, left > 0, own)
+        if cell.value is None:
+            return _Part(None, without, scored, left > 0, own)
+        why = no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
+        error, freedom = by_cluster.error or 0.0, by_cluster.freedom
+        interval = _interval(cell.value, error, freedom, by_cluster.count, "clustered", why)
+        return _Part(interval, without, scored, left > 0, own, error, freedom, why == HEAVY)
 
     @property
     def _nothing(self) -> _Part:
@@ -128,16 +141,17 @@ class Intervals:
         clusters = reduce(np.logical_or, (part.clusters for part in used))
         scored = np.sum([part.scored for part in used], axis=0)
         without = np.full(len(touched), np.nan)
-        cell, interval = cells[column.id], None
-        if cell.value is not None:
-            # A part that the number does not rest on leaves it as it is.
-            without = np.where(touched, self._without(column, cells, parts), cell.value)
-            count = int(clusters.sum())
-            replicates = without[touched]
-            error = jackknife_error(replicates)
-            largest = float(np.abs(replicates).max(initial=0.0))
-            interval = _interval(cell.value, error, count, len(replicates), "jackknife", largest)
-        return _Part(interval, without, scored, touched, clusters)
+        value, count = cells[column.id].value, int(clusters.sum())
+        if value is None:
+            return _Part(None, without, scored, touched, clusters)
+        # A part that the number does not rest on leaves it as it is.
+        without = np.where(touched, self._without(column, cells, parts), value)
+        error = jackknife_error(without[touched])
+        freedom, heavy = _decided(used, list(_moved(column, cells, parts)))
+        why = _no_interval(count, error, float(np.abs(without[touched]).max(initial=0.0)))
+        why = why or HEAVY * heavy
+        interval = _interval(value, error or 0.0, freedom, count, "jackknife", why)
+        return _Part(interval, without, scored, touched, clusters, error or 0.0, freedom, heavy)
 
     def _without(
         self, column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Part]
@@ -150,7 +164,7 @@ class Intervals:
                 [
                     math.nan
                     if any(map(math.isnan, row))
-                    else how.fn(dict(zip(names, row, strict=True)))
+                    else _composed(how, dict(zip(names, row, strict=True)))
                     for row in zip(*(each.tolist() for each in names.values()), strict=True)
                 ]
             )
@@ -188,21 +202,62 @@ def _made_of(column: Column) -> tuple[str, ...]:
     return column.how.of if isinstance(column.how, AskedWeighted | ScoredWeighted) else ()
 
 
-def _interval(
-    value: float, error: float | None, clusters: int, parts: int, method: Method, largest: float
-) -> Interval:
-    """Of a number; a width of 0 would be a promise that nobody can give."""
+def _composed(how: Composite, values: Mapping[str, float]) -> float:
+    """What a function makes of its columns; NaN where it is not defined, as a division by 0."""
+    try:
+        return how.fn(values)
+    except (ArithmeticError, ValueError):
+        return math.nan
+
+
+def _moved(
+    column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Part]
+) -> Iterator[float]:
+    """How far a number moves where each of its columns moves by its standard error."""
+    how = column.how
+    if isinstance(how, Composite):
+        at = {name: cells[of].value or 0.0 for name, of in how.of.items()}
+        for name, of in how.of.items():
+            by = parts[of].error
+            above, below = at | {name: at[name] + by}, at | {name: at[name] - by}
+            yield (_composed(how, above) - _composed(how, below)) / 2
+    elif isinstance(how, AskedWeighted | ScoredWeighted):
+        scored = isinstance(how, ScoredWeighted)
+        by_cells = [cells[by] for by in how.by or how.of]
+        weights = [float(cell.scored if scored else cell.asked) for cell in by_cells]
+        for of, weight in zip(how.of, weights, strict=True):
+            has_value = cells[of].value is not None
+            yield parts[of].error * weight / sum(weights) if has_value and weight else 0.0
+
+
+def _decided(used: Sequence[_Part], moved: Sequence[float]) -> tuple[float, bool]:
+    """Degrees of freedom of what is made of columns, and whether one source picture decides it."""
+    variances = np.nan_to_num(np.square(moved), posinf=0.0)
+    freedoms = np.array([part.freedom for part in used])
+    heavy = np.array([part.heavy for part in used])
+    total = float(variances.sum())
+    if not total:
+        return float(freedoms.min()), bool(heavy.all())
+    freedom = pooled_freedom(variances, freedoms, np.array([part.touched for part in used]))
+    return freedom, float(variances[heavy].sum()) > total / 2
+
+
+def _no_interval(clusters: int, error: float | None, largest: float) -> str:
+    """Why what is made of columns has no interval; empty where it may have one."""
     if clusters < 2:
-        reason = "all edits share a source picture" if clusters else "no edit has a part in it"
-        return Interval(None, None, None, clusters, method, reason)
+        return "all edits share a source picture" if clusters else "no edit has a part in it"
     if error is None:
-        reason = "a part of it rests on too few source pictures"
-        return Interval(None, None, None, clusters, method, reason)
-    if error <= _SAME * largest:
-        return Interval(
-            None, None, None, clusters, method, "it is the same by every source picture"
-        )
-    half = half_width(error, parts)
+        return "a part of it rests on too few source pictures"
+    return SAME if same(error, largest) else ""
+
+
+def _interval(
+    value: float, error: float, freedom: float, clusters: int, method: Method, why: str
+) -> Interval:
+    """Of a number; none where there is a reason why not."""
+    if why:
+        return Interval(None, None, None, clusters, method, why)
+    half = half_width(error, freedom)
     return Interval(value - half, value + half, error, clusters, method)
 
 

@@ -124,7 +124,9 @@ def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signat
 def _why(counts: Mapping[str, int]) -> str:
     if not counts:
         return "not applicable to any item"
-    words = {"missing_output": "no outputs", "not_served": "not served", "pending": "not judged"}
+    words = {"missing_output": "no outputs", "not_served": "not served"}
+    if counts.get("pending"):
+        return "not judged"
     if len(counts) == 1:
         return words.get(next(iter(counts)), "nothing scored")
     return "nothing scored"

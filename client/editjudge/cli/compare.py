@@ -27,7 +27,7 @@ from ..base.errors import ConfigError
 from ..base.identity import untrained
 from ..base.screen import say, say_json, tell
 from ..base.words import counted, few
-from ..report.table import untrained_line
+from ..report.table import not_finished, untrained_line
 from ..stats.paired import smallest_p
 from .options import json_option
 
@@ -84,6 +84,8 @@ def command(
         say_json(text_of(Printed.of(told)))
     else:
         _show(told)
+    if fail_if and told.pending:
+        raise ConfigError(not_finished(told.pending), "finish it first: editjudge run")
     return _FAILED if fail_if and _is_so(told.dimensions, fail_if) else 0
 
 
@@ -187,6 +189,8 @@ def _winner(told: OnDimension) -> str:
 
 def lines(told: ModelComparison) -> Iterator[str]:
     """What the table does not say."""
+    if told.pending:
+        yield not_finished(told.pending)
     compared = [each for each in told.dimensions if each.comparison]
     sure = [each for each in compared if each.better]
     for each in sure:

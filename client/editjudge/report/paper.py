@@ -15,11 +15,15 @@ from ..base.errors import ConfigError
 from ..base.identity import untrained
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
-from .table import arrow, best_and_second, legend, sure_text
+from .table import arrow, best_and_second, carried, legend, not_finished, rounded, sure_text
 
 Form: TypeAlias = Literal["latex", "markdown", "csv"]
 _T = TypeVar("_T")
 _BEST, _SECOND = 1, 2
+_LAST_LATIN = 0x17F
+"""Of the characters that pdflatex has without further packages, nearly."""
+_WIDE = 6
+"""Columns that fit on a page; more of them become rows where there are fewer models."""
 _CSV = (
     *("model", "column", "group", "title", "value", "deviation", "scored", "asked", "imputed"),
     *("low", "high", "error", "clusters", "method", "capped", "other_items"),
@@ -162,10 +166,8 @@ def typeset(
 
 def paper_table(results: Results, columns: Sequence[Column], models: Sequence[str]) -> PaperTable:
     """The table of these columns and models."""
-    marks: dict[str, str] = {}
-    by_column = [_numbers(results, column, models, marks) for column in columns]
-    footnotes = {mark: f"{text} have a number" for text, mark in marks.items()}
-    if any(column.group for column in columns):
+    by_column = [_numbers(results, column, models) for column in columns]
+    if any(column.group for column in columns) or len(columns) > max(_WIDE, len(models)):
         heads = tuple(models)
         lines = tuple(
             Line(column.group, _titled(column), tuple(numbers))
@@ -175,8 +177,20 @@ def paper_table(results: Results, columns: Sequence[Column], models: Sequence[st
         heads = tuple(map(_titled, columns))
         rows = zip(*by_column, strict=True) if by_column else ((),) * len(models)
         lines = tuple(Line("", m, tuple(row)) for m, row in zip(models, rows, strict=True))
+    marks: dict[str, str] = {}
+    lines = tuple(_marked(line, marks) for line in lines)
+    footnotes = {mark: f"{text} have a number" for text, mark in marks.items()}
     notes = tuple(_notes(results, columns, models))
     return PaperTable(heads, lines, footnotes, notes, tuple(_made_of(results)))
+
+
+def _marked(line: Line, marks: dict[str, str]) -> Line:
+    """The same with marks for what footnotes say; equal ones share theirs, in order of reading."""
+    numbers = (
+        replace(n, mark=marks.setdefault(n.mark, _letters(len(marks)))) if n.mark else n
+        for n in line.numbers
+    )
+    return replace(line, numbers=tuple(numbers))
 
 
 def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
@@ -191,48 +205,44 @@ def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
     )
 
 
-def _numbers(
-    results: Results, column: Column, models: Sequence[str], marks: dict[str, str]
-) -> list[Number]:
-    """Of one column, with the marks of their footnotes, which are shared by equal ones."""
+def _numbers(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
+    """Of one column, each with what its footnote says in the place of the mark."""
     cells = [results.cells[model][column.id] for model in models]
-    texts = [_text(results, column, cell) for cell in cells]
+    decimals = _decimals(results, column, cells)
+    texts = ["-" if cell.value is None else rounded(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
     places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
     return [
         Number(
             text,
             place,
-            _mark(cell, marks),
-            _beside(results, model, column),
+            _coverage(cell),
+            _beside(results, model, column, decimals),
         )
         for model, text, place, cell in zip(models, texts, places, cells, strict=True)
     ]
 
 
-def _text(results: Results, column: Column, cell: Cell) -> str:
-    # Adding 0 makes a plain zero of a negative one.
-    places = _places(results, column)
-    return "-" if cell.value is None else f"{round(cell.value, places) + 0.0:.{places}f}"
+def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
+    """As the paper prints; where there is no such table, as many as the numbers carry."""
+    if column.decimals is not None:
+        return column.decimals
+    return results.benchmark.decimals if results.benchmark.table else carried(cells)
 
 
-def _places(results: Results, column: Column) -> int:
-    return results.benchmark.decimals if column.decimals is None else column.decimals
-
-
-def _beside(results: Results, model: str, column: Column) -> str:
+def _beside(results: Results, model: str, column: Column, decimals: int) -> str:
     spread = results.beside.ensemble.get(model, {}).get(column.id)
     cell = results.cells[model][column.id]
     if cell.value is None:
         return ""
     deviation = spread.deviation if spread else None
-    return sure_text(cell, deviation, _places(results, column))
+    return sure_text(cell, deviation, decimals)
 
 
-def _mark(cell: Cell, marks: dict[str, str]) -> str:
+def _coverage(cell: Cell) -> str:
     if not cell.asked or cell.scored == cell.asked:
         return ""
-    return marks.setdefault(f"{cell.scored:,} of {cell.asked:,} edits", _letters(len(marks)))
+    return f"{cell.scored:,} of {cell.asked:,} edits"
 
 
 def _letters(number: int) -> str:
@@ -260,7 +270,7 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     cells = [results.cells[model][column.id] for model in models for column in columns]
     if names := untrained(results.identities):
         yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
-    yield from legend(cells)
+    yield from legend(cells, mend=False)
     if any(_deviates(results, m, c) for m in models for c in columns):
         yield "sd: standard deviation over rounds"
     yield from counted_lines(results)
@@ -268,11 +278,19 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
 
 
 def counted_lines(results: Results) -> Iterator[str]:
-    """Which edits count otherwise than usual."""
+    """Which edits count otherwise than usual, or not yet."""
+    if pending := sum(
+        max(map(_pending, row.values()), default=0) for row in results.cells.values()
+    ):
+        yield not_finished(pending)
     if results.count_missing:
         yield "missing outputs count as the worst value of each metric"
     if results.common:
         yield "each dimension counts the items alone on which all models have a number"
+
+
+def _pending(cell: Cell) -> int:
+    return cell.counts.get("pending", 0)
 
 
 def _deviates(results: Results, model: str, column: Column) -> bool:
@@ -285,6 +303,11 @@ def _latex(table: PaperTable) -> str:
     lead = 2 if grouped else 1
     names = [""] * lead
     out = [f"% {line}" for line in map(_one_line, table.made_of)]
+    out.append("% needs: \\usepackage{booktabs}")
+    if _other_script(table):
+        out.append(
+            "% other than Latin letters: needs xelatex or lualatex, and a font that has them"
+        )
     out += [rf"\begin{{tabular}}{{{'l' * lead}{'r' * len(table.heads)}}}", r"\toprule"]
     out.append(_latex_row([*names, *map(_latex_text, table.heads)]))
     out.append(r"\midrule")
@@ -302,6 +325,12 @@ def _latex(table: PaperTable) -> str:
     if notes:
         out += ["", rf"{{\footnotesize {'; '.join(notes)}.\par}}"]
     return "\n".join(out) + "\n"
+
+
+def _other_script(table: PaperTable) -> bool:
+    """Whether a name has letters that pdflatex stops at."""
+    names = (*table.heads, *(f"{line.group}{line.name}" for line in table.lines))
+    return any(ord(each) > _LAST_LATIN for each in {*"".join(names)} - _LATEX_CHARACTERS.keys())
 
 
 def _latex_row(texts: Iterable[str]) -> str:

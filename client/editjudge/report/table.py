@@ -18,6 +18,7 @@ from ..base.verdict import (
     Scored,
     Unscored,
 )
+from ..base.words import counted
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
@@ -158,6 +159,19 @@ def cell_text(cell: Cell, deviation: float | None = None, decimals: int | None =
     return f"{value}{sure_text(cell, deviation, decimals)} ({cell.scored}/{cell.asked})"
 
 
+def carried(cells: Iterable[Cell]) -> int:
+    """To how many decimals the numbers of a column are printed that no paper has printed.
+
+    The largest has four significant digits, and no half of an interval is smaller than the last.
+    """
+    held = [cell for cell in cells if cell.value is not None]
+    largest = max((abs(cell.value) for cell in held if cell.value), default=1.0)
+    halves = (cell.interval.half for cell in held if cell.interval)
+    least = min((half for half in halves if half), default=math.inf)
+    first = 0 if math.isinf(least) else -math.floor(math.log10(least))
+    return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
+
+
 def rounded(value: float, decimals: int) -> str:
     """A number to so many decimals."""
     # Adding 0 makes a plain zero of a negative one.
@@ -216,8 +230,21 @@ def half_text(half: float, decimals: int | None = None) -> str:
     return f"{half:.1e}" if first > _SMALLEST else f"{half:.{_places(first, decimals)}f}"
 
 
-def legend(cells: Iterable[Cell]) -> Iterator[str]:
-    """What the signs mean that stand in these cells, a line each."""
+def not_finished(edits: int) -> str:
+    """What a reader must know of numbers of half a run.
+
+    Args:
+        edits: That are pending, of each model its own.
+    """
+    return f"the run is not finished: at least {counted(edits, 'edit')} pending"
+
+
+def legend(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
+    """What the signs mean that stand in these cells, a line each.
+
+    Args:
+        mend: Say too by which option it would be otherwise.
+    """
     held = [cell for cell in cells if cell.value is not None]
     if any(cell.interval and cell.interval.half is not None for cell in held):
         yield "±: half of the 95 % interval, clustered by source picture"
@@ -226,4 +253,4 @@ def legend(cells: Iterable[Cell]) -> Iterator[str]:
     if any(cell.capped for cell in held):
         yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
     if any(cell.other_items for cell in held):
-        yield "~: rests on items on which not all models have a number: see --common"
+        yield f"~: rests on items on which not all models have a number{': see --common' * mend}"

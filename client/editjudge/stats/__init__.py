@@ -4,13 +4,15 @@ Items that share a source picture are not independent of each other, so everythi
 clusters of items and not items. Pure functions of numbers.
 """
 
-from .clustered import Clusters, Estimate, Floats, half_width, mean
-from .jackknife import groups, jackknife_error
+from .clustered import HEAVY, SAME, Clusters, Estimate, Floats, half_width, mean, no_interval, same
+from .jackknife import groups, jackknife_error, pooled_freedom
 from .linked import Linking, linked
 from .many import holm, rank_ranges
 from .paired import Comparison, compare, detectable, difference_p, exchanged
 
 __all__ = [
+    "HEAVY",
+    "SAME",
     "Clusters",
     "Comparison",
     "Estimate",
@@ -26,5 +28,8 @@ __all__ = [
     "jackknife_error",
     "linked",
     "mean",
+    "no_interval",
+    "pooled_freedom",
     "rank_ranges",
+    "same",
 ]

@@ -10,10 +10,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .distributions import t_quantile
+from .distributions import t_between
 
 Floats: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
+_MOST = 0.5 + 1e-9
+"""Of all weight: a cluster that has more decides the mean alone."""
+_SAME = 1e-12
+"""Of the largest value: a smaller error is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +26,12 @@ class Estimate:
 
     Attributes:
         value: The mean over items.
-        error: Its standard error; None of fewer than two clusters.
+        error: Its standard error; None where there is no interval, see `no_interval`.
         low: Where its 95 % interval begins; None likewise.
         high: Where it ends.
         items: How many.
         clusters: Of items that share a source.
+        freedom: Degrees of freedom of its error, see `Clusters.freedom`.
     """
 
     value: float
@@ -35,6 +40,7 @@ class Estimate:
     high: float | None
     items: int
     clusters: int
+    freedom: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +82,83 @@ class Clusters:
 
     @property
     def error(self) -> float | None:
-        """Of the mean: see `mean`; None of fewer than two clusters."""
-        count = self.count
-        if count < 2:
+        """Of the mean: see `mean`; None of fewer than two clusters, or where one has all weight."""
+        own = self.counts > 0
+        if self.count < 2 or self.heaviest >= 1 - _SAME:
             return None
-        residuals = self.sums - self.value * self.counts
-        squares = math.fsum(residuals * residuals)
-        return math.sqrt(count / (count - 1) * squares) / math.fsum(self.counts)
+        return float(errors(self.sums[own], self.counts[own]))
+
+    @property
+    def heaviest(self) -> float:
+        """The share of all weight that the cluster with the most has, 0..1."""
+        return float(self.counts.max() / self.counts.sum())
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom: one less than the effective number of clusters, at least 1.
+
+        That is the square of all weights' sum by the sum of their squares (Kish, 1965), which is
+        the number of clusters where all weigh the same.
+        """
+        effective = float(self.counts.sum() ** 2 / (self.counts**2).sum())
+        return max(1.0, min(effective, self.count) - 1)
 
 
-def half_width(error: float, clusters: int) -> float:
-    """Half of the 95 % interval: Student's, with a degree of freedom less than there are clusters.
+def errors(sums: Floats, counts: Floats) -> Floats:
+    """Standard errors of means over clusters, along the last axis; see `mean`.
+
+    Args:
+        counts: More than 0.
+    """
+    clusters, items = sums.shape[-1], counts.sum(axis=-1, keepdims=True)
+    residuals = sums - sums.sum(axis=-1, keepdims=True) / items * counts
+    moved = residuals / (items - counts)
+    return np.asarray(np.sqrt((clusters - 1) / clusters * (moved * moved).sum(axis=-1)))
+
+
+def no_interval(by_cluster: Clusters, largest: float) -> str:
+    """Why a mean has no interval; empty where it has one.
+
+    Args:
+        largest: Of the values, without their signs.
+    """
+    if by_cluster.count < 2:
+        return "all edits share a source picture"
+    if by_cluster.heaviest > _MOST:
+        return HEAVY
+    error = by_cluster.error
+    if error is None or same(error, largest):
+        return SAME
+    return ""
+
+
+HEAVY = "one source picture has more than half of the weight"
+SAME = "it is the same by every source picture"
+
+
+def same(error: float, largest: float) -> bool:
+    """Whether an error is nothing but rounding: a width of 0 would be a promise."""
+    return error <= _SAME * largest
+
+
+def half_width(error: float, freedom: float) -> float:
+    """Half of the 95 % interval, which is Student's.
 
     Args:
         error: The standard error.
-        clusters: At least two.
+        freedom: Its degrees of freedom, at least 1.
     """
-    return t_quantile((1 + CONFIDENCE) / 2, clusters - 1) * error
+    return t_between((1 + CONFIDENCE) / 2, freedom) * error
 
 
 def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
     """The mean over items with a 95 % interval that counts clusters.
 
-    The variance is G / (G - 1) times the sum over the G clusters of (sum of its items' deviations
-    from the mean) squared, by the square of the number of items (the sandwich of Liang and Zeger,
-    1986, with the correction for few clusters); the interval is that of Student's distribution with
-    G - 1 degrees of freedom. Where each cluster is one item, this is the usual interval of a mean.
+    The variance is (G - 1) / G times the sum over the G clusters of the square of how far the mean
+    moves without it (the sandwich by the jackknife, CV3 of MacKinnon, Nielsen and Webb, 2023: that
+    of Liang and Zeger, 1986, takes the residual of a cluster that draws the mean to itself for
+    small); the interval is that of Student's distribution with the degrees of freedom of
+    `Clusters.freedom`. Where each cluster is one item, this is the usual interval of a mean.
 
     Args:
         values: At least one; finite.
@@ -111,9 +168,9 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
         ValueError: there are not as many of both, or none.
     """
     by_cluster = Clusters.of(values, clusters)
-    value, error = by_cluster.value, by_cluster.error
+    value, error, freedom = by_cluster.value, by_cluster.error, by_cluster.freedom
     count = len(by_cluster.sums)
-    if error is None:
-        return Estimate(value, None, None, None, len(values), count)
-    half = half_width(error, count)
-    return Estimate(value, error, value - half, value + half, len(values), count)
+    if error is None or no_interval(by_cluster, max(map(abs, values))):
+        return Estimate(value, None, None, None, len(values), count, freedom)
+    half = half_width(error, freedom)
+    return Estimate(value, error, value - half, value + half, len(values), count, freedom)

@@ -46,6 +46,24 @@ def t_quantile(share: float, freedom: int) -> float:
     return quantile
 
 
+def t_between(share: float, freedom: float) -> float:
+    """The same of degrees of freedom that are no whole number.
+
+    It lies between its neighbours, geometrically and by 1 / freedom: within 4 % between 1 and 2,
+    and within 1 % from there on, for shares from 0.8 to 0.999.
+
+    Raises:
+        ValueError: either is outside the range of `t_quantile`.
+    """
+    below = math.floor(freedom + 1e-9)
+    rest = freedom - below
+    if rest < 1e-9:
+        return t_quantile(share, below)
+    part = rest * (below + 1) / freedom
+    low, high = t_quantile(share, below), t_quantile(share, below + 1)
+    return math.copysign(abs(low) ** (1 - part) * abs(high) ** part, high)
+
+
 def _within(t: float, freedom: int) -> float:
     """The mass of Student's distribution between -t and t.
 

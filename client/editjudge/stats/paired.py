@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .clustered import CONFIDENCE, Clusters, Estimate, Floats, mean
-from .distributions import binomial_p, t_quantile
+from .clustered import CONFIDENCE, Clusters, Estimate, Floats, errors, mean, no_interval
+from .distributions import binomial_p, t_between
 
 POWER = 0.8
 _EXACT = 16
@@ -131,24 +131,22 @@ def bootstrap(by_cluster: Clusters) -> tuple[float, float] | None:
     draws are the same every time.
 
     Returns:
-        None of fewer than five clusters, or where a draw has no error to measure by.
+        None of fewer than five clusters, where `mean` has no interval, or where a draw has no
+        error to measure by.
     """
-    count, error = len(by_cluster.sums), by_cluster.error
-    if count < _FEWEST_RESAMPLED or not error:
+    count, error, value = len(by_cluster.sums), by_cluster.error, by_cluster.value
+    largest = float(np.abs(by_cluster.sums / by_cluster.counts).max())
+    if count < _FEWEST_RESAMPLED or error is None or no_interval(by_cluster, largest):
         return None
-    value = by_cluster.value
     rng = np.random.default_rng(0)
     distances: list[Floats] = []
     for draws in _chunks(_RESAMPLED, count):
         drawn = rng.integers(0, count, size=(draws, count))
         sums, counts = by_cluster.sums[drawn], by_cluster.counts[drawn]
-        items = counts.sum(axis=1)
-        values = sums.sum(axis=1) / items
-        residuals = sums - values[:, None] * counts
-        errors = np.sqrt(count / (count - 1) * (residuals**2).sum(axis=1)) / items
+        values = sums.sum(axis=1) / counts.sum(axis=1)
         # A draw without any spread is infinitely far, or nowhere, and so on neither side.
         with np.errstate(divide="ignore", invalid="ignore"):
-            distances.append((values - value) / errors)
+            distances.append((values - value) / errors(sums, counts))
     all_distances = np.concatenate(distances)
     all_distances = all_distances[~np.isnan(all_distances)]
     outer = (1 - CONFIDENCE) / 2
@@ -179,8 +177,8 @@ def detectable(difference: Estimate, tests: int = 1) -> float | None:
     level = (1 - CONFIDENCE) / tests
     if difference.error is None or 4 * smallest_p(difference.clusters) >= level:
         return None
-    freedom = difference.clusters - 1
-    return difference.error * (t_quantile(1 - level / 2, freedom) + t_quantile(POWER, freedom))
+    freedom = difference.freedom
+    return difference.error * (t_between(1 - level / 2, freedom) + t_between(POWER, freedom))
 
 
 def smallest_p(clusters: int) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image as Pil
 
 from editjudge.app import compare as module
@@ -22,7 +23,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
-from editjudge.cli.compare import _is_so, _notes, lines
+from editjudge.cli.compare import _is_so, _notes, command, lines
 from editjudge.engine.items import ItemState
 from editjudge.storage.store import RunStore
 
@@ -72,6 +73,9 @@ class Data:
     def put(
         store: RunStore, item: str, model: str, value: float | str, signatures: dict[str, str]
     ) -> None:
+        if value == "pending":
+            store.edit_id(item, model, f"sha256:{'0' * 64}")
+            return
         if value == "missing":
             store.edit_id(item, model, None, Missing("absent", "no file"))
             return
@@ -227,6 +231,22 @@ def test_a_check_is_not_passed_by_not_judging(data: Data, opened: Any) -> None:
     for what in ("worse", "better", "different"):
         with pytest.raises(ConfigError, match="nothing can be compared on core.psnr"):
             _is_so(told.dimensions, what)
+
+
+def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None:
+    def half(model: str, item: str) -> float | str:
+        return "pending" if item in {"0-0", "1-0"} else 30.0 + source(item)
+
+    run = data.run("run", half)
+    view = opened(run)
+    told = compare_models((view, "plain"), (view, "good"))
+    assert next(lines(told)) == "the run is not finished: at least 4 edits pending"
+    (psnr, _) = told.dimensions
+    assert psnr.comparison is not None
+    assert psnr.comparison.difference.low is psnr.detectable is None  # as every edit is alike
+    done = CliRunner().invoke(command, [str(run), "plain", "good", "--fail-if", "worse"])
+    assert isinstance(done.exception, ConfigError)
+    assert "not finished: at least 4 edits pending" in str(done.exception)
 
 
 def test_ranking(data: Data, opened: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
@@ -18,8 +18,9 @@ VALUES = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=40)
 
 @given(values=VALUES)
 def test_of_single_items_it_is_the_usual_interval(values: list[float]) -> None:
-    told = mean(values, range(len(values)))
     array = np.array(values)
+    assume(array.std() > 1e-9 * np.abs(array).max())
+    told = mean(values, range(len(values)))
     error = scipy.sem(array)
     assert told.value == pytest.approx(array.mean(), rel=1e-9, abs=1e-9)
     assert told.error == pytest.approx(error, rel=1e-9, abs=1e-9)
@@ -29,18 +30,50 @@ def test_of_single_items_it_is_the_usual_interval(values: list[float]) -> None:
 
 
 @settings(max_examples=50)
-@given(values=VALUES, seed=st.integers(0, 99))
-def test_of_clusters_it_is_what_statsmodels_says(values: list[float], seed: int) -> None:
-    clusters = np.random.default_rng(seed).integers(0, 5, len(values))
-    if len({*clusters}) < 2:
-        return
+@given(values=VALUES)
+def test_of_clusters_of_one_size_it_is_what_statsmodels_says(values: list[float]) -> None:
+    values = values[: len(values) // 3 * 3]
+    clusters = np.arange(len(values)) % (len(values) // 3)
     told = mean(values, clusters.tolist())
+    assume(told.error is not None)
     fitted = sm.OLS(np.array(values), np.ones(len(values))).fit(
         cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True
     )
     assert told.error == pytest.approx(fitted.bse[0], rel=1e-9, abs=1e-9)
     low, high = fitted.conf_int()[0]
     assert (told.low, told.high) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=50)
+@given(values=VALUES, seed=st.integers(0, 99))
+def test_of_any_clusters_it_is_the_mean_without_each(values: list[float], seed: int) -> None:
+    clusters = np.random.default_rng(seed).integers(0, 5, len(values))
+    told, array = mean(values, clusters.tolist()), np.array(values)
+    sizes = np.unique(clusters, return_counts=True)[1]
+    freedom = sizes.sum() ** 2 / (sizes**2).sum() - 1
+    assert told.freedom == pytest.approx(max(1, freedom))
+    if told.error is None:
+        assert sizes.max() > len(values) / 2 or array.std() < 1e-8 * np.abs(array).max() + 1e-300
+        return
+    moved = [array[clusters != each].mean() - array.mean() for each in {*clusters.tolist()}]
+    error = ((len(moved) - 1) / len(moved) * np.square(moved).sum()) ** 0.5
+    assert told.error == pytest.approx(error, rel=1e-6, abs=1e-9)
+    assert told.high is not None
+    half = scipy.t.ppf(0.975, max(1, freedom)) * told.error
+    assert told.high - told.value == pytest.approx(half, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters"),
+    [
+        ([1.0, 2.0, 4.0, 5.0, 9.0], "aaabc"),  # one source decides
+        ([0.0] * 4, "abcd"),  # the same by each
+        ([0.1] * 3, "abc"),
+    ],
+)
+def test_no_interval_where_it_would_promise(values: list[float], clusters: str) -> None:
+    told = mean(values, clusters)
+    assert told.error is told.low is told.high is None
 
 
 def test_one_cluster_says_nothing_of_others() -> None:

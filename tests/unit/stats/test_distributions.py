@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
-from editjudge.stats.distributions import binomial_p, t_quantile
+from editjudge.stats.distributions import binomial_p, t_between, t_quantile
 
 
 @settings(max_examples=200)
@@ -21,6 +21,12 @@ def test_quantiles_are_scipys(share: float, freedom: int) -> None:
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 99, 100, 12_345, 50_000, 999_999])
 def test_quantile_of_an_interval_of_95_percent(freedom: int) -> None:
     assert t_quantile(0.975, freedom) == pytest.approx(scipy.t.ppf(0.975, freedom), rel=1e-9)
+
+
+@given(share=st.floats(0.8, 0.999), freedom=st.floats(1, 3000))
+def test_quantiles_between_whole_freedoms_are_nearly_scipys(share: float, freedom: float) -> None:
+    wanted = scipy.t.ppf(share, freedom)
+    assert t_between(share, freedom) == pytest.approx(wanted, rel=0.04 if freedom < 2 else 0.01)
 
 
 @pytest.mark.parametrize(("share", "freedom"), [(0.0, 3), (1.0, 3), (0.5, 0)])
