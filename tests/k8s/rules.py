@@ -442,6 +442,67 @@ def _claims_of_devices_fit(things: Sequence[Object]) -> Iterator[str]:
 
 
 @rule
+def _numbers_are_written_out(things: Sequence[Object]) -> Iterator[str]:
+    """Helm writes a large number of a file as 1e+06, which no flag of a whole number takes."""
+    for one in things:
+        for number in re.findall(r"(?<![\w.])[0-9][0-9.]*e[+][0-9]+", json.dumps(one)):
+            yield f"{label(one)}: {number} is no whole number to who reads it"
+
+
+@rule
+def _what_cannot_be_changed_is_named_after_what_it_is(things: Sequence[Object]) -> Iterator[str]:
+    for one in of(things, "Job", "ResourceClaimTemplate"):
+        if not re.search(r"-[0-9a-f]{8}$", one["metadata"]["name"]):
+            yield f"{label(one)}: it cannot be changed, and its name has no digest"
+
+
+def unchangeable(before: Sequence[Object], after: Sequence[Object]) -> Iterator[str]:
+    """What an upgrade from some objects to others is refused for."""
+    for kind, fields in (
+        ("Job", ("template", "completions", "podFailurePolicy", "backoffLimitPerIndex")),
+        ("ResourceClaimTemplate", ("spec",)),
+        ("StatefulSet", ("volumeClaimTemplates", "serviceName", "selector")),
+        ("Deployment", ("selector",)),
+    ):
+        later = names(after, kind)
+        for name, one in names(before, kind).items():
+            for field in fields if name in later else ():
+                if one["spec"].get(field) != later[name]["spec"].get(field):
+                    yield f"{label(one)}: its {field} cannot be changed"
+
+
+@rule
+def _metrics_are_for_chosen_pods(things: Sequence[Object]) -> Iterator[str]:
+    """Metrics and calls share a port, so not every pod of a namespace may come in."""
+    for one in of(things, "NetworkPolicy"):
+        if one["metadata"]["name"].endswith("-from-metrics"):
+            for peer in (p for way in one["spec"]["ingress"] for p in way.get("from", [{}])):
+                if not peer.get("podSelector"):
+                    yield f"{label(one)}: it lets every pod of a namespace in"
+
+
+@rule
+def _what_is_merged_is_done(things: Sequence[Object]) -> Iterator[str]:
+    """A Job that merges the whole first asks after what every shard leaves once it is done."""
+    marks = {
+        word.replace("$(SHARD)", str(index))
+        for one in of(things, "Job")
+        for each in containers(one["spec"]["template"])
+        for word in each.get("command", ())
+        if word.endswith(".done") and "$(SHARD)" in word
+        for index in range(one["spec"].get("completions", 0))
+    }
+    for one in of(things, "Job"):
+        words = [w for c in containers(one["spec"]["template"]) for w in c.get("command", ())]
+        for out in (w for w in words if re.match(r"--out=.*/whole-", w)):
+            folder = out.removeprefix("--out=").rpartition("/")[0]
+            task = out.rpartition("-")[2]
+            left = {m for m in marks if m.startswith(f"{folder}/") and f".{task}." in m}
+            if not left or not left <= set(words):
+                yield f"{label(one)}: it merges shards that may not be done"
+
+
+@rule
 def _jobs_can_be_retried(things: Sequence[Object]) -> Iterator[str]:
     """What an API server refuses of indexed Jobs, and what would make two pods write one run."""
     for one in of(things, "Job"):

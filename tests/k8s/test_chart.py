@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
@@ -14,8 +15,8 @@ import yaml
 
 from editjudge.cli.run import command as run_command
 
-from .chart import CHART, HERE, TOOLS, Object, Refused, checked, helm, rendered, text
-from .rules import broken, of
+from .chart import CHART, HERE, TOOLS, Object, Refused, checked, chosen, helm, rendered, text
+from .rules import broken, containers, names, of, unchangeable
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 SOURCE = {"repository": "an/example", "revision": REVISION}
@@ -145,6 +146,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "run that is merged": {
         "runs.done": {**RUN, "merge": True, "parallel": 1, "retries": 0, "deadlineSeconds": 3600},
     },
+    "run that is merged unfinished": {"runs.part": {**RUN, "merge": "unfinished"}},
     "rates and spans": {
         "front.rates": {"vision": {"callsPerSecond": 5, "burst": 10}},
         "front.otlp": "collector.monitoring:4317",
@@ -359,12 +361,118 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
         ({**MONITORED, **SCALED, "triton.servers.small.startupSeconds": 3600}, "3300 at most"),
         ({"front.certificate.issuer": "x"}, "give one of the two"),
         ({"front.tlsSecret": "", "front.certificate.issuer": "x"}, "names by which callers come"),
+        (
+            {
+                **MONITORED,
+                "front.tlsSecret": "",
+                "front.certificate": {"issuer": "x", "names": ["j.example.org"], "days": 30},
+            },
+            "the alert would come before",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_its_name(values: Mapping[str, Any], told: str) -> None:
     with pytest.raises(Refused) as refused:
         rendered(values={**BASE, **values})
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["a.b", "2nd", "my-release-for-europe-and-its-west"])
+def test_a_name_of_a_release_that_gives_no_names_of_services_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match="name the release"):
+        helm("template", name, CHART, *chosen(values=BASE))
+
+
+CLAIM = {"deviceClass": "gpu.nvidia.com"}
+ASKED: Mapping[str, Any] = {
+    **BASE,
+    "triton.servers.small.gpus": 1,
+    "triton.servers.small.gpuClaim": CLAIM,
+    "vllm.servers.judge": SERVER,
+    "judge.generalist": "judge",
+    "runs.first": {**RUN, "merge": True},
+}
+
+
+@pytest.fixture(scope="module")
+def before() -> list[Object]:
+    return rendered(values=ASKED)
+
+
+def tasks(things: list[Object]) -> set[str]:
+    return {name for name in names(things, "Job") if "-run-" in name}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"triton.servers.small.gpuClaim": {**CLAIM, "cel": "true"}},
+        {"triton.servers.small.gpus": 2},
+        {"imagePullSecrets": ["registry"]},
+        {"priorityClasses.create": False},
+        {"weights.claim.existing": "filled"},
+        {"runs.first.retries": 1},
+        {"runs.first.merge": "unfinished"},
+        {"runs.first.resources.cpu": "2"},
+        {"judge.generalist": "", "vllm.servers": {}},
+    ],
+    ids=str,
+)
+def test_a_change_of_values_can_be_upgraded_to(before: list[Object], change: Any) -> None:
+    assert not list(unchangeable(before, rendered(values={**ASKED, **change})))
+
+
+def test_an_upgrade_that_is_refused_is_found(before: list[Object]) -> None:
+    after = copy.deepcopy(before)
+    of(after, "ResourceClaimTemplate")[0]["spec"]["spec"] = {}
+    assert list(unchangeable(before, after))
+
+
+def test_what_decides_no_verdict_starts_no_run_and_no_pod_anew(before: list[Object]) -> None:
+    """More replicas, another price, another limit of one call, fewer shards at a time."""
+    change = {
+        "triton.servers.small.replicas": 3,
+        "runs.first.parallel": 1,
+        "vllm.servers.judge.replicas": 2,
+        "judge.replicas": 3,
+    }
+    after = rendered(values={**ASKED, **change})
+    assert tasks(after) == tasks(before)
+    pods = [
+        {n: d["spec"]["template"] for n, d in names(t, "Deployment").items()}
+        for t in (before, after)
+    ]
+    assert pods[0] == pods[1]
+    dearer = rendered(values={**ASKED, "judge.price": {"input": 1}, "judge.deadlineSeconds": 90})
+    assert tasks(dearer) == tasks(before)
+    other = {**ASKED, "vllm.servers.judge.source.revision": REVISION[::-1]}
+    assert tasks(rendered(values=other)).isdisjoint(tasks(before))
+
+
+def test_pods_are_not_named_after_the_version_of_the_chart(before: list[Object]) -> None:
+    for one in of(before, "Deployment", "Job"):
+        labels = one["spec"]["template"]["metadata"]["labels"]
+        assert not {"helm.sh/chart", "app.kubernetes.io/version"} & labels.keys()
+
+
+def test_large_numbers_of_a_file_are_written_out(tmp_path: Path) -> None:
+    """By a file: JSON of a flag has whole numbers as they are."""
+    values = {
+        "front": {"tlsSecret": "t", "keys": {"configMap": "k"}},
+        "triton": {"servers": {"small": SMALL}},
+        "vllm": {"servers": {"judge": {**SERVER, "maxModelLen": 1048576}}},
+        "weights": {"job": {"deadlineSeconds": 1209600}},
+        "priorityClasses": {"front": 1000000},
+        "runs": {"first": {**RUN, "deadlineSeconds": 1209600}},
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    shown = helm(
+        "template", "judges", CHART, "--namespace=n", *chosen(), f"--values={tmp_path}/values.yaml"
+    )
+    things = [one for one in yaml.safe_load_all(shown) if one]
+    assert not broken(things)
+    (server,) = containers(names(things, "Deployment")["judges-vllm-judge"]["spec"]["template"])[1:]
+    assert "--max-model-len=1048576" in server["args"]
 
 
 def test_every_value_is_described() -> None:

@@ -213,7 +213,7 @@ def test_what_an_api_server_takes_and_does_not_work_is_found(
 
 def with_further_parts() -> list[Object]:
     """With what is off by default: a cache, GPUs by claim, a run."""
-    options = ("GPU by claim", "cache", "run")
+    options = ("GPU by claim", "cache", "run", "run that is merged", "metrics")
     return rendered(values={**BASE, **{k: v for each in options for k, v in OPTIONS[each].items()}})
 
 
@@ -223,11 +223,33 @@ def whole() -> list[Object]:
 
 
 def job(things: list[Object]) -> Any:
-    return first(things, "Job", "")
+    return next(x["spec"] for x in of(things, "Job") if "-run-" in x["metadata"]["name"])
+
+
+def merger(things: list[Object]) -> Any:
+    return next(x["spec"] for x in of(things, "Job") if "-merge-" in x["metadata"]["name"])
 
 
 # The same of these parts.
 FURTHER: dict[str, tuple[Mistake, str]] = {
+    "number as helm writes it": (
+        lambda t: container(t, "vllm-judge")["args"].append("--max-model-len=1.048576e+06"),
+        "1.048576e+06 is no whole number",
+    ),
+    "devices by a name that stays": (
+        lambda t: of(t, "ResourceClaimTemplate")[0]["metadata"].update(name="judges-triton-a"),
+        "its name has no digest",
+    ),
+    "metrics for a whole namespace": (
+        lambda t: first(t, "NetworkPolicy", "judge-from-metrics")["ingress"][0]["from"][0].pop(
+            "podSelector"
+        ),
+        "lets every pod of a namespace in",
+    ),
+    "merged before it is done": (
+        lambda t: merger(t)["template"]["spec"]["initContainers"][0]["command"].pop(),
+        "it merges shards that may not be done",
+    ),
     "Service of a set": (
         lambda t: first(t, "StatefulSet").update(serviceName="another"),
         "its Service is not there",
@@ -256,7 +278,7 @@ FURTHER: dict[str, tuple[Mistake, str]] = {
         "podFailurePolicy needs restartPolicy Never",
     ),
     "name of a container": (
-        lambda t: job(t)["template"]["spec"]["containers"][0].update(name="another"),
+        lambda t: job(t)["template"]["spec"]["initContainers"][0].update(name="another"),
         "podFailurePolicy speaks of run",
     ),
     "one limit for all": (

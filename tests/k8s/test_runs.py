@@ -110,7 +110,7 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
         "/runs": folders["runs"],
         "/etc/editjudge": folders["settings"],
     }
-    (run,) = containers(pod(things, "run-first"))
+    run, mark = containers(pod(things, "run-first"))
     words = [*run["command"], *run["args"]]
 
     def shard(index: int) -> list[str]:
@@ -136,11 +136,22 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
         whole = await ended(started([*_unsharded(shard(0)), f"--out={tmp_path / 'whole'}"]))
     assert [one.code for one in (*done, whole)] == [0, 0, 0], [one.err for one in (*done, whole)]
     assert kept.items() <= scored(folders["runs"] / "first" / "0").items()
-    merged = here_in(pod(things, "merge-first"), places)
+    marks = [moved(mark["command"], places, SHARD=str(index)) for index in range(SHARDS)]
+    subprocess.run(marks[0], check=True)
+    asked, *steps = containers(pod(things, "merge-first"))
+    early = subprocess.run(
+        moved(asked["command"], places), capture_output=True, text=True, check=False
+    )
+    assert early.returncode
+    assert marks[1][1] in early.stderr
+    assert marks[0][1] not in early.stderr
+    subprocess.run(marks[1], check=True)
+    subprocess.run(moved(asked["command"], places), check=True)
+    merged = here_in(steps, places)
     table = here("summary", tmp_path / "whole")
     assert f"({COUNT - 1}/{COUNT})" in table.out
     assert merged == table.out
-    whole_of_shards = folders["runs"] / "first" / "whole"
+    (whole_of_shards,) = (folders["runs"] / "first").glob("whole-*")
     assert scored(whole_of_shards) == scored(tmp_path / "whole")
     told = [here("summary", one, "--json").json for one in (whole_of_shards, tmp_path / "whole")]
     assert json.dumps(told[0]["columns"]) == json.dumps(told[1]["columns"])
@@ -150,9 +161,9 @@ def _unsharded(words: list[str]) -> list[str]:
     return [word for word in words if not word.startswith(("--out=", "--shard="))]
 
 
-def here_in(template: Any, places: dict[str, Path]) -> str:
-    """What the containers of a pod print, one after the other; the last one's."""
-    for each in containers(template):
+def here_in(steps: list[Any], places: dict[str, Path]) -> str:
+    """What containers print, one after the other; the last one's."""
+    for each in steps:
         told = here(*moved(each["command"], places)[1:])
         assert told.code == 0, told.err
     return told.out

@@ -2,7 +2,10 @@
 
 {{- define "editjudge.name" -}}
 {{- $root := index . 0 -}}
-{{- printf "%s-%s" ($root.Release.Name | trunc 30 | trimSuffix "-") (index . 1) -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$" $root.Release.Name) -}}
+{{- fail (printf "%s: name the release with small letters, digits and -, a letter first, 30 at most: Services have their names from it" $root.Release.Name) -}}
+{{- end -}}
+{{- printf "%s-%s" $root.Release.Name (index . 1) -}}
 {{- end -}}
 
 {{/* (root, component) */}}
@@ -12,15 +15,20 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{/* Of pods: without versions, by which every release of the chart would replace them: (root, component, tier) */}}
+{{- define "editjudge.podLabels" -}}
+{{ include "editjudge.selector" . }}
+editjudge/tier: {{ index . 2 }}
+{{- end -}}
+
 {{/* (root, component, tier) */}}
 {{- define "editjudge.labels" -}}
 {{- $root := index . 0 -}}
-{{ include "editjudge.selector" . }}
+{{ include "editjudge.podLabels" . }}
 app.kubernetes.io/part-of: editjudge
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
-editjudge/tier: {{ index . 2 }}
 {{- end -}}
 
 {{/* (root, component, tier) */}}
@@ -70,6 +78,11 @@ resources:
   {{- end }}
 {{- end -}}
 
+{{/* A template of claims cannot be changed, so other devices are another one: (root, component, server, GPUs) */}}
+{{- define "editjudge.gpuClaimName" -}}
+{{- include "editjudge.name" . }}-{{ list (index . 2).gpuClaim (int (index . 3)) | toJson | sha256sum | trunc 8 -}}
+{{- end -}}
+
 {{/* GPUs by dynamic resource allocation, one claim for each pod: (root, component, tier, server, GPUs) */}}
 {{- define "editjudge.gpuClaim" -}}
 {{- $server := index . 3 -}}
@@ -78,7 +91,10 @@ resources:
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata:
-  {{- include "editjudge.metadata" (slice $ 0 3) | nindent 2 }}
+  name: {{ include "editjudge.gpuClaimName" (list (index $ 0) (index $ 1) $server (index $ 4)) }}
+  namespace: {{ (index $ 0).Release.Namespace }}
+  labels:
+    {{- include "editjudge.labels" (slice $ 0 3) | nindent 4 }}
 spec:
   spec:
     devices:
@@ -120,7 +136,7 @@ securityContext:
 terminationGracePeriodSeconds: {{ index . 5 }}
 {{- if and $placed.gpus $placed.gpuClaim }}
 resourceClaims:
-- {name: gpu, resourceClaimTemplateName: {{ include "editjudge.name" (list $root (index . 1)) }}}
+- {name: gpu, resourceClaimTemplateName: {{ include "editjudge.gpuClaimName" (list $root (index . 1) $placed $placed.gpus) }}}
 {{- end }}
 {{- with $placed.runtimeClass }}
 runtimeClassName: {{ . }}
@@ -252,6 +268,25 @@ automountServiceAccountToken: false
 {{/* An amount of memory in MiB. */}}
 {{- define "editjudge.mib" -}}
 {{- mul (trimSuffix "Gi" (trimSuffix "Mi" .) | int) (ternary 1024 1 (hasSuffix "Gi" .)) -}}
+{{- end -}}
+
+{{/* Who is asked, as JSON: what decides a verdict, and not how many or where they are. */}}
+{{- define "editjudge.asked" -}}
+{{- $asked := list -}}
+{{- range $name, $server := .Values.triton.servers -}}
+{{- $asked = append $asked (list $name $server.models) -}}
+{{- end -}}
+{{- range $name, $server := .Values.vllm.servers -}}
+{{- if or $server.entry (eq $name $.Values.judge.generalist) -}}
+{{- $asked = append $asked (pick $server "entry" "source" "protocol" | list $name) -}}
+{{- end -}}
+{{- end -}}
+{{- append $asked .Values.judge.generalist | toJson -}}
+{{- end -}}
+
+{{/* What of all values is in the pods of a Job, which cannot be changed. */}}
+{{- define "editjudge.fixed" -}}
+{{- list .Values.imagePullSecrets .Values.priorityClasses.create (include "editjudge.claim" .) | toJson -}}
 {{- end -}}
 
 {{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one generalist. */}}
