@@ -20,10 +20,10 @@ from functools import partial
 from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from ..base.config import GeneralistEndpoint, Settings, load_settings
-from ..base.errors import EditjudgeError, InputError
+from ..base.errors import ConfigError, EditjudgeError, ImageError, InputError
 from ..base.images import ImageLike, Mask, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.local import running_stack
@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
     from ..gateway.panel import Gateway
 
+Dimensions: TypeAlias = str | Dimension | Iterable[str | Dimension] | None
+"""One, or several: ids, globs or declarations. None for those of `core`."""
+
 
 def make_edit(
     *,
@@ -94,6 +97,8 @@ def make_edit(
     """
     several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
     images = list(source) if several else [source]  # type: ignore[arg-type]
+    if not images:
+        raise ImageError("source", "no picture", "give one, or several")
     item = Item(
         id=item_id,
         instruction=instruction,
@@ -194,14 +199,14 @@ class Client:
     async def score(
         self,
         edit: Edit,
-        dimensions: Iterable[str | Dimension] | None = None,
+        dimensions: Dimensions = None,
         prompts: Path | str | None = None,
         budget: Budget | None = None,
     ) -> Judgement:
         """Judge one edit.
 
         Args:
-            dimensions: Ids, globs or declarations; those of `core` by default.
+            dimensions: One or several: ids, globs or declarations; those of `core` by default.
             prompts: Folder of templates of one's own, which replace ours (docs/prompts.md).
             budget: That pays for its calls, instead of the client's.
 
@@ -210,8 +215,8 @@ class Client:
             reason why there is none. A failing service gives `Failed` outcomes, never an exception.
 
         Raises:
-            ConfigError: an id or glob matches no dimension, prompts that are asked are not
-                imported, or one's own cannot be used.
+            ConfigError: an id or glob matches no dimension, none is given, prompts that are asked
+                are not imported, or one's own cannot be used.
             ImageError: a file of an edit that was pickled is not there, or changed since.
             StoreError: the ledger is damaged, or its disk is full.
             RuntimeError: the client was not entered.
@@ -235,7 +240,7 @@ class Client:
     async def score_many(
         self,
         edits: Iterable[Edit | Mapping[str, Any]],
-        dimensions: Iterable[str | Dimension] | None = None,
+        dimensions: Dimensions = None,
         prompts: Path | str | None = None,
         budget: Budget | None = None,
         *,
@@ -304,7 +309,7 @@ def score(
     mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
     target: ImageLike | None = None,
     target_text: str | None = None,
-    dimensions: Iterable[str | Dimension] | None = None,
+    dimensions: Dimensions = None,
     settings: Settings | None = None,
     prompts: Path | str | None = None,
 ) -> Judgement:
@@ -315,7 +320,7 @@ def score(
 
     Args:
         source: As all images and the mask, see `make_edit`.
-        dimensions: Ids, globs or declarations; those of `core` by default.
+        dimensions: One or several: ids, globs or declarations; those of `core` by default.
         settings: See `Client`.
         prompts: Folder of templates of one's own; see `Client.score`.
 
@@ -348,7 +353,7 @@ def score(
 
 def score_many(
     edits: Iterable[Edit | Mapping[str, Any]],
-    dimensions: Iterable[str | Dimension] | None = None,
+    dimensions: Dimensions = None,
     *,
     settings: Settings | None = None,
     prompts: Path | str | None = None,
@@ -429,10 +434,20 @@ async def _made(place: int, arguments: object) -> Edit:
 _ARGUMENTS = tuple(signature(make_edit).parameters)
 
 
-def _declared(dimensions: Iterable[str | Dimension] | None) -> tuple[Dimension, ...]:
-    asked = tuple(dimensions or ())
-    if not asked:  # as the command line's `score`
+def _declared(dimensions: Dimensions) -> tuple[Dimension, ...]:
+    """What is asked for.
+
+    Raises:
+        ConfigError: nothing is, or what no dimension is called.
+    """
+    if dimensions is None:  # as the command line's `score`
         return select((), benchmark("core").rules())
+    asked = (dimensions,) if isinstance(dimensions, str | Dimension) else tuple(dimensions)
+    if not asked:
+        raise ConfigError(
+            "no dimension is asked for: dimensions is empty",
+            "name some, or leave it out for those of core",
+        )
     return tuple(
         dimension
         for one in asked

@@ -82,6 +82,7 @@ endpoint_option = click.option(
 )
 dimension_option = click.option(
     "--dimension",
+    "-d",
     "patterns",
     multiple=True,
     metavar="ID",
