@@ -477,8 +477,11 @@ def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) 
     if isinstance(image, np.ndarray):
         return _from_array(image, name or "image array", reading)
     if not isinstance(image, str | os.PathLike):
-        kind = f"{type(image).__name__} is no picture"
-        raise ImageError(name or "image", kind, "give a path, bytes, a Pillow image or an array")
+        raise ImageError(
+            name or "image",
+            f"{type(image).__name__} is no picture",
+            "give a path, bytes, a Pillow image or an array",
+        )
     path = Path(image)
     shown = name or show_path(path)
     if len(str(path)) > MAX_PATH:
