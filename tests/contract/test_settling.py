@@ -193,6 +193,40 @@ async def test_signatures_say_what_the_judge_said_last(
     assert later.edits == 0
 
 
+async def test_what_a_judge_says_only_later_is_in_the_run_too(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    """All that it judged counts: its first question failed, and the next was answered."""
+    data = tmp_path / "items.jsonl"
+    line = {"instruction": "make it red", "source": "kris/count_change/1.png"}
+    data.write_text("\n".join(json.dumps(line | {"id": f"{n}"}) for n in range(1, EDITS + 1)))
+    asked = RunSpec(
+        benchmark="core",
+        data=data,
+        outputs={"ours": tmp_path / "ours" / "count_change"},
+        dimensions=("core.instruction_following",),
+    )
+    server = FailsFirst()
+    server.script = [None]
+    session = await at_once(asked, tmp_path / "run", server)
+    assert session.task.result().ended == "done"
+    assert server.probes == 2
+    with RunView(tmp_path / "run") as view:
+        (cell,) = (c for c in view.results().cells["ours"].values() if c.asked)
+    assert not cell.awaits, "all of it was judged, and stands"
+    assert cell.counts == {"unscored": EDITS}  # `Yes` is none of its choices
+
+
+class FailsFirst(Probed):
+    """The first question of all fails, the next is answered."""
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        if not self.probes and b"Is ice frozen water" in await request.read():
+            self.probes += 1
+            return web.json_response(problem(400, "still loading").body, status=400)
+        return await super()._chat(request)
+
+
 async def test_another_model_ends_the_run_with_one_line(spec: RunSpec, tmp_path: Path) -> None:
     async with (server := Probed(told_as="other")).serving() as url:
         session = Session(spec, tmp_path / "run", url, concurrency=1)

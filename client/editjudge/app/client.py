@@ -20,10 +20,10 @@ from functools import partial
 from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from ..base.config import GeneralistEndpoint, Settings, load_settings
-from ..base.errors import EditjudgeError, InputError
+from ..base.errors import ConfigError, EditjudgeError, ImageError, InputError
 from ..base.images import ImageLike, Mask, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.local import running_stack
@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
     from ..gateway.panel import Gateway
 
+Dimensions: TypeAlias = str | Dimension | Iterable[str | Dimension] | None
+"""One, or several: ids, globs or declarations. None for those of `core`."""
+
 
 def make_edit(
     *,
@@ -96,6 +99,8 @@ def make_edit(
     """
     several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
     images = list(source) if several else [source]  # type: ignore[arg-type]
+    if not images:
+        raise ImageError("source", "no picture", "give one, or several")
     item = Item(
         id=item_id,
         instruction=instruction,
@@ -196,14 +201,14 @@ class Client:
     async def score(
         self,
         edit: Edit,
-        dimensions: Iterable[str | Dimension] | None = None,
+        dimensions: Dimensions = None,
         prompts: Path | str | Mapping[str, str] | None = None,
         budget: Budget | None = None,
     ) -> Judgement:
         """Judge one edit.
 
         Args:
-            dimensions: Ids, globs or declarations; those of `core` by default.
+            dimensions: One or several: ids, globs or declarations; those of `core` by default.
             prompts: Folder of templates of one's own, which replace ours, or their texts by file;
                 rubrics among them are dimensions besides (docs/prompts.md, docs/own.md).
             budget: That pays for its calls, instead of the client's.
@@ -213,8 +218,8 @@ class Client:
             reason why there is none. A failing service gives `Failed` outcomes, never an exception.
 
         Raises:
-            ConfigError: an id or glob matches no dimension, prompts that are asked are not
-                imported, or one's own cannot be used.
+            ConfigError: an id or glob matches no dimension, none is given, prompts that are asked
+                are not imported, or one's own cannot be used.
             ImageError: a file of an edit that was pickled is not there, or changed since.
             StoreError: the ledger is damaged, or its disk is full.
             RuntimeError: the client was not entered.
@@ -238,7 +243,7 @@ class Client:
     async def score_many(
         self,
         edits: Iterable[Edit | Mapping[str, Any]],
-        dimensions: Iterable[str | Dimension] | None = None,
+        dimensions: Dimensions = None,
         prompts: Path | str | Mapping[str, str] | None = None,
         budget: Budget | None = None,
         *,
@@ -262,7 +267,7 @@ class Client:
         Raises:
             ConfigError, StoreError, RuntimeError: as `score`; no further edit could be judged.
         """
-        asked = _declared(dimensions)
+        asked = None if dimensions is None else _several(dimensions)
 
         async def one(place: int, each: Edit | Mapping[str, Any]) -> Judgement | EditjudgeError:
             try:
@@ -312,7 +317,7 @@ def score(
     mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
     target: ImageLike | None = None,
     target_text: str | None = None,
-    dimensions: Iterable[str | Dimension] | None = None,
+    dimensions: Dimensions = None,
     settings: Settings | None = None,
     prompts: Path | str | Mapping[str, str] | None = None,
 ) -> Judgement:
@@ -323,7 +328,7 @@ def score(
 
     Args:
         source: As all images and the mask, see `make_edit`.
-        dimensions: Ids, globs or declarations; those of `core` by default.
+        dimensions: One or several: ids, globs or declarations; those of `core` by default.
         settings: See `Client`.
         prompts: Folder of templates of one's own; see `Client.score`.
 
@@ -356,7 +361,7 @@ def score(
 
 def score_many(
     edits: Iterable[Edit | Mapping[str, Any]],
-    dimensions: Iterable[str | Dimension] | None = None,
+    dimensions: Dimensions = None,
     *,
     settings: Settings | None = None,
     prompts: Path | str | Mapping[str, str] | None = None,
@@ -444,16 +449,24 @@ def _texts(prompts: Path | str | Mapping[str, str] | None) -> Mapping[str, str]:
     return texts
 
 
-def _declared(
-    dimensions: Iterable[str | Dimension] | None, rubrics: tuple[Dimension, ...] = ()
-) -> tuple[Dimension, ...]:
+def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
+    """What is asked for.
+
+    Raises:
+        ConfigError: nothing is, or what no dimension is called.
+    """
+    if dimensions is None:  # as the command line's `score`
+        return (*select((), benchmark("core").rules()), *rubrics)
     own = {rubric.id: rubric for rubric in rubrics}
     asked = tuple(
-        each if isinstance(each, Dimension) else own.get(os.fspath(each), each)
-        for each in dimensions or ()
+        each if isinstance(each, Dimension) else own.get(each, each)
+        for each in _several(dimensions)
     )
-    if not asked:  # as the command line's `score`
-        return (*select((), benchmark("core").rules()), *rubrics)
+    if not asked:
+        raise ConfigError(
+            "no dimension is asked for: dimensions is empty",
+            "name some, or leave it out for those of core",
+        )
     return tuple(
         dimension
         for one in asked

@@ -145,6 +145,12 @@ class Image(_Picture):
         self._pixels = pixels
         self._decoding = Lock()
 
+    def __copy__(self) -> Image:
+        return self  # it does not change, and a copy by its pickle would read the file again
+
+    def __deepcopy__(self, memo: object) -> Image:
+        return self
+
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: vars(self)[name] for name in ("name", "notes", "media_type", "size")}
         if self.file:
@@ -470,6 +476,12 @@ def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) 
         return _from_pillow(image, name or "image", reading)
     if isinstance(image, np.ndarray):
         return _from_array(image, name or "image array", reading)
+    if not isinstance(image, str | os.PathLike):
+        raise ImageError(
+            name or "image",
+            f"{type(image).__name__} is no picture",
+            "give a path, bytes, a Pillow image or an array",
+        )
     path = Path(image)
     shown = name or show_path(path)
     if len(str(path)) > MAX_PATH:

@@ -162,9 +162,11 @@ def check_text(name: str, text: str) -> None:
     """Refuse text that no judge could read as meant.
 
     Raises:
-        TextError: longer than 16,384 characters, control characters other than newline
+        TextError: no str, longer than 16,384 characters, control characters other than newline
             and tab, or bytes that are not UTF-8 (seen as lone surrogates).
     """
+    if not isinstance(text, str):
+        raise TextError(name, f"{type(text).__name__} where text is asked for", "give a str")
     if len(text) > MAX_TEXT_CHARACTERS:
         raise TextError(
             name, f"{len(text):,} characters", f"shorten it to {MAX_TEXT_CHARACTERS:,} at most"

@@ -1,6 +1,7 @@
 """Which columns of a benchmark stand in which figure of its paper.
 
-Each benchmark's `figures.toml` names them. `masks` is of the data alone, and has no columns.
+Each benchmark's `figures.toml` names them. `masks` is of the data alone, and has no columns;
+`means` is of no paper, and of any columns.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, TypeAlias, get_args
 
-from ..base.errors import ConfigError
 from .column import Column
 
-Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter", "masks"]
+Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter", "masks", "means"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -27,7 +27,7 @@ class Panel:
     Attributes:
         title: Above it; empty for none.
         columns: Ids or globs of ids: the axes of a radar, the bars of tasks, the turns in order,
-            x and y of a scatter.
+            x and y of a scatter, the one of means.
     """
 
     title: str
@@ -71,14 +71,10 @@ class Figure:
 
 @cache
 def figures(benchmark: str) -> tuple[Figure, ...]:
-    """The figures of a benchmark.
-
-    Raises:
-        ConfigError: it has none.
-    """
+    """The figures of a benchmark's paper; none where it has no paper."""
     file = files(__package__) / benchmark / "figures.toml"
     if not file.is_file():
-        raise ConfigError(f"{benchmark} has no figures", "use: summary --format csv")
+        return ()
     told = tomllib.loads(file.read_text("utf-8"))
     return tuple(
         Figure(
@@ -92,3 +88,9 @@ def figures(benchmark: str) -> tuple[Figure, ...]:
         )
         for figure in told["figures"]
     )
+
+
+def means(columns: Sequence[Column]) -> Figure:
+    """Each column by itself, models with their intervals: of a benchmark that has no paper."""
+    panels = tuple(Panel(f"{c.group}: {c.title}" if c.group else c.title, (c.id,)) for c in columns)
+    return Figure("means", "means with their 95 % intervals", panels)

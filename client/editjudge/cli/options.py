@@ -83,6 +83,7 @@ endpoint_option = click.option(
 )
 dimension_option = click.option(
     "--dimension",
+    "-d",
     "patterns",
     multiple=True,
     metavar="ID",

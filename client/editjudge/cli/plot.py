@@ -1,4 +1,4 @@
-"""`editjudge plot`: the figures of a benchmark's paper, from a run."""
+"""`editjudge plot`: the figures of a benchmark's paper, or means with intervals, from a run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,18 @@ from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..base.writing import check_free, on_disk, put
 from ..benchmarks.dataset import Dataset
-from ..benchmarks.figures import KINDS, Figure, Kind, figures
-from ..report.figures import LOOKS, Form, Numbers, draw, draw_masks, drawn, lacking, shown
+from ..benchmarks.figures import KINDS, Figure, Kind, figures, means
+from ..report.figures import (
+    LOOKS,
+    Form,
+    Intervals,
+    Numbers,
+    draw,
+    draw_masks,
+    drawn,
+    lacking,
+    shown,
+)
 from ..report.paper import chosen
 from ..report.table import untrained_line
 
@@ -31,6 +41,7 @@ _FORMS: tuple[Form, ...] = get_args(Form)
 @click.option(
     "--column",
     "--dimension",
+    "-d",
     "columns",
     multiple=True,
     metavar="ID",
@@ -56,21 +67,22 @@ def command(
     form: Form,
     out: Path | None,
 ) -> None:
-    """Draw a run as the figures of its benchmark's paper; nothing is called.
+    """Draw a run as figures, those of its benchmark's paper first; nothing is called.
 
     radar: models over dimensions or tasks. tasks: bars by task. turns: how models hold out over
     the turns of a session. scatter: one side of editing against the other. masks: how much of the
-    pictures the masks of the data cover.
+    pictures the masks of the data cover. means: each column by itself, models with their 95 %
+    intervals; drawn by itself where the benchmark has no paper, as core.
 
     Needs the extra `demo` (matplotlib).
     """
     with RunView(run) as view:
         results = view.results()
         dataset = view.resolved.dataset
-    meant = _meant(results.benchmark.name, kind)
     folder = out or run / "figures"
     if columns:
         results = replace(results, columns=chosen(results, columns, models)[0])
+    meant = _meant(results, kind)
     numbers = _numbers(results, models, published=published)
     if len(numbers) > LOOKS:
         tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")
@@ -92,12 +104,17 @@ def command(
         raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
 
 
-def _meant(benchmark: str, kind: Kind | None) -> list[Figure]:
-    known = figures(benchmark)
+def _meant(results: Results, kind: Kind | None) -> list[Figure]:
+    """The benchmark's own figures; means where they are asked for, or where it has none."""
+    of_any = means(results.columns)
+    if kind == "means":
+        return [of_any]
+    name = results.benchmark.name
+    known = figures(name) or (of_any,)
     meant = [figure for figure in known if kind in {None, figure.kind}]
     if not meant:
-        kinds = ", ".join(sorted({figure.kind for figure in known}))
-        raise ConfigError(f"{benchmark} has no figure {kind}", f"it has {kinds}")
+        kinds = ", ".join(sorted({figure.kind for figure in (*known, of_any)}))
+        raise ConfigError(f"{name} has no figure {kind}", f"it has {kinds}")
     return meant
 
 
@@ -113,7 +130,20 @@ def _figure(figure: Figure, results: Results, numbers: Numbers, form: Form, warn
     to_draw = drawn(figure, results.columns, numbers)
     for line in lacks or ([] if to_draw else ["nothing to show yet"]):
         tell(f"{figure.kind}, {figure.source}: {line}")
-    return draw(figure, results.columns, numbers, form, warning) if to_draw else b""
+    if not to_draw:
+        return b""
+    return draw(figure, results.columns, numbers, form, warning, _intervals(results))
+
+
+def _intervals(results: Results) -> Intervals:
+    return {
+        model: {
+            name: (cell.interval.low, cell.interval.high)
+            for name, cell in row.items()
+            if cell.interval and cell.interval.low is not None and cell.interval.high is not None
+        }
+        for model, row in results.cells.items()
+    }
 
 
 def _numbers(

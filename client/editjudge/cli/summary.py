@@ -65,6 +65,8 @@ from .options import RulesOptions, json_option, options, single_image_option
 @click.option(
     "--match",
     "--column",
+    "--dimension",
+    "-d",
     "columns",
     multiple=True,
     help="Only these columns: words of group, title or id, or a glob; may be given several times.",

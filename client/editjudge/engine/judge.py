@@ -33,7 +33,10 @@ from .plan import edit_plan, in_order, missing_of
 from .progress import answered
 
 Settled: TypeAlias = Callable[[], Awaitable[None]]
-"""Waits until it is known, and kept, who judges: calls may be made before, nothing is signed."""
+"""Waits until it is known, and kept, who judges: calls may be made before, nothing is signed.
+
+Where a judge could not say it when asked first, what it says later is kept as the session ends.
+"""
 
 
 async def at_once() -> None:

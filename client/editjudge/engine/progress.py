@@ -129,6 +129,7 @@ class Progress:
         finally:
             _ANSWERED.reset(before)
             del self._parts[key]
+            self._moved()
 
     def judged_one(self, outcomes: Mapping[str, Outcome], expected: Iterable[str]) -> None:
         """Count an edit's verdicts; what was expected and has no verdict is no longer."""
@@ -149,7 +150,8 @@ class Progress:
                     continue
             self.verdicts[outcome.status] += 1
         self.judged += 1
-        self._moved()
+        if not self._parts:  # else `one_edit` tells, once the edit counts no longer twice
+            self._moved()
 
     def _moved(self) -> None:
         now = time.monotonic()

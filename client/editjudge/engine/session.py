@@ -258,11 +258,31 @@ class Session:
         header = self._store.header
         identities = self._identities(header, panel)
         plan.signatures = self.order.signatures(identities)
-        await _aside(lambda: self._amend(header, identities, panel))
-        met = IDENTITIES.dump_json(panel.identities()).decode()
-        await self._calls.keep_fact(services_fact(self.settings), met)
+        await self._keep_judges(identities, panel)
         await _aside(lambda: self._keep_changes(plan))
         self._watcher.started(progress, panel)
+
+    async def _keep_judges(self, identities: Identities, panel: Panel) -> None:
+        await _aside(lambda: self._amend(self._store.header, identities, panel))
+        met = IDENTITIES.dump_json(panel.identities()).decode()
+        await self._calls.keep_fact(services_fact(self.settings), met)
+
+    async def _keep_learned(self, plan: RunPlan, panel: Panel) -> None:
+        """Keep what was learned of judges only while they judged: it is in what they signed.
+
+        A judge whose first question failed says later how it answers choices. Another model that
+        came meanwhile is nothing learned: the next session finds it.
+        """
+        before = self._store.header.identities
+        learned = {
+            role: identity
+            for role, identity in panel.identities().items()
+            if role in before and before[role] != identity and before[role].may_be(identity)
+        }
+        if learned:
+            identities = {**before, **learned}
+            plan.signatures = self.order.signatures(identities)
+            await self._keep_judges(identities, panel)
 
     async def _judged(
         self,
@@ -303,6 +323,7 @@ class Session:
                 ended = "interrupted"
             finally:
                 await watch.end(ask=False)
+        await self._keep_learned(plan, panel)
         await panel.keep_limits()
         not_served = self._not_served(plan, panel)
         watched = tuple(watch.sessions.values())

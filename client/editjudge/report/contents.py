@@ -10,7 +10,7 @@ from typing import Any
 
 from ..app.published import PublishedBeside
 from ..app.results import Results
-from ..base.errors import ConfigError, MissingExtra
+from ..base.errors import MissingExtra
 from ..base.identity import printed
 from ..base.signature import package_version
 from ..base.words import counted
@@ -404,16 +404,12 @@ def _figures(run: ShownRun) -> Iterator[Plain]:
     for title, svg in run.plots.items():
         yield {"title": title, "note": "", "svg": svg}
     results = run.results
-    try:
-        meant = figures(results.benchmark.name)
-    except ConfigError:  # it has none
-        return
     cells = {m: row for m, row in results.cells.items() if m in run.models}
     numbers = {m: {name: cell.value for name, cell in row.items()} for m, row in cells.items()}
     if len(numbers) > LOOKS:
         return
     warning = untrained_line(results.identities)
-    for figure in meant:
+    for figure in figures(results.benchmark.name):
         if not drawn(figure, results.columns, numbers):
             continue
         svg = draw(figure, results.columns, numbers, "svg", warning).decode()

@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, cycle
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from ..base.errors import MissingExtra
@@ -16,6 +17,8 @@ from .table import arrow
 Form: TypeAlias = Literal["svg", "pdf", "png"]
 Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
 """By model and column id."""
+Intervals: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
+"""Ends by model and column id, where there are any."""
 
 # Told apart by people who see few colours (Okabe and Ito, 2008), and by line and marker besides.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
@@ -37,6 +40,8 @@ _ROUNDS = (
 LOOKS = len(_COLOURS) * len(_ROUNDS)
 """Models that a figure tells apart; after them looks come again."""
 _WIDTH = 5.2
+_SMALL = (3.4, 2.6)
+"""Width and height of each of many small panels."""
 _LONGEST = 48
 """Characters of a name in the legend; a paper's rows with their judge have as many."""
 _MANY = 16
@@ -80,7 +85,12 @@ def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[
 
 
 def draw(
-    figure: Figure, columns: Sequence[Column], numbers: Numbers, form: Form, warning: str = ""
+    figure: Figure,
+    columns: Sequence[Column],
+    numbers: Numbers,
+    form: Form,
+    warning: str = "",
+    intervals: Intervals = MappingProxyType({}),
 ) -> bytes:
     """Draw a figure; the same bytes for the same numbers.
 
@@ -91,6 +101,7 @@ def draw(
             before the last that has one keeps its place.
         numbers: In the order of the legend.
         warning: Written across the top, for what is no result.
+        intervals: Drawn in `means`.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -105,15 +116,21 @@ def draw(
     if not panels:
         raise ValueError("nothing to draw")
     with rc_context(_STYLE):
-        across = min(2, len(panels))
+        small = figure.kind == "means"
+        across = min(3 if small else 2, len(panels))
         down = math.ceil(len(panels) / across)
         wide = 2 if figure.kind == "tasks" and across == 1 else 1
-        size = (_WIDTH * across * wide, 4.2 * down + 0.3)
+        width, height = _SMALL if small else (_WIDTH * wide, 4.2)
+        size = (width * across, height * down + 0.3)
         canvas = Canvas(figsize=size, layout="constrained")
         projection = {"projection": "polar"} if figure.kind == "radar" else {}
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, **projection)
-            _DRAWN[figure.kind](axes, figure, _shown(figure, panel, columns, numbers), numbers)
+            held = _shown(figure, panel, columns, numbers)
+            if small:
+                _means(axes, held[0], numbers, intervals)
+            else:
+                _DRAWN[figure.kind](axes, figure, held, numbers)
             axes.set_title(panel.title, fontsize=10, pad=14 if figure.kind == "radar" else 6)
         _legend(canvas, list(numbers))
         if warning:
@@ -334,6 +351,22 @@ def _scatter(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numb
         )
     axes.set_xlabel(f"{x.group}: {x.title} {arrow(x.higher_is_better)}")
     axes.set_ylabel(f"{y.group}: {y.title} {arrow(y.higher_is_better)}")
+    _plain(axes)
+
+
+def _means(axes: Any, column: Column, numbers: Numbers, intervals: Intervals) -> None:
+    """A point for each model, with its interval; the axis begins where the numbers do."""
+    for place, (model, (label, style, row)) in enumerate(zip(numbers, _each(numbers), strict=True)):
+        if row.get(column.id) is None:
+            continue
+        look = {name: style[name] for name in _LINE if name != "linestyle"}
+        axes.plot([place], [row[column.id]], label=label, markersize=5, linestyle="", **look)
+        if ends := intervals.get(model, {}).get(column.id):
+            axes.vlines([place], *ends, colors=style["color"], linewidth=1.4)
+    axes.set_xlim(-0.6, len(numbers) - 0.4)
+    axes.set_xticks([])
+    axes.ticklabel_format(axis="y", useOffset=False)
+    axes.set_ylabel("higher is better" if column.higher_is_better else "lower is better")
     _plain(axes)
 
 

@@ -81,3 +81,31 @@ async def test_score_works_where_a_loop_runs(photo_file: Path) -> None:
     (outcome,) = judged.outcomes.values()
     assert isinstance(outcome, Scored)
     assert outcome.value == 0.0
+
+
+def test_one_dimension_needs_no_list(photo_file: Path) -> None:
+    edit: dict[str, Any] = {"source": photo_file, "edited": photo_file, "instruction": "x"}
+    by_name = editjudge.score(**edit, dimensions="core.mse.source.whole")
+    declared = dimensions()["core.mse.source.whole"]
+    by_itself = editjudge.score(**edit, dimensions=declared)
+    assert [*by_name.outcomes] == [*by_itself.outcomes] == ["core.mse.source.whole"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"dimensions": []}, "no dimension is asked for"),
+        ({"instruction": None}, "instruction: NoneType where text"),
+        ({"target_text": 5}, "target text: int where text"),
+        ({"source": None}, "NoneType is no picture"),
+        ({"source": []}, "source: no picture"),
+        ({"edited": None}, "NoneType is no picture"),
+        ({"mask": 5}, "int is no picture"),
+    ],
+)
+def test_what_was_given_wrongly_is_named(
+    photo_file: Path, given: dict[str, Any], words: str
+) -> None:
+    edit: dict[str, Any] = {"source": photo_file, "edited": photo_file, "instruction": "x"}
+    with pytest.raises(editjudge.EditjudgeError, match=words):
+        editjudge.score(**edit | given)

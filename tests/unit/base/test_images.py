@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import struct
@@ -377,3 +378,12 @@ def test_a_mask_of_another_size() -> None:
     assert larger.notes == (Note("mask", "mask resized from 8x8 to 16x16 (nearest)"),)
     with pytest.raises(ImageError, match="mask of 8x8 for an image of 16x9"):
         mask.fitted((16, 9))
+
+
+def test_a_copy_does_not_need_the_file_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    Pil.fromarray(np.zeros((2, 2, 3), np.uint8)).save(file)
+    image = load_image(file)
+    file.unlink()
+    assert copy.copy(image) is image
+    assert copy.deepcopy([image])[0].encoded == image.encoded

@@ -81,10 +81,18 @@ def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> N
     assert ">† Step1X-Edit<" in picture
 
 
+def test_means_of_the_chosen_columns(run: Path) -> None:
+    """What a benchmark without a paper has by itself, and any other when asked."""
+    told(run, "--figure", "means", "-d", "subject_identity", "-d", "image_quality")
+    (file,) = (run / "figures").iterdir()
+    assert file.name == "i2i-1-means.svg"
+    assert file.read_text().count(" (SE): ") == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--figure", "turns"), "i2i has no figure turns; it has radar, tasks"),
+        (("--figure", "turns"), "i2i has no figure turns; it has means, radar, tasks"),
         (("--model", "nobody"), "no model nobody; models: ours, theirs"),
     ],
 )

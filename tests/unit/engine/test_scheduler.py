@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -489,3 +490,23 @@ def test_progress_counts_what_is_answered_of_an_edit() -> None:
     assert (progress.judged, progress.done) == (1, 1.0)
     answered(1.0)  # nobody counts
     assert progress.done == 1.0
+
+
+def test_slow_edits_have_a_steady_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also between the end of one and the next answer: no edit counts twice meanwhile."""
+    now = 0.0
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr("editjudge.engine.progress.time", clock)
+    progress = Progress(edits=20, started=0.0)
+    told: list[float | None] = []
+    for _ in range(10):
+        with progress.one_edit():
+            for _ in range(4):
+                for _ in range(20):
+                    now += 1
+                    told.append(progress.seconds_left)
+                answered(0.25)
+            now += 1  # it is stored
+            progress.judged_one({}, ())
+    late = told[80:]
+    assert all(left is not None for left in late)

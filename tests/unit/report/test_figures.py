@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures
+from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures, means
 from editjudge.benchmarks.published import published
 from editjudge.benchmarks.registry import benchmark, benchmarks
 from editjudge.report.figures import LOOKS, Numbers, _share, _shortened, _styles, draw, drawn, shown
@@ -211,6 +210,18 @@ def test_long_names_lose_their_middle_and_stay_apart() -> None:
     assert _shortened([]) == []
 
 
-def test_a_benchmark_without_figures() -> None:
-    with pytest.raises(ConfigError, match="core has no figures"):
-        figures("core")
+def test_means_are_drawn_with_their_intervals() -> None:
+    assert not figures("core")
+    columns = benchmark("i2i").rules().columns[:2]
+    first, second = (column.id for column in columns)
+    rows: Numbers = {"ours": {first: 1.5, second: None}, "theirs": {first: 1.25, second: None}}
+    figure = means(columns)
+    (panel,) = drawn(figure, columns, rows)
+    assert panel.columns == (first,)
+    without = draw(figure, columns, rows, "svg")
+    svg = draw(figure, columns, rows, "svg", "", {"ours": {first: (1.0, 2.0)}}).decode()
+    assert svg != without.decode()
+    for words in ("ours", "theirs", panel.title):
+        assert f">{words}<" in svg
+    assert ">2.0<" in svg, "the axis has room for the interval"
+    assert ">2.0<" not in without.decode()
