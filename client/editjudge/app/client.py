@@ -449,6 +449,12 @@ def _texts(prompts: Path | str | Mapping[str, str] | None) -> Mapping[str, str]:
     return texts
 
 
+def _several(
+    dimensions: str | Dimension | Iterable[str | Dimension],
+) -> tuple[str | Dimension, ...]:
+    return (dimensions,) if isinstance(dimensions, str | Dimension) else tuple(dimensions)
+
+
 def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
     """What is asked for.
 
