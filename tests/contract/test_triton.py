@@ -360,8 +360,8 @@ async def test_an_endpoint_is_asked_only_for_the_services_it_is_given() -> None:
 
 
 async def test_an_unknown_service_in_the_settings() -> None:
-    settings = Settings(endpoints={"a": Endpoint(url="grpc://x:1", services=("ocr.magic",))})
-    with pytest.raises(ConfigError, match=r"no service is named ocr\.magic"):
+    settings = Settings(endpoints={"a": Endpoint(url="grpc://x:1", services=("magic.ocr",))})
+    with pytest.raises(ConfigError, match=r"no service is named magic\.ocr"):
         async with Panel(settings):
             pass
 

@@ -43,6 +43,14 @@ Kind: TypeAlias = Literal[
 
 
 _NAMED = 3  # dimensions in a line
+Tone: TypeAlias = Literal["grey", "flat"]
+_SOURCES: Mapping[Tone, tuple[str, str]] = {
+    "grey": ("item has a source without any colour", "items have a source without any colour"),
+}
+_OUTPUTS: Mapping[Tone, tuple[str, str]] = {
+    "grey": ("output is without any colour", "outputs are without any colour"),
+    "flat": ("output is of one colour alone", "outputs are of one colour alone"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +63,9 @@ class Problem:
             needs), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
             images, `shifted` (outputs that fit the items beside their own), `size` (outputs of
-            another size than their source), `grey` (pictures without any colour), `folder` (there
-            is none), `segmenter` (what it did not find in a source, in a run that is there).
+            another size than their source), `grey` (pictures without any colour, outputs of one
+            alone), `folder` (there is none, or two models have the same), `segmenter` (what it did
+            not find in a source, in a run that is there).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -126,9 +135,8 @@ def validated(
         validation.problems += [one.problem for one in looked.values() if one.problem]
         validation.problems += _of_masks(dataset, refs, pool)
         sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
-        colourless = [ref.id for ref in refs if _is_grey(dataset, ref, looked)]
-        grey_items = ("item has a grey source", "items have a grey source")
-        validation.problems += _of_grey("data", colourless, grey_items)
+        of_sources = {ref.id: tone for ref in refs if (tone := _tone(dataset, ref, looked))}
+        validation.problems += _of_tones("data", of_sources, _SOURCES)
         # Where items cannot be used, no run begins, and neighbours are not what they seem.
         blocks = [] if as_named or unusable else places(dataset, len(refs[: order.limit]))
         for model, folder in order.outputs.items():
@@ -136,6 +144,10 @@ def validated(
                 what = f"no such folder: {show_path(folder)}"
                 validation.problems.append(Problem("folder", model, what))
                 continue
+            first = next(name for name, there in order.outputs.items() if there == folder)
+            if first != model:
+                what = f"the same folder as {first}'s: {show_path(folder)}"
+                validation.problems.append(Problem("folder", model, what, note=True))
             outputs = dataset.outputs(folder).index()
             alone = model in single_image
             there = dict(_there(dataset, refs, outputs, validation, model, alone=alone))
@@ -146,13 +158,16 @@ def validated(
             if shifted := shift(blocks, outputs):
                 validation.problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
             validation.problems += _of_sizes(model, seen, sizes)
-            grey = [item for item, one in seen.items() if one.grey and item not in colourless]
-            validation.problems += _of_grey(model, grey, ("output is grey", "outputs are grey"))
+            tones = {
+                item: one.tone for item, one in seen.items() if one.tone != of_sources.get(item)
+            }
+            validation.problems += _of_tones(model, tones, _OUTPUTS)
             others = outputs.others(frozenset(ref.id for ref in refs))
             validation.problems += _extra(model, others, all_known=not unusable)
     if run is not None:
         validation.problems += _of_segmenter(run, frozenset(ref.id for ref in refs))
-    if refs and not unusable and not validation.of("folder") and all(validation.outputs.values()):
+    lost = [model for model in order.outputs if not validation.outputs.get(model)]
+    if refs and not unusable and not lost:
         observed = observe(order)
         try:
             check_asked(observed)
@@ -249,12 +264,12 @@ class _Looked(NamedTuple):
     Attributes:
         problem: What is wrong with it.
         size: Where it can be read.
-        grey: It has no colour.
+        tone: Whether it lacks colours.
     """
 
     problem: Problem | None
     size: tuple[int, int] | None
-    grey: bool = False
+    tone: Tone | None = None
 
 
 def _of_data(path: Path) -> _Looked:
@@ -266,16 +281,18 @@ def _picture(path: Path, where: str) -> _Looked:
         image = load_image(path, left_encoded=MAX_PIXELS)
     except ImageError as error:
         return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"), None)
-    red = image.rgb[..., :1]
-    # A picture of one tone is told by what is judged of it.
-    grey = bool((image.rgb == red).all() and (red != red[0, 0]).any())
+    tone: Tone | None = None
+    if (image.rgb == image.rgb[0, 0]).all():
+        tone = "flat"
+    elif (image.rgb == image.rgb[..., :1]).all():
+        tone = "grey"
     for note in image.notes:
         if note.kind == "misnamed":
             # Images are told by their content: in official data this is as it was published.
             what = f"{image.name}: {note}"
             problem = Problem("misnamed", where, what, note=where == "data")
-            return _Looked(problem, image.size, grey)
-    return _Looked(None, image.size, grey)
+            return _Looked(problem, image.size, tone)
+    return _Looked(None, image.size, tone)
 
 
 def _pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
@@ -291,17 +308,20 @@ def _source_size(
     return looked[dataset.pictures(ref)["source"][0]].size
 
 
-def _is_grey(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> bool:
-    """Whether one of its sources has no colour."""
-    return any(looked[path].grey for path in dataset.pictures(ref).get("source", ()))
+def _tone(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> Tone | None:
+    """Of the first of its sources that lacks colours."""
+    tones = (looked[path].tone for path in dataset.pictures(ref).get("source", ()))
+    return next(filter(None, tones), None)
 
 
-def _of_grey(where: str, items: Sequence[str], words: tuple[str, str]) -> list[Problem]:
-    """Pictures without any colour: judged like others, and rarely meant."""
-    if not items:
-        return []
-    what = f"{counted(len(items), *words)}, without any colour (first: {items[0]})"
-    return [Problem("grey", where, what, note=True)]
+def _of_tones(
+    where: str, tones: Mapping[str, Tone | None], words: Mapping[Tone, tuple[str, str]]
+) -> Iterator[Problem]:
+    """Pictures without colour, or of a single one: judged like others, and rarely meant."""
+    for tone, (singular, plural) in words.items():
+        if items := [item for item, one in tones.items() if one == tone]:
+            what = f"{counted(len(items), singular, plural)} (first: {items[0]})"
+            yield Problem("grey", where, what, note=True)
 
 
 def _of_sizes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def found(folder: Path, *lines: dict[str, Any]) -> Validation:
+    return validated(order_of(folder, *lines), Settings())
+
+
+def order_of(folder: Path, *lines: dict[str, Any]) -> Order:
     usual = {"instruction": "x", "source": "source.png"}
     texts = [json.dumps({"id": str(i), **usual, **line}) for i, line in enumerate(lines)]
     (folder / "items.jsonl").write_text("\n".join(texts))
@@ -43,8 +48,7 @@ def found(folder: Path, *lines: dict[str, Any]) -> Validation:
             picture(folder / "ours" / f"{i}.png")
     known = dimensions()
     chosen = (known["core.psnr.source.outside"],)
-    order = Order(CoreData(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
-    return validated(order, Settings())
+    return Order(CoreData(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
 
 
 def told(validation: Validation) -> list[tuple[str, str, str, bool]]:
@@ -102,7 +106,7 @@ def test_a_mask_of_another_shape_is_wrong(folder: Path) -> None:
 def test_an_unreadable_picture_is_told_once(folder: Path) -> None:
     (folder / "source.png").write_bytes(b"no picture")
     validation = found(folder, {"mask": "part.png"}, {"mask": "part.png"})
-    assert [one.kind for one in validation.problems] == ["unreadable"]
+    assert [one.kind for one in validation.problems] == ["unreadable", "grey"]
 
 
 def test_outputs_of_another_size_are_noted(folder: Path) -> None:
@@ -122,10 +126,24 @@ def test_pictures_without_colour_are_noted(folder: Path) -> None:
     Pil.fromarray(np.stack([shades, shades, 255 - shades], -1)).save(folder / "ours" / "1.png")
     masked = {"mask": "part.png"}
     assert told(found(folder, masked, masked)) == [
-        ("grey", "ours", "1 output is grey, without any colour (first: 0)", True)
+        ("grey", "ours", "1 output is without any colour (first: 0)", True)
+    ]
+    Pil.new("RGB", (24, 16), "red").save(folder / "ours" / "0.png")
+    Pil.fromarray(np.stack([shades, 255 - shades, shades], -1)).save(folder / "source.png")
+    assert told(found(folder, masked, masked)) == [
+        ("grey", "ours", "1 output is of one colour alone (first: 0)", True)
     ]
     Pil.fromarray(shades).save(folder / "source.png")
     validation = found(folder, masked, masked)
-    what = "2 items have a grey source, without any colour (first: 0)"
-    assert told(validation) == [("grey", "data", what, True)]
+    what = "2 items have a source without any colour (first: 0)"
+    assert told(validation)[0] == ("grey", "data", what, True)
     assert not validation.wrong
+
+
+def test_models_that_share_a_folder_are_noted(folder: Path) -> None:
+    order = replace(
+        order_of(folder, {"mask": "part.png"}), outputs={"a": folder / "ours", "b": folder / "ours"}
+    )
+    assert told(validated(order, Settings())) == [
+        ("folder", "b", f"the same folder as a's: {folder / 'ours'}", True)
+    ]
