@@ -98,9 +98,9 @@ async def test_a_notebook_can_score_many(folder: Path) -> None:
         ({"edited": "nowhere.png", "instruction": "x", "source": "nowhere.png"}, "no such file"),
         ({"edits": "1.png"}, r"edit 0: unknown 'edits'; make_edit takes source, edited"),
         ({"edited": b""}, r"edit 0: .*missing 2 required .* 'source' and 'instruction'"),
-        ({"source": (), "edited": b"x", "instruction": "x"}, "at least one source image"),
+        ({"source": (), "edited": b"x", "instruction": "x"}, "give one, or several"),
         ({"source": b"", "edited": b"", "instruction": "x"}, "0 bytes"),
-        ({"source": 5, "edited": 5, "instruction": "x"}, "edit 0: "),
+        ({"source": 5, "edited": 5, "instruction": "x"}, "int is no picture"),
         (5, "edit 0: int is neither an edit nor the arguments of one"),
     ],
 )
