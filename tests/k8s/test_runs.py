@@ -125,7 +125,8 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
 
         server.hanging = True
         first = started(shard(0))
-        await until(lambda: server.seen > ANSWERED)
+        begun = folders["runs"] / "first" / "0"
+        await until(lambda: server.seen > ANSWERED and bool(scored(begun)))
         first.send_signal(signal.SIGTERM)
         evicted = await ended(first)
         server.hanging = False
