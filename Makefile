@@ -20,17 +20,19 @@ unexport PYTHONDONTWRITEBYTECODE
 PROTO_IMAGE := protos/released.binpb
 
 SEED ?= 15
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 
-.PHONY: demo test test-vllm test-front k8s images locks attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
+.PHONY: demo test networks test-vllm test-front k8s images locks attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
 
-# Types keep one core busy, and contract tests mostly wait: side by side they take as long as one.
+# Contract and integration tests mostly wait: beside them others take no time of their own.
 test: lint
 	$(MAKE) --output-sync=target -j2 types contract
-	$(MAKE) unit models integration e2e k8s
-	@echo "left out: browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front)"
+	$(MAKE) --output-sync=target -j2 integration k8s
+	$(MAKE) unit e2e
+	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q
@@ -70,13 +72,17 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# A file's tests share what they start, so files are spread over the cores; those of the
-# integration tests that share a server are a group.
+# A file's tests share what they start, so files are spread over processes, one more than cores
+# since many wait; the servers of the integration tests are shared by all of them.
 unit models contract e2e: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/$@ -q -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest tests/$@ -q -n $(WORKERS) --dist loadfile
 
 integration: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/$@ -q -n 2 --dist loadgroup
+	$(BIN)/python -m pytest tests/$@ -q -m "not networks"
+
+# The specialists that have weights, in process and behind Triton, on tiny untrained checkpoints.
+networks: models
+	$(BIN)/python -m pytest tests/integration -q -m networks
 
 # Writes what these tests compare with.
 golden: $(VENV)/.dev

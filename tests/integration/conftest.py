@@ -16,10 +16,10 @@ from ..untrained import KINDS, SERVED, Untrained, untrained
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that share a server stay together: two processes, with a server each."""
+    """Mark those that need the untrained models, which are exported first and take the longest."""
     for item in items:
-        untrained_ones = "zoo" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("untrained" if untrained_ones else "installed"))
+        if "zoo" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.networks)
 
 
 @pytest.fixture(scope="session")
