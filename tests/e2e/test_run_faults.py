@@ -113,8 +113,7 @@ async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(
     assert table(resumed) == table(undisturbed)
     assert kept.items() <= data.verdicts().items()
     assert data.verdicts() == data.verdicts(whole)
-    # The replies of what is in flight cannot be kept, and as much may begin until all have ended.
-    assert server.seen <= calls + 2 * 4 + 2, "calls in flight, and how the judge answers"
+    assert server.seen <= calls + 4 + 2, "calls in flight, and how the judge answers"
 
 
 UNNAMED = """

@@ -16,10 +16,18 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from ..answers import FirstWord, Option, OutputContract, Unparsable
 from ..answers.refusals import refuses
-from ..base.errors import Abstained, CostLimit, LogprobsUnavailable, ServiceError, WrongModel
+from ..base.errors import (
+    Abstained,
+    CostLimit,
+    LogprobsUnavailable,
+    ServiceError,
+    StoreError,
+    WrongModel,
+)
 from ..base.identity import ModelIdentity, ServiceName
 from .budget import paying
 from .calls import Call, Reply, ReplyStore
@@ -108,6 +116,8 @@ class Generalist:
         self._method = "sampled" if endpoint.logprobs == "never" else ""
         self._probing = asyncio.Lock()
         self._wrong: WrongModel | None = None
+        # By ledger, why the latest reply that could not be kept was not.
+        self._unkept: WeakKeyDictionary[ReplyStore, StoreError] = WeakKeyDictionary()
         self._stated = identity
         self._identities: dict[str, ModelIdentity] = {}
         if identity is not None:
@@ -395,16 +405,27 @@ class Generalist:
             self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"),
         ):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
+            before = self._unkept.get(ledger)
             return await self._pool.run(
-                lambda server: self._kept_from(server, call, ledger), prefix
+                lambda server: self._kept_from(server, call, ledger, before), prefix
             )
 
-    async def _kept_from(self, transport: Transport, call: Call, ledger: ReplyStore) -> Reply:
+    async def _kept_from(
+        self, transport: Transport, call: Call, ledger: ReplyStore, before: StoreError | None
+    ) -> Reply:
+        # Where a reply could not be kept meanwhile, this one could not be either.
+        unkept = self._unkept.get(ledger)
+        if unkept is not None and unkept is not before:
+            raise unkept
         # Its place is held until the reply is kept: what is paid for and on no disk when a process
         # is killed is then as few as are in flight, however slow the disk is.
         reply = await self._make_at(transport, call)
         self._check_model(reply.model)
-        await ledger.put(call, reply)
+        try:
+            await ledger.put(call, reply)
+        except StoreError as error:
+            self._unkept[ledger] = error
+            raise
         return reply
 
     async def _make_at(self, transport: Transport, call: Call) -> Reply:
