@@ -14,7 +14,7 @@ from grpc import StatusCode
 from editjudge.answers import ScoreField, Scores
 from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Price, Settings
-from editjudge.base.errors import Abstained, NotServed, ServiceError
+from editjudge.base.errors import Abstained, NotServed, ServiceError, StoreError
 from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import calls_of
 from editjudge.panel import Panel
@@ -293,3 +293,31 @@ async def test_no_more_replies_wait_to_be_kept_than_calls_may_be_in_flight() -> 
                 await asyncio.gather(*asked)
     assert 1 <= ledger.most <= 2
     assert len(server.requests) == 6
+
+
+class Full(Ledger):
+    """Keeps nothing while its disk is full."""
+
+    full = True
+
+    async def put(self, call: Call, reply: Reply) -> None:
+        if self.full:
+            raise StoreError("run.sqlite: the disk is full", "make room")
+        await super().put(call, reply)
+
+
+async def test_what_waits_where_a_reply_cannot_be_kept_is_not_paid_for() -> None:
+    server = ScriptedOpenAi(*[reply('{"reasoning": "x", "s": 4}')] * 12)
+    with Full() as ledger:
+        async with server.serving() as url:
+            judge = GeneralistEndpoint(url=url)
+            settings = Settings(generalists={"judge": judge}, concurrency=2)
+            async with Panel(settings, ledger=ledger) as panel:
+                generalist = panel.generalist("generalist.judge")
+                asked = (generalist.answer(PROMPT, CONTRACT, repeat=n) for n in range(8))
+                errors = await asyncio.gather(*asked, return_exceptions=True)
+                assert all(isinstance(error, StoreError) for error in errors)
+                assert len(server.requests) <= 2
+                ledger.full = False
+                await generalist.answer(PROMPT, CONTRACT)
+                assert len(server.requests) <= 3

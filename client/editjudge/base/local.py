@@ -58,6 +58,7 @@ class LocalFront(BaseModel):
         ca: The authority that callers trust (PEM).
         metrics: Its Prometheus metrics.
         log: Its log file.
+        calls: Where its calls are written, one line of JSON each.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -65,6 +66,7 @@ class LocalFront(BaseModel):
     ca: Path
     metrics: str
     log: Path
+    calls: Path
 
 
 class StackState(BaseModel):

@@ -78,6 +78,7 @@ def _show(state: StackState, seconds: float) -> None:
         say(f"  judge    {state.judge.url}, {state.judge.http} (log {state.judge.log})")
     if state.front:
         say(f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})")
+        say(f"           its calls: {state.front.calls}")
     say(f"  log      {state.log}")
 
 

@@ -374,6 +374,7 @@ class Generalist:
         call = Call(self.as_judge, prompt, form, repeat)
         noted().generalists.add(call.key)
         ledger = kept_here() or self._ledger
+        before = self._unkept.get(ledger)
         fresh = False
 
         async def known_or_made() -> Reply:
@@ -382,7 +383,7 @@ class Generalist:
                 paying().known += 1
                 return known
             fresh = True
-            return await self._make(call, ledger)
+            return await self._make(call, ledger, before)
 
         while True:
             try:
@@ -396,7 +397,7 @@ class Generalist:
             hear(call, reply)
             return reply, call.key
 
-    async def _make(self, call: Call, ledger: ReplyStore) -> Reply:
+    async def _make(self, call: Call, ledger: ReplyStore, before: StoreError | None) -> Reply:
         # Whoever waits for a price or a leader holds no place among the calls in flight.
         price = self.endpoint.price
         priced = price is not None and any((price.input, price.cached, price.output))
@@ -405,7 +406,6 @@ class Generalist:
             self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"),
         ):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
-            before = self._unkept.get(ledger)
             return await self._pool.run(
                 lambda server: self._kept_from(server, call, ledger, before), prefix
             )

@@ -99,6 +99,7 @@ def command(
         say(f"judging at {state.judge.url} and {state.judge.http} (log {state.judge.log})")
     if state.front:
         say(f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})")
+        say(f"  its calls: {state.front.calls}")
         say("a team's token: editjudge front token --team NAME > NAME.token")
     if state.generalist:
         local = state.generalist

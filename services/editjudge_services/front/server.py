@@ -56,7 +56,9 @@ class EnvoyServer:
     """One Envoy process that lives no longer than the thread that started it.
 
     Args:
-        log: Where its output goes, its access log too; None for where this process's goes.
+        log: Where its own words go; None for where those of this process go. The calls, one line
+            of JSON each, go to a file beside it, or to the standard output: Envoy writes both in
+            pieces, and one file would have torn lines.
         values: What it stands in front of. Ports 0 stand for free ones, which stay its own.
         folder: Of the rendered file.
         authority: The certificate that callers trust (PEM).
@@ -67,6 +69,7 @@ class EnvoyServer:
         self, log: Path | None, values: FrontValues, folder: Path, authority: Path, name: str = ""
     ) -> None:
         self.log = log or Path(os.devnull)
+        self.calls = self.log.with_name(f"{self.log.stem}-calls.jsonl")
         self._inherits = log is None
         self._folder = folder
         self._authority = authority
@@ -87,7 +90,13 @@ class EnvoyServer:
     @property
     def state(self) -> LocalFront:
         """Where it is, for callers."""
-        return LocalFront(url=self.url, ca=self._authority, metrics=self.metrics_url, log=self.log)
+        return LocalFront(
+            url=self.url,
+            ca=self._authority,
+            metrics=self.metrics_url,
+            log=self.log,
+            calls=self.calls,
+        )
 
     @property
     def metrics_url(self) -> str:
@@ -110,13 +119,13 @@ class EnvoyServer:
         """
         self._choose_ports()
         file = checked(self.values, self._folder, "the front door")
-        with self._output() as output:
+        with self._output(self.log) as log, self._output(self.calls) as calls:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 # With hot restart Envoy asks the kernel to end it with its parent thread, and takes
                 # a number that all Envoys of the machine share.
                 [str(envoy_binary()), "--disable-hot-restart", *_QUIET, "-c", str(file)],
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=calls,
+                stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 umask=0o077,
@@ -128,11 +137,11 @@ class EnvoyServer:
             self._kill()
             raise
 
-    def _output(self) -> AbstractContextManager[BinaryIO | None]:
+    def _output(self, file: Path) -> AbstractContextManager[BinaryIO | None]:
         if self._inherits:
             return nullcontext()
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        return open(self.log, "ab", opener=private)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return open(file, "ab", opener=private)
 
     def _choose_ports(self) -> None:
         listen, metrics = self.values.listen, self.values.metrics

@@ -179,6 +179,9 @@ def supervise(
             state_file().unlink(missing_ok=True)
 
 
+_LOGS = ("triton.log", "vllm.log", "judge.log", "front.log", "front-calls.jsonl")
+
+
 class _Stack:
     """The servers of a local stack, of which each may be left out."""
 
@@ -187,7 +190,7 @@ class _Stack:
     ) -> None:
         self._settings = settings
         self._folder = state_dir()
-        for name in ("triton.log", "vllm.log", "judge.log", "front.log", state_file().name):
+        for name in (*_LOGS, state_file().name):
             (self._folder / name).unlink(missing_ok=True)
         self.triton = TritonServer(self._folder / "triton.log", settings)
         self.vllm: VllmServer | None = None
