@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from editjudge.v1 import judge_pb2_grpc
 
 from ..fakes.judge import ScriptedJudge
 from ..fakes.otlp import Spans
-from ..patience import until
+from ..patience import patience, until
 from .test_front import Door
 
 MB = 1024 * 1024
@@ -132,16 +133,16 @@ async def test_a_team_that_fills_the_door_is_cut_and_the_others_go_on(tmp_path: 
         attack.cancel()
         await asyncio.gather(attack, return_exceptions=True)
         assert door.server.alive()
-    # The hoarder has sent twice that, and each connection alone as much as the heap.
-    assert largest < before + HEAP + 96 * MB
+    # The hoarder sends four times the heap at a time, all of which is held where none is cut. How
+    # much comes between two looks at the heap, ten a second, is for the machine to say.
+    assert largest < before + 3 * HEAP
     reached = {call["team"] for call in door.called() if call["server"]}
     assert reached == {"vision", "audio"}
 
 
 async def _answered(ask: Any) -> None:
     """Asked again as every client does; what is full now is not full for long."""
-    for _ in range(20):
-        if await ask(edit(MB)) == grpc.StatusCode.OK:
-            return
+    began = time.monotonic()
+    while await ask(edit(MB)) != grpc.StatusCode.OK:
+        assert time.monotonic() - began < patience(20), "never answered"
         await asyncio.sleep(0.1)
-    raise AssertionError("never answered")
