@@ -12,13 +12,8 @@ from __future__ import annotations
 import io
 from typing import NamedTuple
 
+import deflate
 from PIL import Image as Pil
-
-# Pillow's wheels inflate by zlib-ng. What libdeflate and ISA-L take of damaged streams is more.
-try:
-    from zlib_ng import zlib_ng as zlib
-except ImportError:  # there is no wheel for this machine; zlib refuses the same
-    import zlib  # type: ignore[no-redef]
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3}
@@ -26,9 +21,8 @@ _CHANNELS = {0: 1, 2: 3}
 _LENGTHS = {b"IHDR": 13, b"pHYs": 9, b"gAMA": 4, b"sRGB": 1, b"IEND": 0}
 """Of the chunks that may stand beside the data; any other may hold what is not to be sent."""
 _HIGHEST_FILTER = 4
-_PIECE = 1024 * 1024
-"""Bytes that are inflated at a time: what comes of them stays in the processor's cache. After each
-piece a thread waits for its turn, so that small ones cost more than they save."""
+_CHECKSUM = 4
+"""Bytes of the Adler-32 that ends a zlib stream."""
 _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 # What Pillow reads of a file that tells nothing about who made it, where or with what.
 _HARMLESS = frozenset(
@@ -119,7 +113,7 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
             return None
         told = int.from_bytes(view[end : end + 4])
         # Of the data the stream has a checksum of its own.
-        if kind != b"IDAT" and zlib.crc32(view[at + 4 : end]) != told:
+        if kind != b"IDAT" and deflate.crc32(view[at + 4 : end]) != told:
             return None
         chunks.append((kind, view[at + 8 : end]))
         at = end + 4
@@ -128,19 +122,14 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
 
 def _inflates(deflated: bytes, stride: int, rows: int) -> bool:
     """Whether a stream is whole and holds so many rows, each with a filter that there is."""
-    stream, due, at, data = zlib.decompressobj(), stride * rows, 0, memoryview(deflated)
     try:
-        for begin in range(0, len(data), _PIECE):
-            # Never more than is due, whatever the stream would become.
-            out = stream.decompress(data[begin : begin + _PIECE], due - at + 1)
-            if max(out[-at % stride :: stride], default=0) > _HIGHEST_FILTER:
-                return False
-            at += len(out)
-            if at > due:
-                return False
-    except zlib.error:  # type: ignore[misc]  # its stub takes the class for an instance
+        # Never more than is due, whatever the stream would become.
+        out = deflate.zlib_decompress(deflated, stride * rows)
+    except deflate.DeflateError:
         return False
-    return at == due and stream.eof and not stream.unused_data
+    # libdeflate leaves alone what comes after the stream; its last four bytes are its checksum.
+    ends = int.from_bytes(deflated[-_CHECKSUM:]) == deflate.adler32(out)
+    return ends and len(out) == stride * rows and max(out[::stride]) <= _HIGHEST_FILTER
 
 
 def _jpeg(data: bytes, most: int) -> Whole | None:

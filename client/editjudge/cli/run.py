@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..base.errors import InputError
+from . import importing
 from .options import (
     GatewayOptions,
     SpecOptions,
@@ -83,10 +84,11 @@ def command(
     """
     if not asked.outputs:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
-    from ..app.run import spec_of
-    from ..panel.services import own_services
-    from .running import dry_run as foretold
-    from .running import judged
+    with importing():
+        from ..app.run import spec_of
+        from ..panel.services import own_services
+        from .running import dry_run as foretold
+        from .running import judged
 
     settings = services.settings(max_cost=max_cost, ledger=ledger, concurrency=concurrency)
     spec = asked.spec(spec_of(out), own_services(settings))

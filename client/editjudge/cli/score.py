@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from . import importing
 from .options import (
     GatewayOptions,
     cost_option,
@@ -68,9 +69,10 @@ def command(
 
     For every other dimension the reason is given. Exit code 3 when a service failed.
     """
-    from ..app.client import make_edit
-    from ..prompts.rubrics import rubric_files
-    from .scoring import score
+    with importing():
+        from ..app.client import make_edit
+        from ..prompts.rubrics import rubric_files
+        from .scoring import score
 
     own = rubric_files(rubrics)
     texts = {**(texts_in(prompts) if prompts else {}), **own}
