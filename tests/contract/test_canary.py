@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aiohttp import web
 from click.testing import CliRunner
 from PIL import Image as Pil
 
@@ -137,6 +138,31 @@ async def test_nothing_is_taken_from_a_ledger_but_the_first_look(
         assert judge.asked == 20
         assert [one.state for one in result.finished.watched] == ["shifted"]
         assert judge.rest == EDITS, "but edits are known"
+
+
+class Patient(CanaryJudge):
+    """Answers the last edit only when it was asked about the last canary of a session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = asyncio.Event()
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        answer = await super()._chat(request)
+        if self.asked >= 40:
+            self.last.set()
+        if self.canary(await request.json()) is None and self.rest == EDITS:
+            await self.last.wait()
+        return answer
+
+
+async def test_the_last_look_is_beside_the_last_edits(spec: RunSpec, tmp_path: Path) -> None:
+    """None of them has to be done for it: a session takes no call longer."""
+    judge = Patient()
+    async with judge.serving() as url:
+        result, _ = await judged(spec, tmp_path / "run", settings(url))
+    assert (judge.asked, judge.rest) == (40, EDITS)
+    assert [one.state for one in result.finished.watched] == ["steady"]
 
 
 async def test_a_session_that_ends_early_is_not_checked(

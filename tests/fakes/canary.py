@@ -30,15 +30,19 @@ class CanaryJudge(ScriptedOpenAi):
         self.asked = self.rest = 0
         self._names = {_url(canary.edit.output.encoded): canary.edit.model for canary in canaries()}
 
-    def said(self) -> dict[str, Any]:
-        content = self.requests[-1]["messages"][-1]["content"]
+    def canary(self, asked: dict[str, Any]) -> str | None:
+        """What was done in the canary that a request is about, if it is about one."""
+        content = asked["messages"][-1]["content"]
         parts = content if isinstance(content, list) else []
         shown = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-        if not shown or shown[-1] not in self._names:
+        return self._names.get(shown[-1]) if shown else None
+
+    def said(self) -> dict[str, Any]:
+        if (done := self.canary(self.requests[-1])) is None:
             self.rest += 1
             return reply(self.other)
         self.asked += 1
-        level = self.levels[self._names[shown[-1]]]
+        level = self.levels[done]
         return reply("Hm." if level is None else WORDS[level])
 
 

@@ -163,6 +163,7 @@ class Scheduler:
         files: Those that were read in this session.
         settled: Waited for before anything is signed or kept.
         fail_on_error: Share of failed verdicts, 0..1, above which the session ends; None never.
+        all_begun: Called when the last edits are begun and their pictures loaded.
         ended: Why it ended.
     """
 
@@ -176,6 +177,7 @@ class Scheduler:
     fail_on_error: float | None = None
     ended: Ended = "done"
     say: Callable[[str], None] = lambda _: None
+    all_begun: Callable[[], None] = lambda: None
     _held: dict[int, int | None] = field(default_factory=dict)
     _lately: deque[int] = field(default_factory=lambda: deque(maxlen=_LATELY))
     _outputs: dict[str, Outputs] = field(default_factory=dict)
@@ -201,6 +203,10 @@ class Scheduler:
                         break
                     self._held[id(job)] = None
                     group.create_task(self._done(job))
+                async with self._room:
+                    await self._room.wait_for(self._all_loaded)
+                if self.ended == "done":
+                    self.all_begun()
         except* _StopError as several:
             self.ended = next(e.ended for e in several.exceptions if isinstance(e, _StopError))
         return self.ended
@@ -209,6 +215,9 @@ class Scheduler:
         if self.ended != "done" or not self._held:
             return True
         return len(self._held) < self.in_flight and self._holding() < MAX_HELD
+
+    def _all_loaded(self) -> bool:
+        return None not in self._held.values()
 
     def _holding(self) -> int:
         """Bytes of the edits in flight; one that is not loaded yet is taken to be like the last.

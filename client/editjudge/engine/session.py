@@ -298,6 +298,7 @@ class Session:
         async def settled() -> None:
             await asyncio.shield(known)
 
+        watch = self._watch(plan, panel)
         scheduler = Scheduler(
             self.order,
             judges,
@@ -308,9 +309,9 @@ class Session:
             settled=settled,
             fail_on_error=fail_on_error,
             say=self._watcher.say,
+            all_begun=watch.last,
         )
         ended: HowEnded
-        watch = self._watch(plan, panel)
         async with _beside(_ticking(self._watcher, settled)):
             try:
                 watch.begin(settled)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from editjudge.cli import VERBS, _loaded
+from editjudge.cli import VERBS, _loaded, importing
 
 HEAVY = "aiohttp asyncio cv2 grpc numpy PIL pydantic rapidfuzz rich sqlite3 tokenizers tritonclient"
 """What takes long to load, and is of no use to who asks which options there are."""
@@ -43,6 +43,20 @@ def loaded_by(*arguments: str, completing: str = "") -> tuple[list[str], str]:
 def test_garbage_is_collected_again_after_a_verb_was_loaded() -> None:
     with pytest.raises(ModuleNotFoundError):
         _loaded("editjudge.cli.no_such_verb")
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("chosen", [None, "3"])
+def test_what_is_started_later_has_the_threads_that_were_chosen(
+    chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if chosen:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", chosen)
+    with importing():
+        assert os.environ["OPENBLAS_NUM_THREADS"] == (chosen or "1")
+        assert not gc.isenabled()
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == chosen
     assert gc.isenabled()
 
 

@@ -88,7 +88,7 @@ async def keep_baseline(generalist: Generalist, calls: CallStore, first: Look) -
 
 
 class CanaryWatch:
-    """Asks judges about the canaries when a session begins and when it ends.
+    """Asks judges about the canaries beside the first and the last edits of a session.
 
     The first look at a judge is its baseline: the run's own, or that of the ledger, which other
     runs have left. What a look costs is the session's; nothing that goes wrong with it ends a
@@ -118,6 +118,7 @@ class CanaryWatch:
             for name in self._generalists
         }
         self._beginning: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._room = asyncio.Semaphore(AT_ONCE)
 
     def begin(self, settled: Settled) -> None:
@@ -137,23 +138,39 @@ class CanaryWatch:
 
         self._beginning = asyncio.create_task(begun())
 
+    def last(self) -> None:
+        """Ask again, beside the last edits, whose calls stand in line already.
+
+        Were they waited for, a session would take as much longer as a call.
+        """
+
+        async def ended(beginning: asyncio.Task[None]) -> None:
+            await beginning
+            await self._each(self._end_of, self._generalists)
+
+        if self._beginning is None or self._ending is not None:
+            return
+        for _ in range(BASELINE_ROUNDS * len(canaries())):
+            self._room.release()  # no other edit waits for a place any more
+        self._ending = asyncio.create_task(ended(self._beginning))
+
     async def end(self, *, ask: bool) -> None:
-        """Ask again.
+        """Wait until all is asked.
 
         Args:
             ask: False where nothing is to be asked any more: it ended before all was judged.
         """
-        if self._beginning is None:
-            return
-        if not ask:
-            self._beginning.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._beginning
-            return
-        for _ in range(BASELINE_ROUNDS * len(canaries())):
-            self._room.release()  # nothing else is asked any more
-        await self._beginning
-        await self._each(self._end_of, self._generalists)
+        if ask:
+            self.last()
+        for task in (self._ending, self._beginning):
+            if task is None:
+                continue
+            if ask:
+                await task
+            else:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
     async def _each(
         self, ask: Callable[[ServiceName], Awaitable[None]], names: Iterable[ServiceName]
