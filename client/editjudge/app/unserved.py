@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from ..base.words import counted
 from ..benchmarks.registry import dimensions
@@ -26,5 +28,14 @@ def unserved_line(lacking: Mapping[str, Collection[str]]) -> str:
     names = set().union(*lacking.values())
     if not names:
         return ""
-    need = counted(len(names), "dimension needs", "dimensions need")
-    return f"{need} models that nobody serves: editjudge status --unserved"
+    return f"{need_models(len(names), 'dimension')}: editjudge status --unserved"
+
+
+def need_models(count: int, what: str) -> str:
+    """How many dimensions or numbers wait for models, in words."""
+    return f"{counted(count, f'{what} needs', f'{what}s need')} models that nobody serves"
+
+
+def naming(run: Path) -> str:
+    """The command that names what waits in a run, and for which models."""
+    return f"editjudge summary {shlex.quote(str(run))} --unserved"

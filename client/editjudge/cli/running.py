@@ -16,6 +16,7 @@ from ..app.estimate import lines
 from ..app.run import Retry, Running, RunResult, foreseen
 from ..app.spec import RunSpec
 from ..app.summary import columns, titles_of
+from ..app.unserved import naming, need_models
 from ..app.wire.base import text_of
 from ..app.wire.checks import Estimate
 from ..app.wire.run import Finished
@@ -206,9 +207,7 @@ def _unserved(result: RunResult, *, told: bool) -> Iterator[str]:
             yield f"not judged, {reason}: {counted(len(names), 'dimension')}"
         waiting += 0 if reason in here else len(names)
     if waiting:
-        need = counted(waiting, "dimension needs", "dimensions need")
-        run = shlex.quote(str(result.out))
-        yield f"{need} models that nobody serves: editjudge summary {run} --unserved"
+        yield f"{need_models(waiting, 'dimension')}: {naming(result.out)}"
 
 
 def _next(result: RunResult) -> Iterator[str]:

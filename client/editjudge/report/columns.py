@@ -17,6 +17,7 @@ from ..app.agreement import Figure
 from ..app.published import Comparability, PublishedBeside
 from ..app.results import Results
 from ..app.spread import Agreement, JudgeSpread, Spread
+from ..app.unserved import naming, need_models
 from ..base.console import WIDTH, console
 from ..base.words import counted
 from ..benchmarks.cell import Cell
@@ -120,8 +121,7 @@ class Parted:
     def lines(self, run: Path) -> Iterator[str]:
         """What is left out of the table, and who names it."""
         if self.unserved:
-            need = counted(len(self.unserved), "number needs", "numbers need")
-            yield f"{need} models that nobody serves: editjudge summary {run} --unserved"
+            yield f"{need_models(len(self.unserved), 'number')}: {naming(run)}"
         # Of a paper's table what is about other tasks is not missed.
         if unasked := sum(not column.group for column in self.unasked):
             yield f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item"

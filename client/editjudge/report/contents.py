@@ -10,6 +10,7 @@ from typing import Any
 
 from ..app.published import PublishedBeside
 from ..app.results import Results
+from ..app.unserved import need_models
 from ..base.errors import MissingExtra
 from ..base.identity import printed
 from ..base.signature import package_version
@@ -186,9 +187,8 @@ def _lacking(runs: Sequence[ShownRun], gathered: Gathered) -> Plain | None:
     names = [name for name in gathered.unserved() if name in waiting]
     if not names:
         return None
-    need = counted(len(names), "dimension needs", "dimensions need")
     return {
-        "line": f"{need} models that nobody serves",
+        "line": need_models(len(names), "dimension"),
         "dimensions": [{"id": n, "title": _short(n), "reason": waiting[n]} for n in names],
     }
 

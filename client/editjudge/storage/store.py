@@ -12,7 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from ..base.digest import digest_bytes
@@ -22,7 +21,6 @@ from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.verdict import Verdict, calls_of
-from ..base.words import few
 from ..engine.header import RunHeader
 from ..engine.items import ItemChanges, ItemState
 from ..engine.keeping import JudgedEdit
@@ -32,6 +30,7 @@ from .codec import digest_to_bytes, dumps, from_text, to_text
 from .database import Database
 from .dropping import drop_verdicts
 from .earlier import EarlierVerdict, Why, copy_earlier, earlier_verdicts, keep_earlier
+from .folder import FILE, lock, no_run
 from .ledger import Ledger, StoredPrompt, call_id, said, stored_prompt
 from .named import NamedItem, by_name
 from .packing import MISSING, STATUSES, Packed, packed, unpacked
@@ -41,7 +40,6 @@ from .tables import EDITS, HEADER, ITEMS, VERDICT_CALLS, VERDICTS
 
 __all__ = [
     "FILE",
-    "LOCK",
     "EarlierVerdict",
     "RunHeader",
     "RunStore",
@@ -50,8 +48,6 @@ __all__ = [
     "StoredVerdict",
 ]
 
-FILE = "run.sqlite"
-LOCK = "run.lock"
 _ITEM_NAMES = "items of the data"
 
 
@@ -93,16 +89,16 @@ class RunStore:
         """
         file = folder / FILE
         if header is None and not file.is_file():
-            raise _no_run(folder)
+            raise no_run(folder)
         with ExitStack() as resources:
             if not read_only:
-                _lock(folder, resources)
+                lock(folder, resources)
             database = Database(file, read_only=read_only)
             resources.callback(database.close)
             store = cls(folder, database, resources)
             known = store._read_header()
             if known is None and header is None:
-                raise _no_run(folder)
+                raise no_run(folder)
             if not only_header:
                 database.check_structure()
             if header is not None:
@@ -125,7 +121,7 @@ class RunStore:
         """What it is about."""
         header = self._read_header()
         if header is None:
-            raise _no_run(self.folder)
+            raise no_run(self.folder)
         return header
 
     def amend(self, header: RunHeader) -> RunHeader:
@@ -585,23 +581,3 @@ def _file(seen: Seen | None, digest: object) -> bytes | None:
     if seen is None:
         return None
     return seen.stat if digest is not None else seen.stat + digest_bytes(seen.digest)
-
-
-def _no_run(folder: Path) -> ConfigError:
-    """What is said where none is, and which runs the folder has in it."""
-    below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
-    runs = f", such as {few(below)}" if below else ""
-    return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
-
-
-def _lock(folder: Path, resources: ExitStack) -> None:
-    """Hold a run for as long as the process lives."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        resources.enter_context(FileLock(folder / LOCK).acquire(timeout=0))
-    except Timeout as error:
-        raise ConfigError(
-            f"{folder} is in use by another process", "wait for it, or end it"
-        ) from error
-    except (OSError, NotImplementedError) as error:
-        raise ConfigError(f"{folder}: {error}", "give a folder that can be written") from error
