@@ -30,6 +30,8 @@ from editjudge.base.errors import ConfigError, InputError
 from editjudge.cli.run import command
 from editjudge.storage.store import RunStore
 
+from ...patience import until, wait_until
+
 PSNR = "core.psnr.source.whole"
 COUNT = 6
 
@@ -62,6 +64,14 @@ def spec(tmp_path: Path) -> RunSpec:
 def values(out: Path) -> dict[tuple[str, str], float]:
     with RunView(out) as view:
         return {(one.model, one.item): one.verdict.value for one in view.verdicts()}  # type: ignore[union-attr]
+
+
+def kept(out: Path) -> int:
+    """How many verdicts are on disk; 0 where the run has not begun."""
+    try:
+        return len(values(out))
+    except ConfigError:
+        return 0
 
 
 def means(result: editjudge.RunResult) -> dict[str, float | None]:
@@ -209,6 +219,7 @@ async def test_cancelled_in_the_middle_it_keeps_what_was_judged(
 ) -> None:
     running = asyncio.create_task(editjudge.run_async(gated, out=tmp_path / "run"))
     assert await asyncio.to_thread(GATE.reached.wait, 30)
+    await until(lambda: kept(tmp_path / "run") == 2)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -231,6 +242,7 @@ async def test_an_interruption_ends_the_thread_too(
         if threading.current_thread() is not here:
             return result(self, timeout)
         assert GATE.reached.wait(30)
+        wait_until(lambda: kept(tmp_path / "run") == 2)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
