@@ -32,6 +32,15 @@ from ..fakes.canary import RIGHT, CanaryJudge
 
 LEVELS, PIXELS = "core.editing_artifacts", "core.psnr.source.whole"
 EDITS = 4
+SEVERAL = (
+    LEVELS,
+    "core.instruction_following",
+    "core.composition_and_interaction",
+    "core.blending_naturalness",
+    "core.physical_plausibility",
+)
+CALLS = 7
+"""That they take of an edit, two of them two."""
 LOWER = {**RIGHT, "right": 4}
 
 
@@ -157,12 +166,49 @@ class Patient(CanaryJudge):
 
 
 async def test_the_last_look_is_beside_the_last_edits(spec: RunSpec, tmp_path: Path) -> None:
-    """None of them has to be done for it: a session takes no call longer."""
+    """Where there is room for both, no edit has to be done: a session takes no call longer."""
     judge = Patient()
     async with judge.serving() as url:
-        result, _ = await judged(spec, tmp_path / "run", settings(url))
+        by = settings(url, concurrency=16)
+        result, _ = await judged(spec, tmp_path / "run", by)
     assert (judge.asked, judge.rest) == (40, EDITS)
     assert [one.state for one in result.finished.watched] == ["steady"]
+
+
+class Noting(CanaryJudge):
+    """Notes what it was asked about, in order: canaries and edits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+
+    def said(self) -> dict[str, Any]:
+        self.order.append("canary" if self.canary(self.requests[-1]) else "edit")
+        return super().said()
+
+
+async def test_no_more_than_a_roomful_of_calls_comes_after_the_last_look(
+    spec: RunSpec, tmp_path: Path
+) -> None:
+    """Calls that wait for the first one of their pictures stand in no line."""
+    judge, places = Noting(), 16
+    several = spec.model_copy(update={"dimensions": SEVERAL})
+    async with judge.serving() as url:
+        await judged(several, tmp_path / "run", settings(url, concurrency=places))
+    assert (judge.asked, judge.rest) == (40, CALLS * EDITS)
+    last = [n for n, what in enumerate(judge.order) if what == "canary"][30]
+    # One edit of five verdicts is left room for beside ten canaries.
+    assert judge.order[last:].count("edit") <= CALLS
+
+
+async def test_what_money_is_left_is_the_edits(spec: RunSpec, tmp_path: Path) -> None:
+    judge = CanaryJudge()
+    several = spec.model_copy(update={"dimensions": SEVERAL})
+    calls = 30 + CALLS * EDITS
+    async with judge.serving() as url:
+        by = settings(url, concurrency=16, max_cost=0.001 * calls + 0.0005)
+        result, _ = await judged(several, tmp_path / "run", by)
+    assert (result.ended, judge.asked, judge.rest) == ("done", 30, CALLS * EDITS)
 
 
 async def test_a_session_that_ends_early_is_not_checked(

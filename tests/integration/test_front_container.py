@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import os
 import signal
 import ssl
@@ -58,7 +61,7 @@ def door(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
     process = subprocess.Popen(
         [*command, "--out", str(tmp_path / "run")],
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "HOME": str(tmp_path)},
     )
@@ -77,9 +80,25 @@ def test_it_stands_until_it_is_asked_to_end(
     process, _, metrics = door
     assert (asked(f"http://127.0.0.1:{metrics}/ready") or b"").strip() == b"LIVE"
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=patience(20))
-    assert process.returncode == 0, said
+    _, words = process.communicate(timeout=patience(20))
+    assert process.returncode == 0, words
     assert asked(f"http://127.0.0.1:{metrics}/ready") is None
+
+
+def test_its_calls_are_lines_of_json_apart_from_its_words(
+    door: tuple[subprocess.Popen[str], int, int],
+) -> None:
+    process, listen, _ = door
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection("127.0.0.1", listen, context=trusting)
+    with contextlib.closing(connection):
+        connection.request("GET", "/nobody")
+        assert connection.getresponse().status >= 400
+    process.send_signal(signal.SIGTERM)
+    calls, words = process.communicate(timeout=patience(20))
+    assert [json.loads(line)["path"] for line in calls.splitlines()] == ["/nobody"]
+    assert not [line for line in words.splitlines() if line.startswith("{")]
 
 
 def test_a_certificate_that_is_renewed_behind_a_link_is_served(

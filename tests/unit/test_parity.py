@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,31 @@ def pins(file: str) -> dict[str, tuple[int, ...]]:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(".")))
+
+
+def test_what_other_versions_are_asked_with_is_all_that_is_imported() -> None:
+    """`make parity` installs nothing else."""
+    code = (
+        "import sys, tests.parity.numbers\n"
+        "from importlib.metadata import packages_distributions as of\n"
+        "of = of()\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(*{where.lower() for name in loaded for where in of.get(name, ())})"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    there, waiting = set[str](), {"pip", "setuptools"}
+    for file in ("oldest", "newest"):
+        text = (ROOT / "tests" / "parity" / f"{file}.txt").read_text(encoding="utf-8")
+        waiting |= set(re.findall(r"^[\w-]+", text, re.MULTILINE))
+    while waiting:
+        there.add(name := waiting.pop().lower().replace("_", "-"))
+        needs = (requires(name) if name not in {"pip", "setuptools"} else None) or ()
+        plain = {re.split(r"[^\w-]", each)[0] for each in needs if "extra ==" not in each}
+        waiting |= {each.lower().replace("_", "-") for each in plain} - there
+    ours = {"editjudge"}
+    assert {name.replace("_", "-") for name in ran.stdout.split()} - there - ours == set()
 
 
 def test_numbers_are_as_kept() -> None:

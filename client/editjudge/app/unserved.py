@@ -32,7 +32,11 @@ def unserved_line(lacking: Mapping[str, Collection[str]]) -> str:
 
 
 def need_models(count: int, what: str) -> str:
-    """How many dimensions or numbers wait for models, in words."""
+    """How many wait for models, in words: `2 dimensions need models that nobody serves`.
+
+    Args:
+        what: One of them, as a noun: `dimension`.
+    """
     return f"{counted(count, f'{what} needs', f'{what}s need')} models that nobody serves"
 
 

@@ -66,7 +66,7 @@ class LocalFront(BaseModel):
     ca: Path
     metrics: str
     log: Path
-    calls: Path
+    calls: Path = Path(os.devnull)
 
 
 class StackState(BaseModel):

@@ -4,7 +4,9 @@ Of a header, a decoder that stops early, and bytes that only look right, no more
 told. So all that a decoder reads is read: the deflated data of a PNG to its last byte and checksum,
 the entropy-coded data of a JPEG to its last block. What is left out is what comes after and cannot
 fail: undoing filters, transforms, colours. What is not plain in every respect is not judged here
-but decoded: there is one rule of what is refused, and it is the decoder's.
+but decoded: there is one rule of what is refused, and it is the decoder's. The exception is a
+stream with codes that the format has not and whose checksum is right all the same: libdeflate
+takes it and Pillow does not. No encoder writes it.
 """
 
 from __future__ import annotations
@@ -127,7 +129,8 @@ def _inflates(deflated: bytes, stride: int, rows: int) -> bool:
         out = deflate.zlib_decompress(deflated, stride * rows)
     except deflate.DeflateError:
         return False
-    # libdeflate leaves alone what comes after the stream; its last four bytes are its checksum.
+    # What comes after the stream libdeflate passes over: the data has to end with the checksum of
+    # what came out.
     ends = int.from_bytes(deflated[-_CHECKSUM:]) == deflate.adler32(out)
     return ends and len(out) == stride * rows and max(out[::stride]) <= _HIGHEST_FILTER
 

@@ -114,18 +114,19 @@ class _Verbs(click.Group):
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import modules in here: nobody looks for garbage meanwhile, for almost nothing of it is.
+    """Within it modules are imported without collecting garbage: almost none of it is.
 
     What stays is not looked at by later collections either. And NumPy begins no threads for its
-    products, which would spin for a tenth of a second when it is imported: ours are small.
+    products, which would spin for a tenth of a second when it is imported: our products are small.
     """
-    chosen = _BLAS in os.environ
+    chosen, collecting = _BLAS in os.environ, gc.isenabled()
     os.environ.setdefault(_BLAS, "1")
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if collecting:
+            gc.enable()
         gc.freeze()
         if not chosen:  # not for what this process starts
             os.environ.pop(_BLAS, None)

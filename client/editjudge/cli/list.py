@@ -12,6 +12,7 @@ import click
 
 from ..base.errors import ConfigError
 from ..base.screen import say, say_json
+from . import importing
 from .options import config_option, json_option, prompts_option, settings_of
 
 if TYPE_CHECKING:
@@ -31,13 +32,14 @@ def command() -> None:
 @json_option
 def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bool) -> None:
     """Every dimension with its question, range, direction, inputs and source."""
-    from ..app.wire import lists as wire
-    from ..app.wire.base import text_of
-    from ..benchmarks.benchmark import in_words
-    from ..benchmarks.own import rubric_dimensions
-    from ..benchmarks.registry import select
-    from ..prompts.custom import custom_in
-    from ..report.table import arrow
+    with importing():
+        from ..app.wire import lists as wire
+        from ..app.wire.base import text_of
+        from ..benchmarks.benchmark import in_words
+        from ..benchmarks.own import rubric_dimensions
+        from ..benchmarks.registry import select
+        from ..prompts.custom import custom_in
+        from ..report.table import arrow
 
     custom = custom_in(prompts) if prompts else ()
     rubrics = {d.id: d for d in rubric_dimensions(custom)}
@@ -67,9 +69,10 @@ def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bo
 @json_option
 def list_benchmarks(as_json: bool) -> None:
     """Every benchmark with its protocols."""
-    from ..app.wire import lists as wire
-    from ..app.wire.base import text_of
-    from ..benchmarks.registry import benchmarks
+    with importing():
+        from ..app.wire import lists as wire
+        from ..app.wire.base import text_of
+        from ..benchmarks.registry import benchmarks
 
     listed = [
         wire.Benchmark(
@@ -99,9 +102,10 @@ def list_switches(benchmark: str | None, as_json: bool) -> None:
 
     Without BENCHMARK, the switches of all.
     """
-    from ..app.wire.base import text_of
-    from ..benchmarks.registry import benchmark as benchmark_of
-    from ..benchmarks.registry import benchmarks
+    with importing():
+        from ..app.wire.base import text_of
+        from ..benchmarks.registry import benchmark as benchmark_of
+        from ..benchmarks.registry import benchmarks
 
     asked = [benchmark_of(benchmark)] if benchmark else [*benchmarks().values()]
     listed = [switch for declared in asked for switch in _switches(declared)]
@@ -120,7 +124,8 @@ def list_switches(benchmark: str | None, as_json: bool) -> None:
 
 
 def _switches(declared: Benchmark) -> Iterator[wire.Switch]:
-    from ..app.wire import lists as wire
+    with importing():
+        from ..app.wire import lists as wire
 
     for switch in declared.switches.declared():
         usual = (name for name, rules in declared.protocols.items() if switch.name in rules.on)
@@ -138,11 +143,12 @@ def _switches(declared: Benchmark) -> Iterator[wire.Switch]:
 @json_option
 def list_services(config: Path | None, as_json: bool) -> None:
     """Every service, those of your settings too, with its model's name and tensors."""
-    from ..app.wire import lists as wire
-    from ..app.wire.base import text_of
-    from ..base.contracts import CONTRACTS
-    from ..panel import SERVICES, model_name
-    from ..panel.services import own_services
+    with importing():
+        from ..app.wire import lists as wire
+        from ..app.wire.base import text_of
+        from ..base.contracts import CONTRACTS
+        from ..panel import SERVICES, model_name
+        from ..panel.services import own_services
 
     every = (*SERVICES, *own_services(settings_of(config)))
     listed = [
@@ -172,7 +178,8 @@ def list_prompts(patterns: tuple[str, ...], text: bool, as_json: bool) -> None:
 
     NAME is a prompt, a glob of them (kris/*) or their folder (kris).
     """
-    from ..app.wire.base import text_of
+    with importing():
+        from ..app.wire.base import text_of
 
     prompts = _named(_all_prompts(), patterns)
     if as_json:
@@ -190,9 +197,10 @@ def list_prompts(patterns: tuple[str, ...], text: bool, as_json: bool) -> None:
 
 
 def _all_prompts() -> wire.Prompts:
-    from ..app.wire import lists as wire
-    from ..base.official import official_prompts
-    from ..prompts import templates
+    with importing():
+        from ..app.wire import lists as wire
+        from ..base.official import official_prompts
+        from ..prompts import templates
 
     return wire.Prompts(
         own=tuple(

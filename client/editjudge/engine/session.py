@@ -309,7 +309,8 @@ class Session:
             settled=settled,
             fail_on_error=fail_on_error,
             say=self._watcher.say,
-            all_begun=watch.last,
+            # Where money is limited, what is left of it is the edits' first.
+            winding_down=watch.winding_down if self.settings.max_cost is None else lambda _: None,
         )
         ended: HowEnded
         async with _beside(_ticking(self._watcher, settled)):

@@ -416,7 +416,7 @@ class Generalist:
         # Where a reply could not be kept meanwhile, this one could not be either.
         unkept = self._unkept.get(ledger)
         if unkept is not None and unkept is not before:
-            raise unkept
+            raise StoreError(unkept.message, unkept.mend)
         # Its place is held until the reply is kept: what is paid for and on no disk when a process
         # is killed is then as few as are in flight, however slow the disk is.
         reply = await self._make_at(transport, call)
@@ -424,7 +424,8 @@ class Generalist:
         try:
             await ledger.put(call, reply)
         except StoreError as error:
-            self._unkept[ledger] = error
+            # Without its traceback, which holds pictures and replies.
+            self._unkept[ledger] = StoreError(error.message, error.mend)
             raise
         return reply
 

@@ -15,14 +15,18 @@ _LOCK = "run.lock"
 
 
 def no_run(folder: Path) -> ConfigError:
-    """What is said where none is, and which runs the folder has in it."""
+    """The error where a folder holds none; its mend names the runs in folders below."""
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
     runs = f", such as {few(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
 
 
 def lock(folder: Path, resources: ExitStack) -> None:
-    """Hold a run for as long as the process lives."""
+    """Hold a run until `resources` are closed, at the latest until the process ends.
+
+    Raises:
+        ConfigError: another process holds it, or the folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         resources.enter_context(FileLock(folder / _LOCK).acquire(timeout=0))

@@ -56,7 +56,7 @@ class EnvoyServer:
     """One Envoy process that lives no longer than the thread that started it.
 
     Args:
-        log: Where its own words go; None for where those of this process go. The calls, one line
+        log: Where its own words go; None for this process's standard error. The calls, one line
             of JSON each, go to a file beside it, or to the standard output: Envoy writes both in
             pieces, and one file would have torn lines.
         values: What it stands in front of. Ports 0 stand for free ones, which stay its own.
@@ -69,7 +69,7 @@ class EnvoyServer:
         self, log: Path | None, values: FrontValues, folder: Path, authority: Path, name: str = ""
     ) -> None:
         self.log = log or Path(os.devnull)
-        self.calls = self.log.with_name(f"{self.log.stem}-calls.jsonl")
+        self.calls = log.with_name(f"{log.stem}-calls.jsonl") if log else self.log
         self._inherits = log is None
         self._folder = folder
         self._authority = authority

@@ -1,4 +1,4 @@
-"""Pictures that stay encoded: refused exactly where decoding refuses them."""
+"""Pictures that stay encoded: refused where decoding refuses them, but for one code of streams."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import deflate
 import numpy as np
 import pytest
 from PIL import Image as Pil
@@ -43,8 +44,12 @@ def crc(data: bytes) -> bytes:
 
 def png(raw: bytes, width: int, height: int, *, pieces: int = 1, colour: int = 2) -> bytes:
     """A PNG of rows with their filters, its data in so many pieces."""
+    return as_png(zlib.compress(raw), width, height, pieces=pieces, colour=colour)
+
+
+def as_png(deflated: bytes, width: int, height: int, *, pieces: int = 1, colour: int = 2) -> bytes:
+    """The same of data that is deflated already, or of what is taken for such."""
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    deflated = zlib.compress(raw)
     step = -(-len(deflated) // pieces)
     data = [chunk(b"IDAT", deflated[i : i + step]) for i in range(0, len(deflated), step)]
     head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
@@ -182,10 +187,32 @@ def test_rows_that_are_missing_or_too_many_are_left_to_the_decoder() -> None:
         assert whole(png(rows(height), 57, 41), MAX_PIXELS) is None
 
 
+def test_what_comes_after_the_data_is_left_to_the_decoder() -> None:
+    more = zlib.compress(rows()) + b"more"
+    assert whole(as_png(more, 57, 41), MAX_PIXELS) is None
+    assert not is_encoded(lazily(as_png(more, 57, 41)))
+
+
+def test_a_code_that_the_format_has_not_is_taken_where_the_checksum_is_right() -> None:
+    """The one thing that decoding refuses and this does not: no encoder writes it."""
+    stream = bytes.fromhex(
+        "0dc9410d00301002b02568000b3cb18756d4ecbecd4333546b849422ad097d0223791de6c6f140674f2c291f"
+        "3087632aae7db5da60814be382b8ee07"
+    )
+    out = deflate.deflate_decompress(stream, 25 * 4)
+    data = as_png(b"\x78\x9c" + stream + struct.pack(">I", deflate.adler32(out)), 24, 4, colour=0)
+    assert whole(data, MAX_PIXELS) == ((24, 4), "image/png")
+    assert refusing(load_image, data) is None
+    with pytest.raises(ImageError):
+        _ = lazily(data).rgb
+    damaged = data.replace(stream, stream[:-1] + b"\x17")
+    assert whole(damaged, MAX_PIXELS) is None
+
+
 def test_every_row_of_a_large_picture_is_looked_at() -> None:
     width, height = 701, 411
     noise = RNG.integers(0, 256, (height, 1 + 3 * width), dtype=np.uint8)
-    noise[:, 0] %= 5  # filters; the rest does not shrink, so that it is inflated in several steps
+    noise[:, 0] %= 5  # filters
     raw = bytearray(noise.tobytes())
     for pieces in (1, 7):
         data = png(bytes(raw), width, height, pieces=pieces)

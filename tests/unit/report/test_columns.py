@@ -98,7 +98,7 @@ def test_what_nobody_serves_or_asks_is_a_line() -> None:
     parted = Parted.of([column(name) for name in row], {"m": row})
     assert [one.id for one in parted.told] == ["told", "nothing"]
     assert [one.id for one in parted.unserved] == ["waits", "made"]
-    assert list(parted.lines(Path("RUN"))) == [
-        "2 numbers need models that nobody serves: editjudge summary RUN --unserved",
+    assert list(parted.lines(Path("my run"))) == [
+        "2 numbers need models that nobody serves: editjudge summary 'my run' --unserved",
         "1 number asks nothing of any item",
     ]

@@ -17,7 +17,7 @@ from ...panel.generalist import Generalist
 from ..judge import Settled
 from ..plan import in_order
 from ..runplan import RunPlan
-from .asking import canaries, canary_set, look, now
+from .asking import canaries, canary_calls, canary_set, look, now
 from .comparing import Baseline, CanarySession, Finding, Look, compared, unit_of
 
 LEAST = 200
@@ -138,12 +138,20 @@ class CanaryWatch:
 
         self._beginning = asyncio.create_task(begun())
 
-    def last(self) -> None:
-        """Ask again, beside the last edits, whose calls stand in line already.
+    def winding_down(self, left: int) -> None:
+        """Ask again beside the last edits, where no call of theirs waits for a place for it.
 
-        Were they waited for, a session would take as much longer as a call.
+        Waiting for the last answer would make a session longer by a call. Were more than a
+        roomful of calls still to come, a shift that they meet would not be seen.
+
+        Args:
+            left: Verdicts that are still to come.
         """
+        judges = self._generalists.values()
+        if all(left + canary_calls(each.endpoint, 1) <= _places(each) for each in judges):
+            self._last()
 
+    def _last(self) -> None:
         async def ended(beginning: asyncio.Task[None]) -> None:
             await beginning
             await self._each(self._end_of, self._generalists)
@@ -151,17 +159,17 @@ class CanaryWatch:
         if self._beginning is None or self._ending is not None:
             return
         for _ in range(BASELINE_ROUNDS * len(canaries())):
-            self._room.release()  # no other edit waits for a place any more
+            self._room.release()  # no other call waits for a place any more
         self._ending = asyncio.create_task(ended(self._beginning))
 
     async def end(self, *, ask: bool) -> None:
-        """Wait until all is asked.
+        """Wait until all is asked, or give it up.
 
         Args:
             ask: False where nothing is to be asked any more: it ended before all was judged.
         """
         if ask:
-            self.last()
+            self._last()
         for task in (self._ending, self._beginning):
             if task is None:
                 continue
@@ -222,3 +230,9 @@ class CanaryWatch:
     def _tell(self, name: ServiceName, finding: Finding) -> None:
         if finding.state != "steady":
             self._say(f"{name}: {finding.why} (canary)")
+
+
+def _places(judge: Generalist) -> int:
+    """How many calls it takes at once, of all its servers that can be reached."""
+    gauges = (replica.gauge() for replica in judge.replicas)
+    return sum(gauge.limit for gauge in gauges if not gauge.open)
