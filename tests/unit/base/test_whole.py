@@ -205,7 +205,7 @@ def test_a_code_that_the_format_has_not_is_taken_where_the_checksum_is_right() -
     assert refusing(load_image, data) is None
     with pytest.raises(ImageError):
         _ = lazily(data).rgb
-    damaged = data.replace(stream, stream[:-1] + b"\x17")
+    damaged = data.replace(stream, stream[:30] + bytes([stream[30] ^ 1]) + stream[31:])
     assert whole(damaged, MAX_PIXELS) is None
 
 
