@@ -248,9 +248,9 @@ class Scheduler:
         finally:
             del self._held[id(job)]
             self._to_come -= len(job.dimensions)
-            self._wind_down()
             async with self._room:
                 self._room.notify()
+        self._wind_down()
 
     async def _judged(self, job: Job) -> None:
         item = job.source.ref.id

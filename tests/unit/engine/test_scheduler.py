@@ -273,6 +273,28 @@ async def test_how_much_is_left_is_told_once_the_last_picture_is_loaded(
     assert told == [(1, 3), (0, 3)]
 
 
+async def test_edits_that_are_cancelled_tell_nothing(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What begins as the last ones are done would be begun, and paid, by an interruption."""
+    asked, kept = order(tmp_path, log, 3, "a"), Kept()
+
+    async def never(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(kept, "keep", never)
+    work = plan_run(observe(asked), None, {})
+    told: list[int] = []
+    running = asyncio.create_task(
+        scheduler(asked, work, kept, winding_down=told.append).run(jobs(work))
+    )
+    await until(lambda: told)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert told == [3]
+
+
 @pytest.mark.parametrize("in_flight", [1, 3, 16])
 async def test_results_do_not_depend_on_how_many_are_in_flight(
     in_flight: int, tmp_path: Path, log: Log
