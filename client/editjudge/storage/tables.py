@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-VERSION = 5
+VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
