@@ -12,7 +12,8 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ..v1 import judge_pb2, judge_pb2_grpc
+from editjudge.v1 import judge_pb2, judge_pb2_grpc
+
 from .entrance import Entrance
 from .judging import Judging
 from .servicer import JudgeServicer

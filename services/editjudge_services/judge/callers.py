@@ -19,14 +19,15 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from ..base.contracts import Tensors
-from ..base.errors import Abstained, ConfigError, EditjudgeError
-from ..panel.calls import Call, Reply, SpecialistCall
-from ..panel.kept import Apart
-from ..panel.remembered import RememberedReplies
-from ..panel.said import Said
-from ..storage.ledger import Ledger
-from ..storage.private import made_private
+from editjudge.base.contracts import Tensors
+from editjudge.base.errors import Abstained, ConfigError, EditjudgeError
+from editjudge.panel.calls import Call, Reply, SpecialistCall
+from editjudge.panel.kept import Apart
+from editjudge.panel.remembered import RememberedReplies
+from editjudge.panel.said import Said
+from editjudge.storage.ledger import Ledger
+from editjudge.storage.private import made_private
+
 from .accounts import taking
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import asyncio
 import math
 from collections.abc import Mapping
 
-from ..base.contracts import CLASS_HEADER
-from ..panel.terms import Terms
+from editjudge.base.contracts import CLASS_HEADER
+from editjudge.panel.terms import Terms
 
 _URGENT = "interactive"
 

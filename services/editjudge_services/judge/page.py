@@ -38,7 +38,7 @@ class Field(NamedTuple):
 def page_of(document: Mapping[str, Any]) -> Page:
     """Write an OpenAPI document of ours as HTML; every text is escaped."""
     environment = Environment(
-        loader=PackageLoader("editjudge.serve"),
+        loader=PackageLoader("editjudge_services.judge"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

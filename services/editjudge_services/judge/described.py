@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from inspect import cleandoc
 from typing import Any
 
-from ..app.wire.base import Wire
+from editjudge.app.wire.base import Wire
 
 _FIELDS = "Attributes:\n"
 _INDENT = 4

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args
 
-from ..base.errors import EditjudgeError, InputError
-from ..base.images import Image, load_image, load_mask, pixels_of
-from ..base.item import Edit, Flaws, Item, Missing, Need, check_text
-from ..base.threads import in_thread
-from ..benchmarks.frame import FrameMask
-from ..benchmarks.registry import CORE
+from editjudge.base.errors import EditjudgeError, InputError
+from editjudge.base.images import Image, load_image, load_mask, pixels_of
+from editjudge.base.item import Edit, Flaws, Item, Missing, Need, check_text
+from editjudge.base.threads import in_thread
+from editjudge.benchmarks.frame import FrameMask
+from editjudge.benchmarks.registry import CORE
+
 from .protocols import Protocol, Unusable
 
 T = TypeVar("T")

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from ..app.spec import MAX_ROUNDS, Resolved, RunSpec
-from ..base.errors import ConfigError, InputError
-from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import CORE, select
-from ..benchmarks.registry import benchmark as benchmark_of
-from ..benchmarks.registry import dimensions as all_dimensions
-from ..benchmarks.rounds import USUAL, number_in_rounds, with_rounds
-from ..engine.judge import Signatures
-from ..engine.plan import in_order
-from ..prompts.custom import custom_templates
+from editjudge.app.spec import MAX_ROUNDS, Resolved, RunSpec
+from editjudge.base.errors import ConfigError, InputError
+from editjudge.benchmarks.dimension import Dimension
+from editjudge.benchmarks.registry import CORE, select
+from editjudge.benchmarks.registry import benchmark as benchmark_of
+from editjudge.benchmarks.registry import dimensions as all_dimensions
+from editjudge.benchmarks.rounds import USUAL, number_in_rounds, with_rounds
+from editjudge.engine.judge import Signatures
+from editjudge.engine.plan import in_order
+from editjudge.prompts.custom import custom_templates
 
 _MOST_GLOBS = 512
 _LONGEST_NAME = 200

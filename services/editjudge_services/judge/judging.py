@@ -9,19 +9,20 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..app.accounts import Accounts
-from ..app.callers import CallCache
-from ..app.client import Client
-from ..base.config import Settings
-from ..base.contracts import LONGEST_NAME, NAME
-from ..base.screen import tell
-from ..base.signature import Signature
-from ..base.threads import in_thread, through
-from ..benchmarks.dimension import Dimension
-from ..engine.judge import Judgement
-from ..panel.kept import keeping
+from editjudge.app.client import Client
+from editjudge.base.config import Settings
+from editjudge.base.contracts import LONGEST_NAME, NAME
+from editjudge.base.screen import tell
+from editjudge.base.signature import Signature
+from editjudge.base.threads import in_thread, through
+from editjudge.benchmarks.dimension import Dimension
+from editjudge.engine.judge import Judgement
+from editjudge.panel.kept import keeping
+
+from .accounts import Accounts
 from .asked import Asked
 from .asking import Asking, Audit, Caller
+from .callers import CallCache
 from .metrics import Metrics
 from .protocols import Meaning, Protocol, Unusable
 from .room import Room, Shared

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from ..app.accounts import Day, Used, used_in
-from ..app.callers import alone_in, purge, purging
-from ..app.wire.base import text_of
-from ..app.wire.usage import UsedOnDay
-from ..base.config import Settings
-from ..base.console import console
-from ..base.errors import ConfigError, MissingExtra
-from ..base.screen import say, say_json, tell
-from .options import ServiceOptions, json_option, options
-from .services import services_at_hand
+from editjudge.app.wire.base import text_of
+from editjudge.app.wire.usage import UsedOnDay
+from editjudge.base.config import Settings
+from editjudge.base.console import console
+from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.screen import say, say_json, tell
+from editjudge.cli.options import ServiceOptions, json_option, options
+from editjudge.cli.services import services_at_hand
+
+from ..judge.accounts import Day, Used, used_in
+from ..judge.callers import alone_in, purge, purging
 
 if TYPE_CHECKING:
-    from ..serve.judging import Kept
+    from ..judge.judging import Kept
 
 _PATH = click.Path(path_type=Path)
 _DAY_SECONDS = 86_400
@@ -130,7 +131,7 @@ def command(
         if value and cache is None:
             raise ConfigError(f"{flag} needs a cache", "give --cache FOLDER too")
     try:
-        from ..serve.judging import Kept
+        from ..judge.judging import Kept
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     settings = services.settings()
@@ -232,8 +233,9 @@ def _check(addresses: tuple[str, str], kept: Kept, settings: Settings) -> None:
     Raises:
         ConfigError: an address, a file or a folder cannot be used, or a price is missing.
     """
-    from ..panel.bind import check_prices
-    from ..serve.asking import Audit
+    from editjudge.panel.bind import check_prices
+
+    from ..judge.asking import Audit
 
     for address in addresses:
         parted(address)
@@ -252,10 +254,10 @@ async def _serve(
     **room: Any,
 ) -> None:
     try:
-        from ..serve.http import serving_json
-        from ..serve.judging import Judging
-        from ..serve.room import Room
-        from ..serve.server import End, serving, until_told
+        from ..judge.http import serving_json
+        from ..judge.judging import Judging
+        from ..judge.room import Room
+        from ..judge.server import End, serving, until_told
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     end = End(*ending)

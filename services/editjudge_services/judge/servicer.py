@@ -13,13 +13,14 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from ..answers.lenient import whole
-from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
-from ..base.errors import ConfigError, EditjudgeError, StoreError
-from ..base.screen import tell
-from ..base.signature import Signature
-from ..v1 import judge_pb2 as pb
-from ..v1 import judge_pb2_grpc
+from editjudge.answers.lenient import whole
+from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
+from editjudge.base.screen import tell
+from editjudge.base.signature import Signature
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
 from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
 from .judging import Judging

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from ..base.errors import EditjudgeError
+from editjudge.base.errors import EditjudgeError
+
 from .protocols import Unusable
 
 

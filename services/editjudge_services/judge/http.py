@@ -13,15 +13,16 @@ from google.rpc import code_pb2
 from pydantic import ValidationError
 from pydantic.json_schema import models_json_schema
 
-from ..answers.lenient import whole
-from ..app.wire.base import Wire, text_of
-from ..app.wire.lists import Dimension
-from ..app.wire.verdict import Score
-from ..base.contracts import TEAM_HEADER, TOKENS_HEADER
-from ..base.errors import EditjudgeError
-from ..base.identity import untrained
-from ..base.signature import package_version
-from ..base.threads import in_thread
+from editjudge.answers.lenient import whole
+from editjudge.app.wire.base import Wire, text_of
+from editjudge.app.wire.lists import Dimension
+from editjudge.app.wire.verdict import Score
+from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.errors import EditjudgeError
+from editjudge.base.identity import untrained
+from editjudge.base.signature import package_version
+from editjudge.base.threads import in_thread
+
 from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
 from .described import described

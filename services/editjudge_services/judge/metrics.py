@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from ..app.accounts import Used
+from .accounts import Used
 from .asking import Asking
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

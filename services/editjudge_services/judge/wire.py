@@ -8,13 +8,14 @@ from typing import Annotated, Literal, get_args
 import pybase64
 from pydantic import Field, JsonValue, WrapValidator
 
-from ..app.wire.base import Wire
-from ..app.wire.lists import Dimension
-from ..app.wire.verdict import Score
-from ..base.item import Missing, MissingKind
-from ..base.verdict import Evidence, Failed, Unscored, UnscoredKind
-from ..benchmarks.registry import CORE
-from ..benchmarks.rounds import USUAL
+from editjudge.app.wire.base import Wire
+from editjudge.app.wire.lists import Dimension
+from editjudge.app.wire.verdict import Score
+from editjudge.base.item import Missing, MissingKind
+from editjudge.base.verdict import Evidence, Failed, Unscored, UnscoredKind
+from editjudge.benchmarks.registry import CORE
+from editjudge.benchmarks.rounds import USUAL
+
 from .asked import Asked, Picture
 from .protocols import Protocol, Unusable
 

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ..base.errors import ConfigError, CostLimit, OutOfTime, ServiceError, StoreError
-from ..panel.budget import Budget, paying
-from ..panel.transport import Usage
-from ..storage.accounts import AccountsFile, Day, Used
+from editjudge.base.errors import ConfigError, CostLimit, OutOfTime, ServiceError, StoreError
+from editjudge.panel.budget import Budget, paying
+from editjudge.panel.transport import Usage
+from editjudge.storage.accounts import AccountsFile, Day, Used
 
 if TYPE_CHECKING:
-    from ..base.config import Price
+    from editjudge.base.config import Price
 
 __all__ = ["Accounts", "Day", "Taken", "Used", "taking", "used_in"]
 

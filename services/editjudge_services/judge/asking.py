@@ -14,10 +14,11 @@ from uuid import UUID, uuid4
 
 from google.rpc import code_pb2
 
-from ..app.accounts import Taken
-from ..base.errors import ConfigError, EditjudgeError
-from ..base.local import private
-from ..base.screen import tell
+from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.base.local import private
+from editjudge.base.screen import tell
+
+from .accounts import Taken
 
 REQUEST_HEADER = "x-request-id"
 """Of the front door: its log has the same."""

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from editjudge.serve import wire
-from editjudge.serve.described import EXAMPLES
-from editjudge.serve.http import openapi
-from editjudge.serve.page import Page, page_of
+from editjudge_services.judge import wire
+from editjudge_services.judge.described import EXAMPLES
+from editjudge_services.judge.http import openapi
+from editjudge_services.judge.page import Page, page_of
 
 KEPT = Path(__file__).with_name("openapi.json")
 

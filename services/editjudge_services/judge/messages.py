@@ -8,17 +8,18 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from ..answers.lenient import whole
-from ..app.wire.lists import Dimension as DimensionWire
-from ..base.identity import untrained
-from ..base.item import Missing, MissingKind
-from ..base.signature import Signature, package_version, versions
-from ..base.verdict import Failed, Outcome, Scored, Unscored, calls_of
-from ..benchmarks.dimension import Dimension
-from ..engine.judge import Judgement
-from ..gateway.messages import call_sent, failure_of, usage_sent
-from ..panel import Panel
-from ..v1 import judge_pb2 as pb
+from editjudge.answers.lenient import whole
+from editjudge.app.wire.lists import Dimension as DimensionWire
+from editjudge.base.identity import untrained
+from editjudge.base.item import Missing, MissingKind
+from editjudge.base.signature import Signature, package_version, versions
+from editjudge.base.verdict import Failed, Outcome, Scored, Unscored, calls_of
+from editjudge.benchmarks.dimension import Dimension
+from editjudge.engine.judge import Judgement
+from editjudge.gateway.messages import call_sent, failure_of, usage_sent
+from editjudge.panel import Panel
+from editjudge.v1 import judge_pb2 as pb
+
 from .asked import Asked, Picture
 from .protocols import Protocol, Unusable
 
