@@ -286,7 +286,7 @@ class Dataset(Protocol):
         """All files that the item names, also those that are not there, sources first."""
 
     def stats(self, ref: ItemRef) -> bytes:
-        """The stats of these files, 40 bytes each; see `base.files`."""
+        """The stats of these files, 8 bytes each; see `base.files`."""
 
     def record(self, ref: ItemRef) -> bytes:
         """See `record_digest`: 32 bytes that change where something else is asked."""
