@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 
+from ..app.canary import last_checks
 from ..app.compare import (
     LEVEL,
     ModelComparison,
@@ -84,6 +85,7 @@ def command(
         say_json(text_of(Printed.of(told)))
     else:
         _show(told)
+        _say_checks(view, second)
     if fail_if and told.pending:
         raise ConfigError(not_finished(told.pending), "finish it first: editjudge run")
     return _FAILED if fail_if and _is_so(told.dimensions, fail_if) else 0
@@ -115,6 +117,12 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
         say(warning, fg="red", bold=True)
     console().print(_ranking_table(told, list(view.header.outputs)))
     say("places that a model may have: those that cannot be told apart share theirs")
+    _say_checks(view)
+
+
+def _say_checks(*runs: RunView) -> None:
+    if checks := last_checks(*(run.header.identities for run in runs)):
+        say(checks)
 
 
 def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
@@ -258,5 +266,3 @@ def _notes(told: OnDimension) -> Iterator[str]:
     if told.signed_otherwise:
         edits, causes = counted(told.signed_otherwise, "edit"), "; ".join(map(str, told.causes))
         yield f"{name}: {edits} judged otherwise, left out: {causes}"
-    if told.drift:
-        yield f"{name}: {told.drift}"

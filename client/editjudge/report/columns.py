@@ -15,7 +15,6 @@ from rich.table import Table
 
 from ..app.agreement import Figure
 from ..app.published import Comparability, PublishedBeside
-from ..app.results import Results
 from ..app.spread import Agreement, JudgeSpread, Spread
 from ..app.unserved import naming, need_models
 from ..base.console import WIDTH, console
@@ -39,16 +38,6 @@ _SHARES = {"agreement", "equal"}
 _BETWEEN_CELLS = 3
 _NAMED = 6
 """Columns that a line names at most."""
-
-
-def drift_lines(results: Results) -> Iterator[str]:
-    """What canaries found wrong with judges, with the columns that rest on it, and what is open."""
-    yield from (each.note for each in results.watched if each.finding.state == "unchecked")
-    resting: dict[str, list[str]] = {}
-    for column, note in results.drift.items():
-        resting.setdefault(note, []).append(column)
-    for note, columns in resting.items():
-        yield f"! {note}; on it rest {', '.join(columns)}"
 
 
 def results_table(

@@ -135,7 +135,6 @@ def narrowed(
             },
             agreement=agreement,
         ),
-        drift=_of_ids(results.drift, ids),
     )
 
 
@@ -274,7 +273,6 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     if any(_deviates(results, m, c) for m in models for c in columns):
         yield "sd: standard deviation over rounds"
     yield from counted_lines(results)
-    yield from sorted({results.drift[c.id] for c in columns if c.id in results.drift})
 
 
 def counted_lines(results: Results) -> Iterator[str]:
