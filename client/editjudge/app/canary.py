@@ -187,10 +187,10 @@ async def _examined(
             if name not in panel.generalists:
                 examined.append(Examined.unchecked(name, panel.why_not(name)))
                 continue
-            one, check = await _asked(panel.generalists[name], before, repeats, budget)
-            examined.append(one)
+            judge, check = await _asked(panel.generalists[name], before, repeats, budget)
+            examined.append(judge)
             if check is not None:
-                checks[one.identity] = check
+                checks[judge.identity] = check
     return tuple(examined), checks
 
 

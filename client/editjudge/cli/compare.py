@@ -81,11 +81,13 @@ def command(
             return 0
         second = opened.enter_context(RunView(other)) if other else view
         told = compare_models((view, models[0]), (second, models[1]), dimensions)
+        checks = last_checks(view.header.identities, second.header.identities)
     if as_json:
         say_json(text_of(Printed.of(told)))
     else:
         _show(told)
-        _say_checks(view, second)
+        if checks:
+            say(checks)
     if fail_if and told.pending:
         raise ConfigError(not_finished(told.pending), "finish it first: editjudge run")
     return _FAILED if fail_if and _is_so(told.dimensions, fail_if) else 0
@@ -117,11 +119,7 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
         say(warning, fg="red", bold=True)
     console().print(_ranking_table(told, list(view.header.outputs)))
     say("places that a model may have: those that cannot be told apart share theirs")
-    _say_checks(view)
-
-
-def _say_checks(*runs: RunView) -> None:
-    if checks := last_checks(*(run.header.identities for run in runs)):
+    if checks := last_checks(identities):
         say(checks)
 
 
