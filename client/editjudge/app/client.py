@@ -40,7 +40,8 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.heard import hearing
 from ..panel.services import own_services
-from ..prompts.custom import custom_templates, prompt_files
+from ..prompts.custom import custom_templates
+from ..prompts.folder import prompt_files
 from ..storage.ledger import Ledger
 from .loops import completed
 from .many import AT_ONCE, as_done

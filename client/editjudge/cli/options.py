@@ -306,7 +306,8 @@ def texts_in(folder: Path) -> dict[str, str]:
     Raises:
         ConfigError: one cannot be used; names the folder.
     """
-    from ..prompts.custom import custom_in, prompt_files
+    from ..prompts.custom import custom_in
+    from ..prompts.folder import prompt_files
 
     custom_in(folder)
     return prompt_files(folder)
