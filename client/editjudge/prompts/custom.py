@@ -178,8 +178,8 @@ def _form(
         raise ConfigError(f"{place}: {own.name} reads two choices", "give the right answer first")
     if isinstance(own.contract, Scores) and isinstance(contract, Scores):
         due = [field.name for field in own.contract.fields]
-        given = {field.name for field in contract.fields}
-        if lacking := [name for name in due if name not in given]:
+        has = {field.name for field in contract.fields}
+        if lacking := [name for name in due if name not in has]:
             mend = f"it has {', '.join(due)}"
             raise ConfigError(f"{place}: [answer] lacks the score {lacking[0]}", mend)
     indexed = getattr(own.contract, "indexed", None)
