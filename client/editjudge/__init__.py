@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from .engine.judge import Judgement
     from .panel import Panel
     from .scorers.scorer import Scorer
-    from .storage.earlier import EarlierVerdict
     from .storage.store import StoredEdit, StoredPrompt, StoredVerdict
 
 _WHERE = {
@@ -78,7 +77,6 @@ _WHERE = {
     "panel": ("Panel",),
     "engine.header": ("RunHeader",),
     "engine.judge": ("Judgement",),
-    "storage.earlier": ("EarlierVerdict",),
     "storage.store": ("StoredEdit", "StoredPrompt", "StoredVerdict"),
     "base.signature": ("Signature",),
     "base.verdict": (
@@ -102,7 +100,6 @@ __all__ = [
     "Composite",
     "Derived",
     "Dimension",
-    "EarlierVerdict",
     "Edit",
     "EditjudgeError",
     "Failed",

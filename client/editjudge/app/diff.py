@@ -10,8 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 from ..base.differences import Difference, by_digest, of_identities, of_versions, roots
 from ..base.digest import content_digest
+from ..base.verdict import Scored
 from ..engine.header import RunHeader
-from ..storage.named import NamedEdit, NamedItem, Said
+from ..storage.store import NamedEdit, NamedItem, StoredVerdict
 from .view import RunView
 
 Place: TypeAlias = tuple[str, str]
@@ -69,7 +70,7 @@ class RunDifference:
         only: By kind (`models`, `items`, `dimensions`, `verdicts`) what only one has; of verdicts
             only where both have the edit and the dimension.
         items: How many items of both are others (what the data says of them, or their pictures),
-            and the first; nothing of runs that do not know their items one by one.
+            and the first.
         outputs: By model, how many outputs are others, and the first item.
         signed: Verdicts with other signatures, by what these differ in.
         valued: By dimension, verdicts that differ although nothing they depend on does.
@@ -192,8 +193,7 @@ class _Comparison:
                     few.add(of.id)
             return
         shared = mine.edits.keys() & others.edits.keys()
-        known = mine.state is not None and others.state is not None
-        changed = known and not mine.state.is_of(others.state)  # type: ignore[union-attr, arg-type]
+        changed = not mine.content.is_of(others.content)
         if changed and shared:
             count, first = self.told.items
             self.told.items = count + 1, first or mine.id
@@ -234,17 +234,24 @@ class _Comparison:
             self.told.signed.append(self._signed[causes])
         self._signed[causes].verdicts[dimension] += 1
 
-    def _compare_values(self, dimension: str, place: Place, mine: Said, others: Said) -> None:
+    def _compare_values(
+        self, dimension: str, place: Place, mine: StoredVerdict, others: StoredVerdict
+    ) -> None:
         """Compare what rests on the same item and output, and has the same signature."""
-        if (mine.status, mine.value) == (others.status, others.value):
+        first, second = _value(mine), _value(others)
+        if (mine.verdict.status, first) == (others.verdict.status, second):
             self.told.same += 1
             return
         valued = self.told.valued.setdefault(dimension, Valued(where=place))
         valued.verdicts += 1
-        if mine.value is not None and others.value is not None:
-            apart = abs(mine.value - others.value)
+        if first is not None and second is not None:
+            apart = abs(first - second)
             if apart > valued.largest:
                 valued.largest, valued.where = apart, place
+
+
+def _value(stored: StoredVerdict) -> float | None:
+    return stored.verdict.value if isinstance(stored.verdict, Scored) else None
 
 
 def _only(mine: Iterable[str], others: Iterable[str]) -> tuple[_Few, _Few]:

@@ -15,8 +15,8 @@ from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.tabulation import Tabulation
+from ..engine.contents import ItemChanges, Look, item_changes, other_outputs
 from ..engine.fold import fold
-from ..engine.items import ItemChanges, Look, item_changes, other_outputs
 from ..engine.order import Order
 from ..engine.plan import in_order
 from ..stats import Linking
@@ -46,8 +46,7 @@ class Results:
         words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
         identities: Of the services that the columns can rest on.
         beside: What each judge and each round says, where there are several.
-        changes: What became of items and outputs since they were judged: what changed is
-            `pending`.
+        changes: The items and outputs that are not what they were: they are `pending`.
         count_missing: Missing outputs count as the worst value, marked as imputed.
         common: Each dimension counts on the items alone on which all models have a number.
         sources: Clusters of items that share no source picture with each other.
@@ -105,8 +104,8 @@ def results(
     table = _columns(resolved)
     alone = frozenset((*header.single_image, *single_image))
     asked = {d.id for d in order.dimensions}
-    became = changes(store, resolved)
-    shown = _Shown(order, table, became, rules.single_image, alone, count_missing)
+    changes = changes_of(store, resolved)
+    shown = _Shown(order, table, changes, rules.single_image, alone, count_missing)
     tabulation = Tabulation(table)
     spreading = Spreading(table, order.judge_rounds, order.known, asked)
     clusters = _clusters(store, resolved)
@@ -134,7 +133,7 @@ def results(
         table,
         cells,
         spreading.spread(cells),
-        became,
+        changes,
         count_missing,
         common,
         max(clusters, default=-1) + 1,
@@ -179,7 +178,7 @@ def rows(
     resolved: Resolved,
     *,
     items: Collection[str] | None = None,
-    became: ItemChanges | None = None,
+    changes: ItemChanges | None = None,
     each: Each | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
@@ -187,21 +186,21 @@ def rows(
 
     Args:
         items: Only of these, by their ids.
-        became: What became of items, where that is known.
+        changes: The items that are not what they were, where that is known.
         each: Is shown every edit on the way.
         evidence: It gets evidence and replies too.
     """
-    became = changes(store, resolved) if became is None else became
-    shown = _Shown(resolved.order, _columns(resolved), became, items=items)
+    others = changes_of(store, resolved) if changes is None else changes
+    shown = _Shown(resolved.order, _columns(resolved), others, items=items)
     return _rows(store, shown, each, evidence=evidence)
 
 
-def changes(store: RunStore, resolved: Resolved) -> ItemChanges:
-    """What became of a run's items and outputs since they were judged."""
+def changes_of(store: RunStore, resolved: Resolved) -> ItemChanges:
+    """The items and outputs of a run that are not what they were."""
     look, files = Look.at(resolved.dataset, store.header), Files()
-    became = item_changes(look, store, files)
-    became.outputs = other_outputs(look, store, files)
-    return became
+    changes = item_changes(look, store, files)
+    changes.outputs = other_outputs(look, store, files)
+    return changes
 
 
 def _columns(resolved: Resolved) -> tuple[Column, ...]:
@@ -278,7 +277,7 @@ def _rows(
         for stored in store.verdicts([*header.outputs], item=names, evidence=evidence):
             if each is not None:
                 kept.setdefault((stored.model, stored.item), []).append(stored)
-            if shown.changes.became(stored.item, stored.model) != "same":
+            if not shown.changes.stands(stored.item, stored.model):
                 continue
             edit = judged.setdefault((stored.model, stored.item), {})
             if today.get(stored.dimension) == stored.signature:

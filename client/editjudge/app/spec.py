@@ -337,7 +337,6 @@ class Resolved:
             protocol=self.rules.protocol,
             data=str(self.dataset.path),
             data_digest=self.dataset.digest,
-            per_item=True,
             outputs=self.order.places,
             dimensions=tuple(d.id for d in self.dimensions),
             roots={old: str(new) for old, new in self.spec.roots.items()},

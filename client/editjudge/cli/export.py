@@ -30,12 +30,7 @@ _LABEL_STUDIO = "label-studio"
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Instead of RUN/verdicts.<form> (edits, earlier, tasks).",
-)
-@click.option(
-    "--earlier",
-    is_flag=True,
-    help="Those in whose place others came, with when and why; they count in nothing.",
+    help="Instead of RUN/verdicts.<form> (edits, tasks).",
 )
 @click.option(
     "--wide", is_flag=True, help="A row for each edit, with a column for each dimension's value."
@@ -54,7 +49,6 @@ def command(
     run: Path,
     form: Format,
     out: Path | None,
-    earlier: bool,
     wide: bool,
     pictures: bool,
     urls: tuple[str, ...],
@@ -65,19 +59,13 @@ def command(
     Works while the run goes on, and has what was judged until then.
     """
     tasks = form == _LABEL_STUDIO
-    name = "earlier" if earlier else "edits" if wide else "verdicts"
+    name = "edits" if wide else "verdicts"
     file = out or run / ("tasks.json" if tasks else f"{name}.{form}")
-    asked = Asked(earlier, wide, pictures, patterns, pairs_of("--url", urls))
+    asked = Asked(wide, pictures, patterns, pairs_of("--url", urls))
     with RunView(run) as view:
         count = export(view, file, form, asked)
-        if not earlier and (gone := view.without_data):
+        if gone := view.without_data:
             tell(f"dimensions that the data spoilt are not in the file: {gone}")
-        else:
-            lines = view.changes().lines
-            for line in lines:
-                tell(line)
-            if lines and not (earlier or wide or tasks):
-                tell("rows whose `became` is not `same` count in no number of summary")
     say(f"{file}: {counted(count, 'task' if tasks else 'row')}")
     if tasks:
         say(f"{file.with_suffix('.xml')}: the labelling configuration for them")

@@ -8,25 +8,14 @@ from typing import TypeVar
 
 import click
 
-from ..app.view import Known, RunView
+from ..app.view import RunView
 from ..app.wire.base import text_of
-from ..app.wire.verdict import Earlier, Shown, ShownEdit, Stored
+from ..app.wire.verdict import Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
 from .options import dimension_option, json_option
 
 V = TypeVar("V", bound=Stored)
-
-_BECAME = {
-    "changed": "the item changed since this was judged, and is to be judged again",
-    "gone": "the item is gone from the data: what was judged of it counts no more",
-}
-_WHY = {
-    "output": "when another output was there",
-    "item": "when the item had changed",
-    "signature": "when what it depends on changed",
-    "again": "when it was judged again",
-}
 
 
 @click.command("show")
@@ -34,14 +23,12 @@ _WHY = {
 @click.argument("edit")
 @click.option("--model", help="Only of this model under test; all by default.")
 @dimension_option
-@click.option("--earlier", is_flag=True, help="Also the verdicts in whose place others came.")
 @json_option
 def command(
     run: Path,
     edit: str,
     model: str | None,
     patterns: tuple[str, ...],
-    earlier: bool,
     as_json: bool,
 ) -> int:
     """Show one edit of a run: EDIT is the item's id.
@@ -50,39 +37,29 @@ def command(
     while the run goes on.
     """
     with RunView(run) as view:
-        became = view.became()
         of_item = [each for each in view.edits(model) if each.item == edit]
-        edits = tuple(ShownEdit.of(view, e, became(edit, e.model)) for e in of_item)
+        edits = tuple(ShownEdit.of(view, e) for e in of_item)
         if not edits:
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
-        before = tuple(map(Earlier.by, view.earlier(model, item=edit))) if earlier else ()
-        shown = _shown(view, edit, edits, became(edit, None))
-        shown = shown.model_copy(update={"earlier": before})
+        shown = _shown(view, edit, edits)
         shown = _only(shown, view.named(patterns)) if patterns else shown
     if as_json:
         say_json(text_of(shown))
         return 0
     if shown.instruction is not None:
         say(f"{edit}: {shown.instruction}")
-    if shown.became in _BECAME:
-        say(_BECAME[shown.became], bold=True)
     for shown_edit in shown.edits:
         _show(shown_edit)
     for name, why in shown.not_served.items():
         say(f"\n  {name}: not served\n    {why}")
     for name, why in shown.spoilt.items():
         say(f"\n  {name}: unscored (told by the data)\n    {why}")
-    if shown.earlier:
-        say("\nearlier verdicts, which count in nothing", bold=True)
-    for verdict in shown.earlier:
-        _show_verdict(verdict)
-        say(f"    until {verdict.replaced}, {_WHY[verdict.why]}; about {verdict.output}")
     return 0
 
 
-def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...], became: Known) -> Shown:
+def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
     """Add what the data has of the item, where the data is still there."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
@@ -96,7 +73,6 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...], became: Known
         item=edit,
         instruction=instruction,
         files=files,
-        became=became,
         edits=edits,
         not_served=view.waiting_for(edit),
         spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
@@ -113,7 +89,6 @@ def _only(shown: Shown, names: frozenset[str]) -> Shown:
     return shown.model_copy(
         update={
             "edits": edits,
-            "earlier": of(shown.earlier),
             "not_served": {n: why for n, why in shown.not_served.items() if n in names},
             "spoilt": {n: why for n, why in shown.spoilt.items() if n in names},
         }
@@ -122,8 +97,6 @@ def _only(shown: Shown, names: frozenset[str]) -> Shown:
 
 def _show(edit: ShownEdit) -> None:
     say(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
-    if edit.became == "changed":
-        say("  another output is there now, or the item changed: to be judged again", bold=True)
     for verdict in edit.verdicts:
         _show_verdict(verdict)
 

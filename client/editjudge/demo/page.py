@@ -15,7 +15,7 @@ from ..base.writing import put
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.registry import benchmark
-from ..engine.items import ItemChanges
+from ..engine.contents import ItemChanges
 from ..engine.judge import Judgement
 from ..report.contents import About, ShownRun
 from ..report.gathered import Gathered, ShownEdit
@@ -133,7 +133,6 @@ def _shown(judgement: Judgement) -> ShownEdit:
         pictures=Pictures({edit.model: output}, sources, mask, target),
         digest=edit.image.digest if edit.image else None,
         missing=str(edit.missing) if edit.missing else None,
-        became="same",
     )
 
 

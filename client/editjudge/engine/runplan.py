@@ -24,9 +24,9 @@ from ..base.item import Flaws, Item, Missing
 from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
 from ..benchmarks.dimension import Dimension
+from .contents import ItemChanges, JudgedEdit, KnownVerdicts, Look, Standing, item_changes
 from .fold import fold
 from .header import RunHeader
-from .contents import ItemChanges, JudgedEdit, KnownVerdicts, Look, Standing, item_changes
 from .order import Order
 from .plan import in_order
 

@@ -165,7 +165,7 @@ def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
         results = run.results
         untrained = untrained_line(results.identities)
         lines = [untrained] if untrained else []
-        lines += [*filter(None, [run.checks]), *results.changes.lines]
+        lines += [*filter(None, [run.checks])]
         header = run.header
         if header and header.editjudge != (today := package_version("editjudge")):
             lines.append(

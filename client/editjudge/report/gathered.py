@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..app.view import Known, Pictures, StoredPrompt, StoredVerdict
+from ..app.view import Pictures, StoredPrompt, StoredVerdict
 from ..base.verdict import Evidence, Outcome, Scored, Unscored
 from ..benchmarks.column import Row
 from ..panel.said import Said
@@ -44,7 +44,6 @@ class ShownEdit:
         pictures: Where its pictures lie.
         digest: Of the output that was judged; None where it is missing.
         missing: Why it is; None where it is not.
-        became: Whether item and output are those that were judged.
     """
 
     row: Row
@@ -52,7 +51,6 @@ class ShownEdit:
     pictures: Pictures
     digest: str | None
     missing: str | None
-    became: Known
 
 
 @dataclass(slots=True)
@@ -111,7 +109,7 @@ class Gathered:
             )
         }
         self._of_edits: dict[str, list[Any]] = {
-            name: [] for name in ("item", "model", "picture", "missing", "became")
+            name: [] for name in ("item", "model", "picture", "missing")
         }
         self._chunk = Chunk()
         self._number = 0
@@ -170,7 +168,6 @@ class Gathered:
         places["model"].append(model)
         places["picture"].append(self.names.name(edit.pictures.outputs.get(edit.row.model)))
         places["missing"].append(edit.missing)
-        places["became"].append(edit.became[0])
         for name, outcome in edit.row.outcomes.items():
             column = self._column(name)
             column.upto(self.count)
@@ -191,8 +188,7 @@ class Gathered:
             column.upto(self.count)
         return {
             "items": self._of_items,
-            **{name: values for name, values in self._of_edits.items() if name != "became"},
-            "became": "".join(self._of_edits["became"]),
+            **self._of_edits,
             "values": [
                 column.values if any(v is not None for v in column.values) else None
                 for column in self._columns

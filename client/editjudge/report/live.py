@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from ..app.wire.base import text_of
-from ..app.wire.run import Again, Counted, Line, Noted, Progressed, RunEvent
+from ..app.wire.run import Counted, Line, Noted, Progressed, RunEvent
 from ..base.console import console, styled
 from ..base.screen import say_json, tell
 from ..base.words import counted
@@ -51,8 +51,6 @@ class Display:
         match event:
             case Noted():
                 self.say(event.text)
-            case Again():
-                self.say(event.outdated.text)
             case Progressed():
                 self.progressed(event)
 

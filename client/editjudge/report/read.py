@@ -8,7 +8,7 @@ from ..app.canary import last_checks
 from ..app.published import published_beside
 from ..app.view import RunView, StoredPrompt, StoredVerdict
 from ..benchmarks.column import Row
-from ..engine.items import ItemChanges
+from ..engine.contents import ItemChanges
 from .contents import ShownRun
 from .gathered import Gathered, ShownEdit
 
@@ -28,7 +28,7 @@ class Reading:
         header = view.header
         self._view, self.number = view, number
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
-        self._pictures, self._became = view.all_pictures(), view.became()
+        self._pictures = view.all_pictures()
         self._edits = {(edit.model, edit.item): edit for edit in view.edits()}
         # Its digest is of what the data says; the pictures beside it may be others elsewhere.
         self._data = f"{header.benchmark} {header.data_digest} {header.data}"
@@ -61,14 +61,14 @@ class Reading:
             published=published_beside(results) if published else None,
         )
 
-    def edits(self, items: Collection[str], became: ItemChanges) -> Iterator[ShownEdit]:
+    def edits(self, items: Collection[str], changes: ItemChanges) -> Iterator[ShownEdit]:
         """The edits of some items, with evidence and replies."""
         shown: list[ShownEdit] = []
 
         def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
             shown.append(self._shown(row, stored))
 
-        for _ in self._view.rows(items, became=became, each=each, evidence=True):
+        for _ in self._view.rows(items, changes=changes, each=each, evidence=True):
             yield from shown
             shown.clear()
 
@@ -84,7 +84,6 @@ class Reading:
             self._pictures(row.item.id),
             None if kept is None else kept.digest,
             None if kept is None or kept.missing is None else str(kept.missing),
-            self._became(row.item.id, row.model),
         )
 
 

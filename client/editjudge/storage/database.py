@@ -13,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import marshal
 import sqlite3
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,7 +36,8 @@ _AT_ONCE = 256
 _AT_A_TIME = 2000
 """Rows that are looked at in one transaction where many are deleted."""
 _BUSY_SECONDS = 30
-_PAGE = slice(16, 18)
+_HEAD = 100
+"""Bytes of the head of a file of SQLite's."""
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -231,15 +234,21 @@ class Database:
         Raises:
             StoreError: one is not as it was written.
         """
+        long = long and bool(table.long)
         names, size = table.names if long else (*table.short, "checksum"), len(table.short)
         cursor = self.run(f"SELECT {', '.join(names)} FROM {table.name} {where}", *values)  # noqa: S608
         own = size - bool(table.long)
+        crc, dumped = zlib.crc32, marshal.dumps  # looking up names counts
         try:
             while several := self._fetched(cursor):
                 for row in several:
-                    if checksum(row[:size]) != row[size]:
+                    if crc(dumped(row[:size], 2)) != row[size]:
                         raise self._damaged(table, row[0])
-                    if long and checksum_of_long(row[size + 1 :]) != row[own]:
+                if not long:
+                    yield from [row[:own] for row in several]
+                    continue
+                for row in several:
+                    if checksum_of_long(row[size + 1 :]) != row[own]:
                         raise self._damaged(table, row[0])
                     yield row[:own] + row[size + 1 :]
         finally:
@@ -303,20 +312,21 @@ class Database:
         db.execute(f"PRAGMA user_version = {VERSION}")
 
     def _check_whole(self) -> None:
-        """Refuse a file that was cut within a page: SQLite reads the rest as zeros.
+        """Refuse a file with a damaged head, and one that was cut within a page.
 
-        One that was cut between two pages it finds by itself. While there is a log, pages may be on
+        SQLite takes the one for another kind of file, and reads the rest of the other as zeros. One
+        that was cut between two pages it finds by itself. While there is a log, pages may be on
         their way from it to the file.
         """
         if self.path is None or not self.path.is_file():
             return
         with self.path.open("rb") as file:
-            head = file.read(_PAGE.stop)
-        page = int.from_bytes(head[_PAGE], "big")
-        if not head.startswith(_MAGIC) or self._log_bytes():
-            return
-        if self.path.stat().st_size % (65536 if page == 1 else page or 1):
-            raise StoreError(f"{self.path}: the file is damaged (its end is missing)", RESTORE)
+            head = file.read(_HEAD)
+        why = _head_damage(head)
+        if not why and not self._log_bytes() and self.path.stat().st_size % _page_size(head):
+            why = "its end is missing"
+        if why:
+            raise StoreError(f"{self.path}: the file is damaged ({why})", RESTORE)
 
     def _log_bytes(self) -> int:
         """Size of the write-ahead log; 0 where there is none."""
@@ -343,12 +353,14 @@ class Database:
     def _read_by(self, uri: str) -> sqlite3.Connection:
         db = _connected(uri, uri=True)
         try:
-            if self._version(db) == VERSION:
-                return db
-            raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
+            version = self._version(db)
         except BaseException:  # also when interrupted: no connection may be left open
             db.close()
             raise
+        if version == VERSION:
+            return db
+        db.close()
+        raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
 
     def _version(self, db: sqlite3.Connection) -> int:
         (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -407,6 +419,36 @@ def _connected(where: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(
         where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri
     )
+
+
+def _head_damage(head: bytes) -> str:
+    """What is wrong with the head of a file that is, or was, one of SQLite's; else "".
+
+    Only what is the same in every file is looked at. Whether the rest is true SQLite finds out.
+    """
+    if len(head) < _HEAD:
+        return ""
+    if not any(head):
+        return "its beginning is all zeros"
+    alike = sum(is_ == was for is_, was in zip(head, _MAGIC, strict=False))
+    if alike < len(_MAGIC) // 2:
+        return ""
+    page = _page_size(head)
+    sound = (
+        alike == len(_MAGIC)
+        and 512 <= page <= 65536
+        and page & (page - 1) == 0
+        and {head[18], head[19]} <= {1, 2}
+        and head[21:24] == bytes((64, 32, 32))
+        and int.from_bytes(head[44:48], "big") <= 4
+    )
+    return "" if sound else "its first bytes are not as they were written"
+
+
+def _page_size(head: bytes) -> int:
+    """Bytes of a page by the head of a file; 1 where that tells none."""
+    page = int.from_bytes(head[16:18], "big") if head.startswith(_MAGIC) else 1
+    return {0: 1, 1: 65536 if head.startswith(_MAGIC) else 1}.get(page, page)
 
 
 def _as_stored(table: Table, name: str, value: Value) -> Value:

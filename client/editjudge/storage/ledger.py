@@ -88,9 +88,14 @@ class Ledger:
         if row is None:
             return None
         document = self._database.packer.unpack(row[7])
-        tokens = (document.get(name, 0) for name in _TAKEN)
-        attempts, seconds = document.get("attempts", 1), document["seconds"]
-        return Reply(document["reply"], document["model"], *tokens, attempts, row[6], seconds)
+        return Reply(
+            document["reply"],
+            document["model"],
+            **{name: document[name] for name in _TAKEN},
+            attempts=document.get("attempts", 1),
+            cost=row[6],
+            seconds=document["seconds"],
+        )
 
     async def put(self, call: Call, reply: Reply) -> None:
         """Keep a reply; the first one for a call stays."""

@@ -3,9 +3,9 @@
 A run is a folder with one file, `run.sqlite`, and a lock that the system takes away with the
 process. What `keep` has returned from is kept; see `database`.
 
-Verdicts are told apart by content: an item with its pictures (a row of `items`), the model, and what
-its output held. An edit with another content is another row. Which row is the one of today is told
-by `current`; the others are not used.
+Verdicts are told apart by content: an item with its pictures (a row of `items`), the model, and
+what its output held. An edit with another content is another row. Which row is the one of today is
+told by `current`; the others are not used.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from ..base.errors import ConfigError, StoreError
 from ..base.files import ABSENT, Seen
@@ -317,12 +319,19 @@ class RunStore:
         item = self._meet_item(edit.item, edit.content)
         model = encoded(edit.model)
         output = None if edit.seen is None else digest_to_bytes(edit.seen.digest)
-        missing = None if edit.missing is None else encoded(dumps(edit.missing))
+        missing = (
+            None
+            if edit.missing is None
+            else encoded(dumps([edit.missing.kind, edit.missing.reason]))
+        )
         stat = ABSENT if edit.seen is None else edit.seen.stat
         met = None
+        unseen = edit.seen is None and edit.missing is None
         for row in list(self._rows("WHERE item = ?", item, long=True)):
             if row.model != model:
                 continue
+            if unseen and row.current:
+                return row  # nobody looked: what is known of it stays
             if row.output == output:
                 met = row
             elif row.current:
@@ -360,10 +369,13 @@ class RunStore:
 
     def _documents(self, row: _Row) -> dict[str, _Document]:
         """The verdicts of a row that was read with its details, by dimension."""
-        signed, outcomes = self._signing(row.signing), parse_json(text(row.outcomes))
-        details = [None] * len(signed) if row.details is None else self._unpacked(row.details)
-        whole = zip(signed, outcomes, details, strict=True)
-        return {one.dimension: (one, outcome, detail) for one, outcome, detail in whole}
+        outcomes = list(self._outcomes(row))
+        details = [None] * len(outcomes) if row.details is None else self._unpacked(row.details)
+        whole = zip(outcomes, details, strict=True)
+        return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
+
+    def _outcomes(self, row: _Row) -> Iterator[tuple[Signed, Any]]:
+        return zip(self._signing(row.signing), from_json(row.outcomes), strict=True)
 
     def _put_verdicts(self, row: _Row, documents: Mapping[str, _Document]) -> None:
         ordered = [documents[name] for name in sorted(documents)]
@@ -400,7 +412,7 @@ class RunStore:
     # What is read
 
     def contents(self) -> Iterator[tuple[str, ItemContent, bool]]:
-        """What items were when something was judged of them: id, content, and whether it is today's."""
+        """What items were, each with its id and whether that is today's."""
         for _, name, *fields, current in self.database.rows(ITEMS):
             yield text(name), ItemContent(*fields), bool(current)
 
@@ -520,11 +532,10 @@ class RunStore:
         counts: dict[str, dict[str, dict[str, int]]] = {}
         for row, _ in self._current():
             of_model = counts.setdefault(text(row.model), {})
-            outcomes = parse_json(text(row.outcomes))
-            for signed, outcome in zip(self._signing(row.signing), outcomes, strict=True):
+            for signed, outcome in self._outcomes(row):
                 name = signed.dimension
                 if signatures is None or signatures.get(name) == signed.signature:
-                    status = outcome["status"] if isinstance(outcome, dict) else "scored"
+                    status = _status(outcome)
                     by_status = of_model.setdefault(name, {})
                     by_status[status] = by_status.get(status, 0) + 1
         return {model: row for model, row in counts.items() if row}
@@ -609,7 +620,7 @@ class RunStore:
     # Rows
 
     def _rows(self, where: str, *values: object, long: bool = False) -> Iterator[_Row]:
-        return map(_Row._make, self.database.rows(EDITS, where, *values, long=long))
+        return starmap(_Row, self.database.rows(EDITS, where, *values, long=long))
 
     def _current(
         self, model: Names = None, item: Names = None, *, long: bool = False
@@ -631,11 +642,14 @@ class RunStore:
     def _stored(self, row: _Row, item: str, *, evidence: bool) -> Iterator[StoredVerdict]:
         model = text(row.model)
         try:
-            for signed, outcome, detail in self._documents(row).values():
-                name, signature, versions = signed
-                numbers = (detail or {}).get("calls", ()) if evidence else ()
-                said = tuple(map(self.ledger.said_by, numbers))
-                found = (detail or {}).get("evidence", {}) if evidence else {}
+            if not evidence:
+                for signed, outcome in self._outcomes(row):
+                    name, signature, versions = signed
+                    yield StoredVerdict(item, model, name, _verdict(outcome), signature, versions)
+                return
+            for (name, signature, versions), outcome, detail in self._documents(row).values():
+                said = tuple(map(self.ledger.said_by, (detail or {}).get("calls", ())))
+                found = (detail or {}).get("evidence", {})
                 verdict = _verdict(outcome, found, tuple(one.call for one in said))
                 yield StoredVerdict(item, model, name, verdict, signature, versions, said)
         except ValueError as error:
@@ -672,7 +686,7 @@ class _Stands:
             stands = frozenset(s.dimension for s in signed if self._is_of_today(s))
             self._by_signing[row.signing] = stands
         if _FAILED in row.outcomes:
-            there = zip(self._signing(row.signing), parse_json(text(row.outcomes)), strict=True)
+            there = zip(self._signing(row.signing), from_json(row.outcomes), strict=True)
             failed = {one.dimension for one, outcome in there if _status(outcome) == "failed"}
             stands = stands - failed
             stands = self._shared.setdefault(stands, stands)
@@ -697,7 +711,10 @@ def _packed(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
     return outcome, (detail | ({"calls": list(calls)} if calls else {})) or None
 
 
-def _verdict(outcome: Any, evidence: Any, calls: tuple[str, ...]) -> Verdict:
+def _verdict(
+    outcome: Any, evidence: Mapping[str, Any] = MappingProxyType({}), calls: tuple[str, ...] = ()
+) -> Verdict:
+    evidence = dict(evidence)
     if not isinstance(outcome, dict):
         return Scored(value=outcome, evidence=evidence, calls=calls)
     more = {"evidence": evidence, "calls": calls} if outcome["status"] != "failed" else {}

@@ -46,7 +46,7 @@ class Table:
     @property
     def sql(self) -> tuple[str, ...]:
         """The statements that make it."""
-        types = {name: "INTEGER" for name in ("long_checksum", "checksum")}
+        types = dict.fromkeys(("long_checksum", "checksum"), "INTEGER")
         types |= {"id": "INTEGER PRIMARY KEY", **self.columns, **dict.fromkeys(self.long, "BLOB")}
         columns = ", ".join(f"{name} {types[name]}" for name in self.names)
         return (f"CREATE TABLE {self.name} ({columns})", *self.index)

@@ -6,75 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Self
 
-from ...base.config import Settings
-from ...base.differences import Difference
 from ...base.identity import ServiceName
 from ...benchmarks.cell import Tally
-from ...engine import outdated as engine
-from ...engine.items import ItemChanges
 from .. import estimate, rescore, validate
 from .base import Status, Wire
-from .results import DataChanges
-
-
-class Cause(Wire):
-    """A part of signatures that is not what it was.
-
-    Attributes:
-        kind: What it is: `prompt`, `model`, `service`, `implementation`, `parameter`, ….
-        of: What has it, for example the prompt or the service.
-        name: Which of its parameters; empty for itself.
-        before: Its value; empty where it was not there.
-        after: The same of today.
-    """
-
-    kind: str
-    of: str
-    name: str
-    before: str
-    after: str
-
-    @classmethod
-    def by(cls, difference: Difference) -> Self:
-        """As JSON."""
-        part = difference.part
-        return cls(
-            kind=part.kind,
-            of=part.of,
-            name=part.name,
-            before=difference.before,
-            after=difference.after,
-        )
-
-
-class Outdated(Wire):
-    """Verdicts that are judged again, why, and what that takes.
-
-    Attributes:
-        text: The same for people.
-        dimensions: Of these verdicts.
-        verdicts: How many are judged again.
-        calls: By service, at most.
-    """
-
-    text: str
-    causes: tuple[Cause, ...]
-    dimensions: tuple[str, ...]
-    verdicts: int
-    calls: dict[str, int]
-
-    @classmethod
-    def of(cls, verdicts: engine.Outdated, settings: Settings) -> Self:
-        """As JSON, with the calls that an estimate counts."""
-        calls = estimate.calls_for(verdicts.left, settings)
-        count = f"at most {calls.total():,} calls" if calls else "no call"
-        return cls(
-            text=f"{verdicts.text}: {verdicts.verdicts:,} verdicts to judge again, {count}",
-            causes=tuple(map(Cause.by, verdicts.causes)),
-            dimensions=verdicts.dimensions,
-            verdicts=verdicts.verdicts,
-            calls=_by_name(calls),
-        )
 
 
 class PerEdit(Wire):
@@ -89,12 +24,10 @@ class Estimate(Wire):
 
     Attributes:
         per_edit: By service, on average.
-        outdated: Verdicts that are there and are judged again.
         calls: By service, at most.
         known: Of these, those that the ledger answers; of a sample of edits, for all of them.
         second_tries: Calls that come on top where no reply can be read.
         cost: Null where no price is configured, and where a Judge service asks.
-        data: What became of the run's items since they were judged.
     """
 
     items: int
@@ -108,19 +41,11 @@ class Estimate(Wire):
     per_edit: dict[str, PerEdit]
     cost: float | None
     notes: tuple[str, ...]
-    data: DataChanges
-    outdated: tuple[Outdated, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        estimated: estimate.Estimate,
-        changes: ItemChanges,
-        again: tuple[Outdated, ...] = (),
-    ) -> Self:
+    def of(cls, estimated: estimate.Estimate) -> Self:
         """As JSON."""
         return cls(
-            outdated=again,
             items=estimated.items,
             edits=estimated.edits,
             verdicts=estimated.verdicts,
@@ -135,7 +60,6 @@ class Estimate(Wire):
             },
             cost=estimated.cost,
             notes=estimated.notes,
-            data=DataChanges.of(changes),
         )
 
 

@@ -9,7 +9,7 @@ from ...base.identity import untrained
 from ...stats import Comparison
 from .. import compare
 from .base import Wire
-from .checks import Cause
+from .diff import Cause
 
 
 class Interval(Wire):

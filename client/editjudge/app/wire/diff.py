@@ -4,9 +4,39 @@ from __future__ import annotations
 
 from typing import Self
 
+from ...base.differences import Difference
 from .. import diff
 from .base import Wire
-from .checks import Cause
+
+
+class Cause(Wire):
+    """A part of signatures in which two differ.
+
+    Attributes:
+        kind: What it is: `prompt`, `model`, `service`, `implementation`, `parameter`, ….
+        of: What has it, for example the prompt or the service.
+        name: Which of its parameters; empty for itself.
+        before: Its value; empty where it was not there.
+        after: The same of the other.
+    """
+
+    kind: str
+    of: str
+    name: str
+    before: str
+    after: str
+
+    @classmethod
+    def by(cls, difference: Difference) -> Self:
+        """As JSON."""
+        part = difference.part
+        return cls(
+            kind=part.kind,
+            of=part.of,
+            name=part.name,
+            before=difference.before,
+            after=difference.after,
+        )
 
 
 class Few(Wire):

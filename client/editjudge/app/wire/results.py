@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 from ...base.identity import printed, untrained
 from ...benchmarks import cell as of
-from ...engine.items import ItemChanges
 from .. import agreement, spread
 from ..published import PublishedBeside
 from ..results import Results
@@ -89,44 +88,6 @@ def table(cells: Mapping[str, Mapping[str, of.Cell]]) -> dict[str, dict[str, Cel
     return {
         model: {name: Cell.of(cell) for name, cell in row.items()} for model, row in cells.items()
     }
-
-
-class Counted(Wire):
-    """How many there are, and the first; null where there is none."""
-
-    count: int
-    first: str | None
-
-    @classmethod
-    def of(cls, names: Collection[str]) -> Self:
-        """As JSON."""
-        return cls(count=len(names), first=next(iter(names), None))
-
-
-class DataChanges(Wire):
-    """What became of a run's items since they were judged.
-
-    Attributes:
-        changed: They say or show something else: what was judged of them is to be judged again.
-        new: The run did not know them.
-        gone: They were judged, and are not in the data any more: they count no more.
-        outputs: By model under test, outputs that are others than those that were judged.
-    """
-
-    changed: Counted
-    new: Counted
-    gone: Counted
-    outputs: dict[str, Counted]
-
-    @classmethod
-    def of(cls, changes: ItemChanges) -> Self:
-        """As JSON."""
-        return cls(
-            changed=Counted.of(changes.changed),
-            new=Counted.of(changes.new),
-            gone=Counted.of(changes.gone),
-            outputs={model: Counted.of(items) for model, items in changes.outputs.items()},
-        )
 
 
 class Column(Wire):
@@ -249,7 +210,6 @@ class Summary(Wire):
         count_missing: Whether missing outputs count as the worst value.
         common: Whether dimensions count the items alone on which all models have a number.
         sources: Groups of items that share no source picture with each other.
-        data: What became of the items; what changed is `pending`.
         models: Cells by model and column.
         rounds: How often each judge judged.
         ensemble: By model and column; empty where one judge judged once, like the next two.
@@ -268,7 +228,6 @@ class Summary(Wire):
     count_missing: bool
     common: bool
     sources: int
-    data: DataChanges
     columns: tuple[Column, ...]
     models: dict[str, dict[str, Cell]]
     rounds: int
@@ -302,7 +261,6 @@ class Summary(Wire):
             count_missing=results.count_missing,
             common=results.common,
             sources=results.sources,
-            data=DataChanges.of(results.changes),
             columns=tuple(
                 Column.model_validate(one, from_attributes=True) for one in results.columns
             ),
