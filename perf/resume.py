@@ -66,13 +66,13 @@ def begin(folder: Path) -> None:
     observed = observe(resolved.order)
     signatures = resolved.order.signatures({})
     verdicts = {DIMENSION: Scored(value=1.0)}
-    with RunStore.open(folder / "run", resolved.header(Settings())) as store:
-        with store.database.transaction():
-            for ref in resolved.dataset.items(range(len(observed.ids) - LEFT)):
-                seen = files.seen(str(folder / "outputs" / f"{ref.id}.png"))
-                content = content_of(resolved.dataset, ref, files)
-                edit = JudgedEdit(ref.id, "a", seen, None, content)
-                store.keep_now(edit, verdicts, signatures)
+    header = resolved.header(Settings())
+    with RunStore.open(folder / "run", header) as store, store.database.transaction():
+        for ref in resolved.dataset.items(range(len(observed.ids) - LEFT)):
+            seen = files.seen(str(folder / "outputs" / f"{ref.id}.png"))
+            content = content_of(resolved.dataset, ref, files)
+            edit = JudgedEdit(ref.id, "a", seen, None, content)
+            store.keep_now(edit, verdicts, signatures)
 
 
 def asked(folder: Path):

@@ -74,7 +74,6 @@ def example(
         "model": model,
         "picture": [None if e % 11 == 10 else f"{4 + e % 12:016x}" for e in range(count)],
         "missing": ["no file of this name" if e % 11 == 10 else None for e in range(count)],
-        "became": "s" * count,
         "values": values,
         "status": status,
         "kind": kind,

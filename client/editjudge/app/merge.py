@@ -132,7 +132,7 @@ class _Merger:
             if not self._takes_output(run, edit):
                 continue
             judged, numbers = run.judged_edit(edit), run.calls_of(edit)
-            self._target.keep_now(judged, {}, {})
+            self._target.keep_now(judged)
             for chosen in self._chosen(run, edit):
                 name = chosen.dimension
                 self._target.keep_now(

@@ -267,8 +267,8 @@ class RunStore:
     def keep_now(
         self,
         edit: JudgedEdit,
-        verdicts: Mapping[str, Verdict],
-        signatures: Mapping[str, str],
+        verdicts: Mapping[str, Verdict] = MappingProxyType({}),
+        signatures: Mapping[str, str] = MappingProxyType({}),
         versions: str | None = None,
         calls: Mapping[str, Collection[int]] = MappingProxyType({}),
     ) -> None:

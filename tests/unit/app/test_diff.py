@@ -12,7 +12,7 @@ from editjudge.app.wire.diff import RunDifference as Printed
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.cli.diff import lines
-from editjudge.engine.items import ItemState
+from editjudge.engine.contents import ItemContent, JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..storage.stored import HEADER, header, made, put, scored
@@ -51,8 +51,8 @@ def test_one_line_for_the_same_difference(tmp_path: Path) -> None:
 def test_values_that_differ_by_the_same_signature(tmp_path: Path) -> None:
     for name, value, versions in (("a", 1.0, "numpy:1.26"), ("b", 1.25, "numpy:2.0")):
         with RunStore.open(tmp_path / name, HEADER) as store:
-            edit = put(store, "one", {})
-            store.put_verdicts(edit, {"core.a": scored(value)}, FIRST, versions)
+            put(store, "one", {})
+            store.keep_now(JudgedEdit("one", "alpha"), {"core.a": scored(value)}, FIRST, versions)
             put(store, "two", {"core.a": scored(1)}, output="" if name == "a" else "another")
     told = diff(tmp_path / "a", tmp_path / "b")
     assert list(lines(told)) == [
@@ -96,8 +96,8 @@ def test_what_rests_on_another_item_is_not_said_to_vary(tmp_path: Path) -> None:
     for name, value, picture in (("a", 1.0, b"p"), ("b", 7.0, b"q")):
         with RunStore.open(tmp_path / name, HEADER) as store:
             states = {
-                "one": ItemState(b"says", picture * 32, name.encode() * 40),
-                "two": ItemState(b"says", b"s" * 32, name.encode() * 40),
+                "one": ItemContent(b"says", picture * 16, name.encode() * 8),
+                "two": ItemContent(b"says", b"s" * 16, name.encode() * 8),
             }
             store.keep_items(states)
             put(store, "one", {"core.a": scored(value)})

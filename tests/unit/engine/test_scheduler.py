@@ -22,9 +22,9 @@ from editjudge.benchmarks.dataset import ItemRef, placeholder
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
+from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.judge import Signatures
 from editjudge.engine.judges import Near
-from editjudge.engine.keeping import JudgedEdit
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress, answered
 from editjudge.engine.runplan import RunPlan, Standing, observe, plan_run

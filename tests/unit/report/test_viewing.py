@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.verdict import Scored
+from editjudge.engine.contents import JudgedEdit
 from editjudge.report import viewed as module
 from editjudge.report.page import policy
 from editjudge.report.viewed import Viewed
@@ -194,7 +195,9 @@ def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
             signatures = dict.fromkeys(DIMENSIONS[:1], "another")
             edit = store.edit("item 1", "m")
             assert edit is not None
-            store.put_verdicts(edit.id, {DIMENSIONS[0]: Scored(value=1)}, signatures)
+            store.keep_now(
+                JudgedEdit(edit.item, edit.model), {DIMENSIONS[0]: Scored(value=1)}, signatures
+            )
             after = viewed.progress()
         assert after["version"] != before["version"]
         assert (after["live"], after["judged"], after["asked"]) == (True, 1, 2)

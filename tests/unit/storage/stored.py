@@ -44,10 +44,11 @@ def put(
     model: str = "alpha",
     signatures: dict[str, str] | None = None,
     output: str = "",
+    content: ItemContent | None = None,
 ) -> int:
     """Keep an edit with its verdicts; its number."""
     seen = Seen(bytes(8), digest(output or model + item))
-    edit = JudgedEdit(item, model, seen, None, CONTENT)
+    edit = JudgedEdit(item, model, seen, None, content)
     store.keep_now(edit, verdicts, signatures or SIGNATURES)
     kept = store.edit(item, model)
     return kept.id if kept else 0

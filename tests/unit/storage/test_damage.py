@@ -20,7 +20,7 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
 from editjudge.storage.tables import checksum
 
-from .stored import HEADER, LOST, SIGNATURES, UNREAD, put, scored
+from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, put, scored
 
 PROMPT = Prompt("", (Text("How good is it?"),))
 DAMAGES = 300
@@ -39,7 +39,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             await store.ledger.put(call, reply)
             verdict = scored(index / 7, why="so " * index).model_copy(update={"calls": (call.key,)})
             other = (UNREAD, LOST, scored(index))[index % 3]
-            put(store, f"item {index}", {"core.a": verdict, "core.b": other})
+            both = {"core.a": verdict, "core.b": other}
+            put(store, f"item {index}", both, content=CONTENT)
         put(store, "item 1", {"core.a": scored(7)})
         await store.ledger.keep_fact("choices of judge", "logprobs")
 

@@ -130,7 +130,7 @@ def test_what_stands(tmp_path: Path) -> None:
         put(store, "old", {"core.a": scored(1)}, signatures={"core.a": "of yesterday"})
         put(store, "other", {"core.a": scored(1)}, model="beta")
         absent = Missing("absent", "no file röd.png")
-        store.keep_now(JudgedEdit("none", "alpha", None, absent), {}, {})
+        store.keep_now(JudgedEdit("none", "alpha", None, absent))
         found = {one.item: one for one in store.standing("alpha", SIGNATURES)}
         assert {name: set(one.dimensions) for name, one in found.items()} == {
             "done": {"core.a", "core.b"},
@@ -162,7 +162,7 @@ def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
         put(store, "two", {"core.a": scored(2)})
         assert put(store, "one", {}, output="another") != edit
         assert [one.item for one in store.verdicts()] == ["two"]
-        store.keep_now(JudgedEdit("two", "alpha", None, Missing("absent", "gone")), {}, {})
+        store.keep_now(JudgedEdit("two", "alpha", None, Missing("absent", "gone")))
         assert list(store.verdicts()) == []
         # What was judged of the former output stands once that is there again.
         assert put(store, "one", {}) == edit
@@ -172,7 +172,7 @@ def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
 def test_another_item_has_no_verdicts_yet(tmp_path: Path) -> None:
     other = CONTENT._replace(record=bytes(16))
     with RunStore.open(tmp_path, HEADER) as store:
-        put(store, "one", {"core.a": scored(1)})
+        put(store, "one", {"core.a": scored(1)}, content=CONTENT)
         store.keep_contents([], {"one": other}, [], {})
         assert list(store.verdicts()) == []
         assert list(store.edits()) == []
@@ -346,7 +346,7 @@ def test_many_edits_take_little_room(tmp_path: Path) -> None:
             verdict = scored(values.random(), region_share=round(values.random(), 6))
             put(store, f"sample-{index:06}", {"core.a": verdict}, signatures=A)
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert size / count < 240
+    assert size / count < 200
     with RunStore.open(tmp_path, read_only=True) as store:
         assert sum(len(one.dimensions) for one in store.standing("alpha", A)) == count
         tracemalloc.start()

@@ -140,7 +140,7 @@ def test_a_second_process_is_refused_and_may_read(tmp_path: Path) -> None:
             assert before >= 3
             wait_until(lambda: len(list(store.verdicts())) > before)
             with pytest.raises(ConfigError, match="cannot be written"):
-                store.keep_now(JudgedEdit("new", "m"), {}, {})
+                store.keep_now(JudgedEdit("new", "m"))
     finally:
         process.kill()
         process.communicate()
