@@ -24,7 +24,7 @@ from ..panel.prompt import Prompt, Text
 from ..panel.said import Said
 from .codec import digest_from_bytes, digest_to_bytes, outputs_from_bytes, outputs_to_bytes
 from .database import RESTORE, Database, Row
-from .tables import CALLS, PROMPTS, encoded, text
+from .tables import CALLS, FACTS, PROMPTS, encoded, text
 
 _FEW = 16
 """Numbers of a specialist that are shown one by one."""
@@ -350,7 +350,7 @@ class Ledger:
         return sum(costs), max(costs, default=0.0)
 
     def copy_to(self, other: Ledger) -> dict[int, int]:
-        """Copy all calls and their prompts; what the other has stays.
+        """Copy all calls, their prompts and facts; what the other has stays.
 
         A call that the other has with another reply answers nobody there, and neither does one
         that was dropped: they are for the verdicts that rest on them.
@@ -361,6 +361,9 @@ class Ledger:
         mine, others = self._database, other._database
         for _, _, digest, _, document in mine.rows(PROMPTS, long=True):
             other._keep_prompt(digest_from_bytes(digest), mine.packer.unpack(document))
+        for _, name, value in mine.rows(FACTS):
+            if others.fact(text(name)) is None:
+                others.put(FACTS, name=name, value=value)
         numbers = {}
         names = (*CALLS.columns, *CALLS.long)
         for number, *values in mine.rows(CALLS, long=True):

@@ -12,7 +12,7 @@ import pytest
 
 from editjudge.base import images
 from editjudge.base.errors import CostLimit, StoreError, Unreachable
-from editjudge.base.files import ABSENT
+from editjudge.base.files import ABSENT, Seen
 from editjudge.base.identity import Identities, ModelIdentity, ServiceName
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item, Missing
@@ -22,18 +22,19 @@ from editjudge.benchmarks.dataset import ItemRef, placeholder
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.contents import ItemContent, JudgedEdit, Standing
 from editjudge.engine.judge import Signatures
 from editjudge.engine.judges import Near
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress, answered
-from editjudge.engine.runplan import RunPlan, Standing, observe, plan_run
+from editjudge.engine.runplan import RunPlan, observe, plan_run
 from editjudge.engine.scheduler import Scheduler, jobs
 from editjudge.scorers.asking import JUDGE
 from editjudge.scorers.scorer import Scorer
 from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel
+from ..storage.stored import HEADER
 
 ORDERS = Path("orders")
 
@@ -178,10 +179,19 @@ class Kept:
         versions: str | None = None,
     ) -> None:
         item, model = edit.item, edit.model
-        self.edits.append((item, model, edit.digest, edit.seen.stat if edit.seen else ABSENT))
+        seen = edit.seen or Seen(ABSENT, "")
+        self.edits.append((item, model, seen.digest or None, seen.stat))
         for name, verdict in verdicts.items():
             self.verdicts[item, model, name] = verdict
             self.signatures[name] = signatures[name]
+
+    header = HEADER
+
+    def contents(self) -> Iterator[tuple[str, ItemContent, bool]]:
+        yield from ()
+
+    def standing_on(self, *_: object) -> Standing | None:
+        return None
 
     def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
         for item, of, digest, stat in dict.fromkeys(self.edits):
