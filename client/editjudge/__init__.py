@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Unscored,
         Verdict,
     )
-    from .benchmarks.benchmark import Rules
+    from .benchmarks.benchmark import Benchmark, Rules
     from .benchmarks.cell import Cell
     from .benchmarks.column import (
         AskedWeighted,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ScoredWeighted,
     )
     from .benchmarks.dimension import Derived, Dimension, Reading, derived
+    from .benchmarks.items import ItemsFile, Line
     from .benchmarks.tabulation import tabulate
     from .engine.header import RunHeader
     from .engine.judge import Judgement
@@ -59,7 +60,7 @@ _WHERE = {
     "app.view": ("Pictures", "RunView"),
     "app.watched": ("Watched",),
     "app.wire.run": ("RunEvent",),
-    "benchmarks.benchmark": ("Rules",),
+    "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),
     "benchmarks.column": (
         "AskedWeighted",
@@ -70,6 +71,7 @@ _WHERE = {
         "Row",
         "ScoredWeighted",
     ),
+    "benchmarks.items": ("ItemsFile", "Line"),
     "benchmarks.tabulation": ("tabulate",),
     "base.config": ("Settings", "load_settings"),
     "benchmarks.dimension": ("Derived", "Dimension", "Reading", "derived"),
@@ -98,6 +100,7 @@ _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "AskedWeighted",
+    "Benchmark",
     "Cell",
     "Client",
     "Column",
@@ -110,7 +113,9 @@ __all__ = [
     "Failed",
     "Image",
     "Item",
+    "ItemsFile",
     "Judgement",
+    "Line",
     "Mask",
     "Mean",
     "MissingOutput",
