@@ -377,7 +377,6 @@ class Settings(BaseSettings):
         generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
         gateway: The Judge service that judges instead of these; None where there is none.
         vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
-        canary: Whether a run watches its judges for drift, where that is worth its calls.
         ledger: SQLite file that keeps every call and its reply, so that none is made twice: by
             single scores, and by all runs that read theirs through it. By default calls to
             generalists are kept in memory, and those of a run in the run alone.
@@ -401,7 +400,6 @@ class Settings(BaseSettings):
     gateway: GatewayEndpoint | None = None
     vllm_python: Path | None = None
     ledger: Path | None = None
-    canary: bool = True
     max_cost: float | None = Field(default=None, gt=0)
     attempts: int = Field(default=4, ge=1, le=20)
     retry_wait: float = Field(default=0.1, ge=0)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from ..app.canary import last_checks
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
 from ..app.view import RunView
@@ -25,7 +26,6 @@ from ..report.summary import (
     agreement_tables,
     comparability,
     counted_lines,
-    drift_lines,
     narrowed,
     reasons,
     results_tables,
@@ -120,8 +120,8 @@ def command(
         _show(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
             say(f"- {reason}: {', '.join(names)}")
-        for line in drift_lines(results):
-            say(line, fg="red", bold=True)
+        if checks := last_checks(results.identities):
+            say(checks)
     return 0
 
 
