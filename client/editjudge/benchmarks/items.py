@@ -102,8 +102,8 @@ class Line(BaseModel):
     @property
     def flaws(self) -> dict[str, Unscored]:
         """What is given and cannot be used, by field."""
-        given = ((name, getattr(self, name)) for name in _JUDGED)
-        wrong = {name: why_unusable(text) for name, text in given if text is not None}
+        texts = ((name, getattr(self, name)) for name in _JUDGED)
+        wrong = {name: why_unusable(text) for name, text in texts if text is not None}
         wrong["questions"] = next(filter(None, map(self.why_not_asked, self.questions)), "")
         return {name: flaw(f"{name}: {why}") for name, why in wrong.items() if why}
 

@@ -143,12 +143,12 @@ class RecordsFile(Dataset):
     def _read(
         self, only: Container[int] | None = None, problems: list[Problem] | None = None
     ) -> Iterator[ItemRef]:
-        placed, no_items = self._placed
+        items, no_items = self._placed
         if problems is not None:
             problems += no_items
-        for index, one in enumerate(placed):
+        for index, item in enumerate(items):
             if only is None or index in only:
-                yield ItemRef(one.id, index, one)
+                yield ItemRef(item.id, index, item)
 
     def left_out(self) -> list[Problem]:
         """What the data holds that is no item."""

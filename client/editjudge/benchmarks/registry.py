@@ -48,12 +48,12 @@ def benchmark(name: str) -> Benchmark:
         raise ConfigError(f"no benchmark is called {name!r}", f"there are {', '.join(_points())}")
     where = f"benchmark {name} ({_points()[name].value})"
     try:
-        found = _points()[name].load()
+        loaded = _points()[name].load()
     except Exception as error:  # whatever the module of a package of somebody's raises
         raise ConfigError(f"the {where} cannot be loaded: {error}") from error
-    if not isinstance(found, Benchmark) or found.name != name:
-        raise ConfigError(f"the {where} is {found!r}", f"name a Benchmark called {name!r}")
-    return found
+    if not isinstance(loaded, Benchmark) or loaded.name != name:
+        raise ConfigError(f"the {where} is {loaded!r}", f"name a Benchmark called {name!r}")
+    return loaded
 
 
 def benchmarks() -> dict[str, Benchmark]:

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from ..app.canary import last_checks
 from ..app.estimate import lines
 from ..app.run import Retry, Running, RunResult, foreseen
 from ..app.spec import RunSpec
@@ -24,9 +25,9 @@ from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell
 from ..base.words import counted
-from ..report.columns import Parted, results_table
 from ..report.live import display, summary
-from ..report.table import untrained_line, usage_text
+from ..report.numbers import untrained_line, usage_text
+from ..report.summary import Parted, results_tables
 from .services import services_at_hand
 
 _RESUME = "the same command goes on where this ended"
@@ -73,6 +74,8 @@ def judged(
         return 130
     if not as_json:
         _show(result, running.unasked, titles_of(running.resolved.rules.columns))
+        if checks := last_checks(result.services, settings=settings):
+            tell(checks)
     return result.finished.exit_code
 
 
@@ -182,7 +185,8 @@ def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) 
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
     screen, parted = console(), Parted.of(columns(judged, titles), result.cells)
     if parted.told:
-        screen.print(results_table(parted.told, result.cells, result.beside, screen.width))
+        for table in results_tables(parted.told, result.cells, result.beside, screen.width):
+            screen.print(table.terminal())
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for line in unasked:
@@ -246,9 +250,6 @@ def _ending(finished: Finished) -> list[str]:
         f"{counted(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
         f" (first: {kind.first})"
         for name, kind in by_count
-    ]
-    lines += [
-        f"{one.service}: {one.why} (canary)" for one in finished.watched if one.state != "steady"
     ]
     failed = sum(line.failed for line in finished.verdicts.values())
     if failed:

@@ -119,8 +119,8 @@ class KrisData(RecordsFile):
     @property
     def _by_folder(self) -> dict[str, list[Placed]]:
         by_folder: dict[str, list[Placed]] = {}
-        for one in self._placed[0]:
-            by_folder.setdefault(one.texts["extra"]["folder"], []).append(one)
+        for item in self._placed[0]:
+            by_folder.setdefault(item.texts["extra"]["folder"], []).append(item)
         return by_folder
 
     def notes(self) -> tuple[str, ...]:

@@ -1,0 +1,82 @@
+"""Between what is asked and judged here and the messages of `editjudge.v1`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from editjudge.answers.lenient import whole
+from editjudge.base.signature import versions
+from editjudge.base.verdict import Outcome, Scored, calls_of
+from editjudge.engine.judge import Judgement
+from editjudge.gateway.messages import call_of, failure_of, fields_of, message_of
+from editjudge.v1 import judge_pb2 as pb
+
+from .bodies import DimensionServed, Protocol, ScoreAsked, Unusable, checked
+
+
+def asked_of(request: pb.ScoreRequest) -> ScoreAsked:
+    """What a request asks; no picture is decoded yet.
+
+    Raises:
+        Unusable: naming the field.
+    """
+    fields = _fields(request)
+    fields.pop("request_id", None)
+    # The proto tells no empty text from one that is not there.
+    fields["edit"] = {"instruction": ""} | fields.get("edit", {})
+    return checked(ScoreAsked.model_validate, fields)
+
+
+def protocol_of(message: pb.Protocol) -> Protocol:
+    """Which rules judge; what a message leaves out is as usual.
+
+    Raises:
+        Unusable: naming the field.
+    """
+    return checked(Protocol.model_validate, _fields(message), "protocol")
+
+
+def _fields(message: pb.ScoreRequest | pb.Protocol) -> dict[str, Any]:
+    try:
+        return fields_of(message)
+    except ValueError as error:
+        field, _, reason = str(error).partition(": ")
+        raise Unusable(f"edit.{field}", reason) from error
+
+
+def response_of(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
+    """A judged edit."""
+    edit = judgement.edit
+    return pb.ScoreResponse(
+        request_id=request_id,
+        edit_id=edit.item.id,
+        outcomes=[_outcome(judgement, name, each) for name, each in judgement.outcomes.items()],
+        services={role: str(identity) for role, identity in judgement.services.items()},
+        usage=message_of(pb.Usage, judgement.usage),
+        notes=[whole(f"{p.name}: {note}") for p in edit.pictures for note in p.notes],
+        calls=[call_of(said) for said in judgement.said.values()],
+    )
+
+
+def _outcome(judgement: Judgement, name: str, outcome: Outcome) -> pb.Outcome:
+    fields = outcome.model_dump(exclude={"error"}) | {
+        "dimension": name,
+        "reason": None if isinstance(outcome, Scored) else outcome.reason,
+        "untrained": name in judgement.untrained,
+        "signature": str(judgement.signatures[name]),
+        "versions": versions(),
+        "calls": calls_of(outcome),
+    }
+    error = judgement.errors.get(name)
+    failure = None if error is None else failure_of(error)
+    message = message_of(pb.Outcome, fields)
+    if failure is not None:
+        message.failure = failure
+    return message
+
+
+def dimension_of(dimension: DimensionServed) -> pb.Dimension:
+    """A dimension that can be asked for."""
+    fields = dimension.model_dump(exclude={"range", "variant", "prompts"})
+    lowest, highest = dimension.range
+    return pb.Dimension(**fields, lowest=lowest, highest=highest)

@@ -1,0 +1,208 @@
+"""The routes in OpenAPI, and as a page for people: whole in itself, without scripts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from editjudge.app.wire.verdict import Score
+from editjudge.base.contracts import TOKENS_HEADER
+from editjudge.base.signature import package_version
+
+from .bodies import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
+
+_REFERENCE = "#/components/schemas/"
+_BEFORE = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQMAAABJtOi3AAAABlBMVEX////d3d0cZ2AmAAAAF0lEQVR42mNgIBb8/8/A"
+    "xMDAQCWCWAAA9BUCHTVYa/EAAAAASUVORK5CYII="
+)
+_AFTER = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQMAAABJtOi3AAAABlBMVEX////IHh7kMBY6AAAAF0lEQVR42mNgIBb8/8/A"
+    "xMDAQCWCWAAA9BUCHTVYa/EAAAAASUVORK5CYII="
+)
+_SCORE = {
+    "edit": {
+        "instruction": "make the square red",
+        "sources": [{"data": _BEFORE, "name": "before.png"}],
+        "edited": {"data": _AFTER, "name": "after.png"},
+    },
+    "dimensions": ["core.psnr.*"],
+}
+EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"requests": [_SCORE]}}
+"""A body for each route that takes one: a grey square of 32 pixels that became red."""
+_REFUSED = Refused(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
+_PATHS: tuple[tuple[str, str, str, type[BaseModel] | None, type[BaseModel]], ...] = (
+    ("/v1/score", "post", "Judge one edit.", ScoreAsked, Score),
+    ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchAsked, Batch),
+    ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, DimensionServed),
+    ("/v1/panel", "get", "Who judges here.", None, PanelServed),
+)
+_PATTERN: dict[str, Any] = {
+    "name": "pattern",
+    "in": "query",
+    "description": "Ids or globs; again for several, all where there is none.",
+    "schema": {"type": "array", "items": {"type": "string"}},
+    "example": ["core.psnr.*"],
+}
+
+
+def openapi() -> dict[str, Any]:
+    """The routes in OpenAPI 3.1."""
+    models = {m for *_, asked, result in _PATHS for m in (asked, result) if m is not None} | {Error}
+    keys, definitions = models_json_schema(
+        [(model, "validation") for model in sorted(models, key=lambda m: m.__name__)],
+        ref_template=f"{_REFERENCE}{{model}}",
+    )
+    schemas = {model: keys[model, "validation"] for model in models}
+    error = _content(schemas[Error], Error(error=_REFUSED).model_dump())
+    paths: dict[str, Any] = {}
+    for path, method, summary, asked, result in _PATHS:
+        schema = schemas[result]
+        if result is DimensionServed:
+            schema = {"type": "array", "items": schema}
+        responses: dict[str, Any] = {
+            "200": {"description": "the answer", **_content(schema)},
+            "4XX": {"description": "refused: the field and the mend", **error},
+        }
+        operation: dict[str, Any] = {"summary": summary, "responses": responses}
+        if asked is not None:
+            body = _content(schemas[asked], EXAMPLES[path])
+            operation["requestBody"] = {"required": True, **body}
+            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
+            responses["200"]["headers"] = {TOKENS_HEADER: tokens}
+        if result is DimensionServed:
+            operation["parameters"] = [_PATTERN]
+        paths[path] = {method: operation}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "editjudge", "version": package_version("editjudge")},
+        "paths": paths,
+        "components": {"schemas": definitions["$defs"]},
+    }
+
+
+def _content(schema: Mapping[str, Any], example: Any = None) -> dict[str, Any]:
+    shown = {} if example is None else {"example": example}
+    return {"content": {"application/json": {"schema": schema, **shown}}}
+
+
+class Page(NamedTuple):
+    """A page.
+
+    Attributes:
+        policy: Its Content-Security-Policy: its own style, and nothing else.
+    """
+
+    html: str
+    policy: str
+
+
+class Field(NamedTuple):
+    """A field of a model, as the page has it."""
+
+    name: str
+    kind: Markup
+    needed: bool
+    words: str
+
+
+def page_of(document: Mapping[str, Any]) -> Page:
+    """Write an OpenAPI document of ours as HTML; every text is escaped."""
+    environment = Environment(
+        loader=PackageLoader("editjudge_services.judge"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(kind=_kind, fields=_fields, json=_json, prose=_prose)
+    environment.globals.update(command=_command)
+    style = environment.get_template("api.css").render()
+    html = environment.get_template("api.html.j2").render(
+        document=document,
+        style=Markup(style),  # noqa: S704 - ours, without anything put in
+    )
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none';"
+        " form-action 'none'; frame-ancestors 'none'"
+    )
+    return Page(html, policy)
+
+
+@cache
+def own_page() -> Page:
+    """The page of this service."""
+    return page_of(openapi())
+
+
+def _fields(schema: Mapping[str, Any]) -> list[Field]:
+    needed = schema.get("required", ())
+    return [
+        Field(name, _kind(each), name in needed, _words(each))
+        for name, each in schema.get("properties", {}).items()
+    ]
+
+
+def _words(schema: Mapping[str, Any]) -> str:
+    words = [str(schema.get("description", ""))]
+    if "maxItems" in schema and "prefixItems" not in schema:
+        words.append(f"{schema.get('minItems', 0)} to {schema['maxItems']} of them.")
+    if "default" in schema and schema["default"] not in (None, "", []):
+        words.append(f"{_json(schema['default'])} where it is left out.")
+    return " ".join(filter(None, words))
+
+
+def _kind(schema: Mapping[str, Any]) -> Markup:
+    """A type in words, models as links to where they are described."""
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(_REFERENCE)
+        return Markup('<a href="#{0}">{0}</a>').format(name)
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return _joined([Markup("<code>{}</code>").format(_json(each)) for each in values], " | ")
+    if "anyOf" in schema:
+        return _joined([_kind(each) for each in schema["anyOf"]], " or ")
+    if "prefixItems" in schema:
+        return Markup("[{}]").format(_joined([_kind(e) for e in schema["prefixItems"]], ", "))
+    if schema.get("type") == "array":
+        return Markup("list of {}").format(_kind(schema["items"]))
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        return Markup("object of {}").format(_kind(schema["additionalProperties"]))
+    return Markup("{}").format(schema.get("type", "any JSON"))
+
+
+def _prose(text: str) -> Markup:
+    """A text in which `such` is code."""
+    forms = (Markup("{}"), Markup("<code>{}</code>"))
+    return _joined([forms[i % 2].format(part) for i, part in enumerate(text.split("`"))], "")
+
+
+def _joined(parts: Sequence[Markup], between: str) -> Markup:
+    return Markup(between).join(parts)  # noqa: S704 - a constant
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1 if isinstance(value, dict) else None)
+
+
+def _command(path: str, operation: Mapping[str, Any]) -> str:
+    """What to type in a shell: a GET, or a POST where there is a body; `$JUDGE` is the service."""
+    words = ["curl", "-s"]
+    for parameter in operation.get("parameters", ()):
+        words += ["-G", "--data-urlencode", f"{parameter['name']}={parameter['example'][0]}"]
+    body = operation.get("requestBody")
+    if body is not None:
+        example = json.dumps(body["content"]["application/json"]["example"])
+        words += ["-H", "content-type: application/json", "-d", example]
+    return f'{shlex.join(words)} "$JUDGE{path}"'

@@ -1,0 +1,163 @@
+"""Canaries: what is drawn, and the rule by which a judge has shifted."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import pytest
+from PIL import Image as Pil
+
+from editjudge.canary.comparison import (
+    Baseline,
+    Finding,
+    Look,
+    agreement,
+    compared,
+    unit_of,
+)
+from editjudge.canary.edits import canaries, canary_set, places
+from editjudge.canary.scenes import SCENES, png
+
+PLACES = places()
+LEVELS = (5.0, 3.0, 2.0, 1.0, 1.0) * 2
+"""What a good judge says of each."""
+PIXELS = {
+    "kitchen": ("6983e37060e578fa", "4affff2c183da709"),
+    "street": ("5cb5a61c12040ef7", "741093f8e5176f06"),
+}
+
+
+def look(rows: Iterable[Sequence[float] | float | None], when: str = "then") -> Look:
+    """A row of repeats for each canary; None where it failed."""
+    scores = {
+        name: tuple(map(float, np.atleast_1d(row)))
+        for name, row in zip(PLACES, rows, strict=True)
+        if row is not None
+    }
+    return Look(when=when, scores=scores, failures={n: "?" for n in PLACES if n not in scores})
+
+
+def found(
+    now: Iterable[float | None],
+    before: Iterable[Sequence[float] | float] = tuple((level,) * 3 for level in LEVELS),
+    unit: float = 0.0,
+) -> Finding:
+    baseline = Baseline(judge="judge", asked="", unit=unit, look=look(before))
+    return compared(baseline, look(now, "now"), PLACES)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_pictures_and_their_bytes_are_the_same_everywhere(scene: str) -> None:
+    of_pixels, of_bytes = hashlib.sha256(), hashlib.sha256()
+    _, draw = SCENES[scene]
+    for pixels in draw().values():
+        of_pixels.update(pixels.tobytes())
+        of_bytes.update(png(pixels))
+        np.testing.assert_array_equal(Pil.open(io.BytesIO(png(pixels))), pixels)
+    assert (of_pixels.hexdigest()[:16], of_bytes.hexdigest()[:16]) == PIXELS[scene]
+
+
+def test_what_is_asked_is_the_same_everywhere() -> None:
+    """Another word or picture is another set: earlier baselines are not compared with it."""
+    assert canary_set().startswith("sha256:e7ffc7c7687583ca")
+    assert len(canaries()) == 10
+    assert {canary.place for canary in canaries()} == {1, 2, 3, 4}
+
+
+def test_greedy_words_that_never_varied_may_not_change() -> None:
+    assert found(LEVELS).state == "steady"
+    finding = found((4.0, *LEVELS[1:]))
+    assert (finding.state, finding.changed) == ("shifted", 1)
+    assert finding.shift == pytest.approx(-0.1)
+    assert finding.allowed == 0
+    both = found((4.0, 4.0, *LEVELS[2:]))
+    assert (both.state, both.shift) == ("shifted", pytest.approx(0.0))
+    assert "shifted both ways" in both.why
+
+
+def test_what_varied_before_may_vary() -> None:
+    before = [(level - 0.5, level, level + 0.5) for level in LEVELS]
+    assert found(LEVELS, before).state == "steady"
+    assert found([level + 0.5 * (-1) ** i for i, level in enumerate(LEVELS)], before).state == (
+        "steady"
+    )
+    assert found([level - 1.0 for level in LEVELS], before).state == "shifted"
+
+
+@pytest.mark.parametrize(
+    ("method", "temperature", "samples", "unit"),
+    [
+        ("logprobs", 0.0, 1, 0.12),
+        ("top_logprobs", 0.7, 5, 0.12),
+        ("sampled", 0.0, 1, 0.0),
+        ("sampled", 0.7, 4, 0.25),
+    ],
+)
+def test_the_unit_of_a_score(method: str, temperature: float, samples: int, unit: float) -> None:
+    assert unit_of(method, temperature, samples) == pytest.approx(unit)
+
+
+def test_what_could_not_be_read_is_no_shift_and_no_number() -> None:
+    few = found([*LEVELS[:7], None, None, None])
+    assert few.state == "steady"
+    assert few.why.endswith("3 gave no number")
+    none = found([*LEVELS[:4], *[None] * 6])
+    assert (none.state, none.shift, none.allowed) == ("unchecked", None, None)
+    assert none.why.startswith("not checked: ")
+
+
+@pytest.mark.parametrize(
+    ("levels", "tau"),
+    [
+        (LEVELS, 1.0),
+        ((5.0, 1.0, 1.0, 1.0, 1.0) * 2, 4 / 9),
+        ((3.0,) * 10, 0.0),
+        ((1.0, 2.0, 3.0, 4.0, 5.0) * 2, -1.0),
+    ],
+)
+def test_a_judge_that_cannot_order_them_is_told(levels: Sequence[float], tau: float) -> None:
+    assert agreement(look(levels), PLACES) == pytest.approx(tau)
+    finding = found(levels, [(level,) * 3 for level in levels])
+    assert finding.state == ("steady" if tau > 0.3 else "disordered")
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    return rng.normal(0, 0.3, shape)
+
+
+def _words(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """One reply of twenty is a level off."""
+    return (rng.random(shape) < 0.05) * rng.choice([-1.0, 1.0], shape)
+
+
+def _in_two(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """Twenty times the noise in two canaries that is in others."""
+    return rng.normal(0, 0.3, shape) * np.array([0.1, 2, 0.5, 0.2, 0.1] * 2)[:, np.newaxis]
+
+
+@pytest.mark.parametrize(
+    ("noise", "unit", "most", "seen"),
+    [(_normal, 0.12, 0.002, 0.8), (_words, 1.0, 0.002, 0.9), (_in_two, 0.12, 0.025, 0.8)],
+)
+def test_noise_is_seldom_taken_for_a_shift(
+    noise: Callable[[np.random.Generator, tuple[int, int]], np.ndarray],
+    unit: float,
+    most: float,
+    seen: float,
+) -> None:
+    """Two thousand baselines of three repeats and looks of one; `seen` of shifts by 0.7."""
+    rng = np.random.default_rng(7)
+    levels = np.array(LEVELS)[:, np.newaxis]
+
+    def share(shift: float, count: int) -> float:
+        shifted = 0
+        for _ in range(count):
+            now = (levels + noise(rng, (10, 1)))[:, 0] + shift
+            shifted += found(now, levels + noise(rng, (10, 3)), unit).state == "shifted"
+        return shifted / count
+
+    assert share(0.0, 2000) <= most
+    assert share(-0.7, 200) >= seen
