@@ -44,7 +44,6 @@ from .watched import watched_of
 from .wire import checks as wired
 from .wire import run as wire
 from .wire.canary import Watched
-from .wire.results import table
 
 Tell: TypeAlias = Callable[[wire.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
@@ -324,7 +323,7 @@ class Running:
             unscored=wire.unscored_of(progress),
             first_failure=progress.first_failure or None,
             not_served=finished.not_served,
-            columns=table(made),
+            columns=made,
             watched=tuple(map(Watched.in_session, watched_of(finished.watched))),
         )
         self._teller.tell(event)

@@ -15,8 +15,7 @@ from rich.table import Table
 
 from ..app.agreement import Figure
 from ..app.published import Comparability, PublishedBeside
-from ..app.results import Results
-from ..app.spread import Agreement, JudgeSpread, Spread
+from ..app.spread import Agreement, JudgeSpread
 from ..app.unserved import naming, need_models
 from ..base.console import WIDTH, console
 from ..base.words import counted
@@ -39,16 +38,6 @@ _SHARES = {"agreement", "equal"}
 _BETWEEN_CELLS = 3
 _NAMED = 6
 """Columns that a line names at most."""
-
-
-def drift_lines(results: Results) -> Iterator[str]:
-    """What canaries found wrong with judges, with the columns that rest on it, and what is open."""
-    yield from (each.note for each in results.watched if each.finding.state == "unchecked")
-    resting: dict[str, list[str]] = {}
-    for column, note in results.drift.items():
-        resting.setdefault(note, []).append(column)
-    for note, columns in resting.items():
-        yield f"! {note}; on it rest {', '.join(columns)}"
 
 
 def results_table(
@@ -144,19 +133,17 @@ def _grid(
     grid: dict[tuple[str, str], list[str]] = {}
     ways = [_way(column, decimals) for column in columns]
     for model, row in cells.items():
-        spreads = beside.ensemble.get(model, {})
-        together = [spreads.get(column.id) or Spread(row[column.id]) for column in columns]
-        grid[model, ""] = [w(s.cell, s.deviation) for w, s in zip(ways, together, strict=True)]
-        # A single judge is the ensemble.
-        for judge in beside.judges if len(beside.judges) > 1 else ():
-            alone = (beside.judges[judge][model].get(column.id) for column in columns)
+        judges = beside.judges.get(model, {})
+        grid[model, ""] = [w(row[c.id]) for w, c in zip(ways, columns, strict=True)]
+        # A single judge is all of them.
+        for judge, of in judges.items() if len(judges) > 1 else ():
             grid[model, judge] = [
-                w(a.cell, a.deviation) if a else "" for w, a in zip(ways, alone, strict=True)
+                w(of[c.id]) if c.id in of else "" for w, c in zip(ways, columns, strict=True)
             ]
-        for judge, of in beside.judges.items() if each_round else ():
-            many = len(beside.judges) > 1
-            for number in range(beside.judge_rounds.rounds):
-                values = (_of_round(of[model].get(c.id), number) for c in columns)
+        for judge, of in judges.items() if each_round else ():
+            many = len(judges) > 1
+            for number in range(beside.rounds):
+                values = (_of_round(of.get(c.id), number) for c in columns)
                 label = f"{judge}, round {number + 1}" if many else f"run {number + 1}"
                 grid[model, label] = [
                     _number(value, column, decimals)
@@ -165,8 +152,8 @@ def _grid(
     return grid
 
 
-def _of_round(spread: Spread | None, number: int) -> float | None:
-    return spread.rounds[number] if spread and number < len(spread.rounds) else None
+def _of_round(cell: Cell | None, number: int) -> float | None:
+    return cell.rounds[number] if cell and number < len(cell.rounds) else None
 
 
 def _number(value: float | None, column: Column, decimals: int | None) -> str:
@@ -177,7 +164,7 @@ def _number(value: float | None, column: Column, decimals: int | None) -> str:
     return f"{value:.4g}" if own is None or decimals is None else f"{value + 0.0:.{own}f}"
 
 
-def _way(column: Column, decimals: int | None) -> Callable[[Cell, float | None], str]:
+def _way(column: Column, decimals: int | None) -> Callable[[Cell], str]:
     """The function that writes a column's cells: as papers print where columns have groups."""
     if decimals is None:
         return cell_text
@@ -193,11 +180,11 @@ def _printed(column: Column, number: float | None, decimals: int) -> str:
 
 def comparability(beside: PublishedBeside) -> Iterator[str]:
     """Which columns can be compared with the printed ones, and why, a line for each reason."""
-    if not beside.columns:
+    if not beside.shown:
         yield f"{beside.title} prints nothing of what was asked for"
     said: dict[Comparability, list[str]] = {}
-    for column in beside.columns:
-        titles = said.setdefault(beside.comparability[column.id], [])
+    for column in beside.shown:
+        titles = said.setdefault(beside.columns[column.id], [])
         if column.title not in titles:
             titles.append(column.title)
     for verdict, titles in said.items():

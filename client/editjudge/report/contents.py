@@ -20,7 +20,7 @@ from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import figures
 from ..engine.header import RunHeader
-from .columns import comparability, drift_lines, reasons
+from .columns import comparability, reasons
 from .figures import LOOKS, draw, drawn
 from .gathered import CHUNK, Gathered, Plain
 from .pictures import SIDE
@@ -151,8 +151,8 @@ def _run(run: ShownRun) -> Plain:
         "prompts": results.words,
         "created": header.created if header else None,
         "editjudge": header.editjudge if header else package_version("editjudge"),
-        "judges": list(results.beside.judge_rounds.judges),
-        "rounds": results.beside.judge_rounds.rounds,
+        "judges": list(results.judge_rounds.judges),
+        "rounds": results.rounds,
         "services": printed(results.identities),
         "data": header.data if header else None,
         "notes": [],
@@ -165,7 +165,7 @@ def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
         results = run.results
         untrained = untrained_line(results.identities)
         lines = [untrained] if untrained else []
-        lines += [*drift_lines(results), *results.changes.lines]
+        lines += results.changes.lines
         header = run.header
         if header and header.editjudge != (today := package_version("editjudge")):
             lines.append(
@@ -302,11 +302,7 @@ def _together(
 ) -> Results:
     """The table of the first run, with the rows of all."""
     cells = {label: runs[n].results.cells[m] for (n, m), label in zip(keys, labels, strict=True)}
-    ensembles = {
-        label: runs[n].results.beside.ensemble.get(m, {})
-        for (n, m), label in zip(keys, labels, strict=True)
-    }
-    return replace(results, cells=cells, beside=replace(results.beside, ensemble=ensembles))
+    return replace(results, cells=cells)
 
 
 def _cells(results: Results, column: Column) -> list[Plain]:
@@ -322,7 +318,7 @@ def _cells(results: Results, column: Column) -> list[Plain]:
             "text": text,
             "place": place,
             **_sureness(cell, decimals),
-            "deviation": _deviation(results, model, column),
+            "deviation": cell.sd,
             "scored": cell.scored,
             "asked": cell.asked,
             "imputed": cell.imputed,
@@ -330,7 +326,7 @@ def _cells(results: Results, column: Column) -> list[Plain]:
             "reason": cell.reason,
             "signature": str(cell.signature),
         }
-        for model, cell, text, place in zip(results.cells, cells, texts, places, strict=True)
+        for cell, text, place in zip(cells, texts, places, strict=True)
     ]
 
 
@@ -349,14 +345,8 @@ def _number(value: float | None, decimals: int | None) -> str:
     return rounded(value, decimals)
 
 
-def _deviation(results: Results, model: str, column: Column) -> float | None:
-    """Over rounds, where there are several."""
-    spread = results.beside.ensemble.get(model, {}).get(column.id)
-    return None if spread is None else spread.deviation
-
-
 def _column(column: Column, run: ShownRun) -> Plain:
-    said = run.published.comparability.get(column.id) if run.published else None
+    said = run.published.columns.get(column.id) if run.published else None
     return {
         "id": column.id,
         "group": column.group,
@@ -365,7 +355,6 @@ def _column(column: Column, run: ShownRun) -> Plain:
         "source": column.source,
         "decimals": column.decimals,
         "dimensions": list(column.dimensions),
-        "drift": run.results.drift.get(column.id, ""),
         "comparable": None if said is None else {"comparable": said.comparable, "why": said.why},
     }
 

@@ -117,25 +117,20 @@ def narrowed(
     if not columns and not models:
         return results
     meant, names = chosen(results, columns, models)
-    beside = results.beside
     agreement = tuple(
-        one for one in beside.agreement if any(one.dimension in c.dimensions for c in meant)
+        one for one in results.agreement if any(one.dimension in c.dimensions for c in meant)
     )
     ids = {column.id for column in meant}
     return replace(
         results,
         columns=meant,
         cells={name: _of_ids(results.cells[name], ids) for name in names},
-        beside=replace(
-            beside,
-            ensemble={n: _of_ids(row, ids) for n, row in beside.ensemble.items() if n in names},
-            judges={
-                judge: {n: _of_ids(row, ids) for n, row in of.items() if n in names}
-                for judge, of in beside.judges.items()
-            },
-            agreement=agreement,
-        ),
-        drift=_of_ids(results.drift, ids),
+        judges={
+            name: {judge: _of_ids(row, ids) for judge, row in results.judges[name].items()}
+            for name in names
+            if name in results.judges
+        },
+        agreement=agreement,
     )
 
 
@@ -231,12 +226,8 @@ def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
 
 
 def _beside(results: Results, model: str, column: Column, decimals: int) -> str:
-    spread = results.beside.ensemble.get(model, {}).get(column.id)
     cell = results.cells[model][column.id]
-    if cell.value is None:
-        return ""
-    deviation = spread.deviation if spread else None
-    return sure_text(cell, deviation, decimals)
+    return "" if cell.value is None else sure_text(cell, decimals)
 
 
 def _coverage(cell: Cell) -> str:
@@ -271,10 +262,9 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     if names := untrained(results.identities):
         yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
     yield from legend(cells, mend=False)
-    if any(_deviates(results, m, c) for m in models for c in columns):
+    if any(cell.sd is not None for cell in cells):
         yield "sd: standard deviation over rounds"
     yield from counted_lines(results)
-    yield from sorted({results.drift[c.id] for c in columns if c.id in results.drift})
 
 
 def counted_lines(results: Results) -> Iterator[str]:
@@ -291,11 +281,6 @@ def counted_lines(results: Results) -> Iterator[str]:
 
 def _pending(cell: Cell) -> int:
     return cell.counts.get("pending", 0)
-
-
-def _deviates(results: Results, model: str, column: Column) -> bool:
-    spread = results.beside.ensemble.get(model, {}).get(column.id)
-    return spread is not None and spread.deviation is not None
 
 
 def _latex(table: PaperTable) -> str:
@@ -397,11 +382,9 @@ def _csv(results: Results, columns: Sequence[Column], models: Sequence[str]) -> 
     for model in models:
         for column in columns:
             cell = results.cells[model][column.id]
-            spread = results.beside.ensemble.get(model, {}).get(column.id)
             texts = map(inert, (model, column.id, column.group, column.title))
-            deviation = spread.deviation if spread else None
             counted = (cell.scored, cell.asked, cell.imputed)
-            writer.writerow([*texts, cell.value, deviation, *counted, *_interval(cell)])
+            writer.writerow([*texts, cell.value, cell.sd, *counted, *_interval(cell)])
     return out.getvalue()
 
 

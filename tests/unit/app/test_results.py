@@ -92,7 +92,7 @@ def test_a_table_does_not_depend_on_what_is_held_at_once(
         monkeypatch.setattr(module, "_ITEMS_AT_ONCE", at_once)
         again = view.results()
         assert again.cells == whole.cells
-        assert again.beside == whole.beside
+        assert again.judges == whole.judges
 
 
 def test_no_edit_is_held_once_it_is_counted(view: RunView, monkeypatch: pytest.MonkeyPatch) -> None:
