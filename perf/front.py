@@ -84,8 +84,8 @@ def serve_null(told: Connection) -> None:
 
 def serve_judge(told: Connection) -> None:
     """The Judge service without other services: dimensions of pixels."""
-    from editjudge.serve.judging import Judging
-    from editjudge.serve.server import End, serving
+    from editjudge_services.judge.judging import Judging
+    from editjudge_services.judge.server import End, serving
 
     async def run() -> None:
         async with Judging(Settings()) as judging, serving(judging, "127.0.0.1:0", End()) as at:

@@ -19,7 +19,7 @@ from editjudge.app.estimate import call_lines
 from editjudge.app.known import Known
 from editjudge.app.run import foreseen
 from editjudge.base.config import GatewayEndpoint, Settings
-from editjudge.report.table import usage_text
+from editjudge.report.numbers import usage_text
 
 from ..fakes.openai import ScriptedOpenAi, reply
 

@@ -18,18 +18,18 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.app.callers import ledger_of
 from editjudge.app.client import make_edit
 from editjudge.base.config import Settings, load_settings
 from editjudge.cli import main
 from editjudge.gateway.messages import request_of
 from editjudge.panel.said import Said
-from editjudge.serve.judging import Judging, Kept
-from editjudge.serve.room import Room
-from editjudge.serve.server import End, serving
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
+from editjudge_services.judge.callers import ledger_of
+from editjudge_services.judge.judging import Judging, Kept
+from editjudge_services.judge.room import Room
+from editjudge_services.judge.server import End, serving
 
 from ..fakes.judge_service import ScriptedService
 from ..fakes.triton import Failure

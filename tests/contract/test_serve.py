@@ -20,12 +20,12 @@ from PIL import Image
 from editjudge.app.client import Client, make_edit
 from editjudge.base.config import Settings
 from editjudge.base.verdict import Failed
-from editjudge.serve.judging import Judging
-from editjudge.serve.room import Busy, Room, Shared
-from editjudge.serve.server import SERVICE, End, serving
-from editjudge.serve.servicer import JudgeServicer
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.room import Busy, Room, Shared
+from editjudge_services.judge.server import SERVICE, End, serving
+from editjudge_services.judge.servicer import JudgeServicer
 
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import until

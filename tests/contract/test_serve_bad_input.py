@@ -15,12 +15,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
 from editjudge.base.config import Settings
-from editjudge.serve import http, server
-from editjudge.serve.http import serving_json
-from editjudge.serve.judging import Judging
-from editjudge.serve.server import SERVICE, End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge import http, server
+from editjudge_services.judge.http import serving_json
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.server import SERVICE, End, serving
 
 from .test_serve import asking, png
 from .test_serve_json import asking as asking_json

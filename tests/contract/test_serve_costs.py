@@ -11,10 +11,10 @@ import grpc
 import pytest
 from aiohttp import web
 
-from editjudge.app.accounts import Accounts, Used, used_in
-from editjudge.app.callers import ledger_of
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
+from editjudge_services.judge.accounts import Accounts, Used, used_in
+from editjudge_services.judge.callers import ledger_of
 
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import until

@@ -6,10 +6,10 @@ import aiohttp
 
 from editjudge.app.wire.verdict import Score
 from editjudge.base.config import Settings
-from editjudge.serve.described import EXAMPLES
-from editjudge.serve.http import serving_json
-from editjudge.serve.judging import Judging
-from editjudge.serve.wire import Batch
+from editjudge_services.judge.described import EXAMPLES
+from editjudge_services.judge.http import serving_json
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.wire import Batch
 
 
 async def test_the_page_is_served_with_its_policy() -> None:

@@ -20,13 +20,13 @@ from PIL import Image
 from editjudge.app.wire.verdict import Score
 from editjudge.base.config import Settings
 from editjudge.base.images import Mask
-from editjudge.cli.serve import parted
-from editjudge.serve.http import openapi, serving_json
-from editjudge.serve.judging import Judging, Kept
-from editjudge.serve.room import Room
-from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.cli.serve import parted
+from editjudge_services.judge.http import openapi, serving_json
+from editjudge_services.judge.judging import Judging, Kept
+from editjudge_services.judge.room import Room
+from editjudge_services.judge.server import End, serving
 
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import until

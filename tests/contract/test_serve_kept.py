@@ -16,21 +16,21 @@ import aiohttp
 import grpc
 import pytest
 
-from editjudge.app import callers
-from editjudge.app.accounts import Accounts, Used, used_in
-from editjudge.app.callers import CallCache, ledger_of, purge, purging
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.threads import through
 from editjudge.benchmarks.dimension import Dimension
-from editjudge.serve.http import serving_json
-from editjudge.serve.judging import Judging, Kept
-from editjudge.serve.room import Room
-from editjudge.serve.server import End, serving
-from editjudge.serve.servicer import JudgeServicer
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge import callers
+from editjudge_services.judge.accounts import Accounts, Used, used_in
+from editjudge_services.judge.callers import CallCache, ledger_of, purge, purging
+from editjudge_services.judge.http import serving_json
+from editjudge_services.judge.judging import Judging, Kept
+from editjudge_services.judge.room import Room
+from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.servicer import JudgeServicer
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..patience import patience, until

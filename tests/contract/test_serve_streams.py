@@ -12,12 +12,12 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from editjudge.base.config import Settings
-from editjudge.serve.judging import Judging
-from editjudge.serve.room import Room
-from editjudge.serve.server import End, serving
-from editjudge.serve.servicer import JudgeServicer
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.room import Room
+from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.servicer import JudgeServicer
 
 from ..patience import until
 from .test_serve import asking

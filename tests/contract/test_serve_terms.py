@@ -14,13 +14,13 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import Unreachable
-from editjudge.serve import asked
-from editjudge.serve.http import serving_json
-from editjudge.serve.judging import Judging
-from editjudge.serve.room import Room
-from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge import asked
+from editjudge_services.judge.http import serving_json
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.room import Room
+from editjudge_services.judge.server import End, serving
 
 from ..fakes.openai import Fault, ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton

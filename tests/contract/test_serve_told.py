@@ -11,8 +11,8 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.serve.asking import Audit
-from editjudge.serve.judging import Judging, Kept
+from editjudge_services.judge.asking import Audit
+from editjudge_services.judge.judging import Judging, Kept
 
 from .test_serve import asking
 from .test_serve_json import asking as asking_json

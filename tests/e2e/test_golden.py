@@ -12,16 +12,15 @@ from editjudge.benchmarks.registry import benchmarks
 
 from ..golden import compare
 from ..golden.cases import CASES, Case
-from ..golden.stored import documents, stored
 from ..golden.taken import normalised, spoken, taken
 
 WRITE = os.environ.get("EDITJUDGE_GOLDEN") == "write"
 
 
-def check(name: str, documents: dict[str, Any], *, partly: bool = False) -> None:
+def check(name: str, documents: dict[str, Any]) -> None:
     if WRITE:
-        compare.written(compare.FOLDER / name, documents, partly=partly)
-    found = compare.differences(compare.FOLDER / name, documents, partly=partly)
+        compare.written(compare.FOLDER / name, documents)
+    found = compare.differences(compare.FOLDER / name, documents)
     # Not by `assert`: its own account of so much would hide ours.
     if found:
         pytest.fail(compare.told(found), pytrace=False)
@@ -40,12 +39,6 @@ def test_every_protocol_is_run() -> None:
     every = {(one.name, name) for one in benchmarks().values() for name in one.protocols}
     without = sorted(every - {(case.benchmark, case.protocol) for case in CASES})
     assert not without, f"add to CASES of tests/golden/cases.py: {without}"
-
-
-@pytest.mark.parametrize("archive", stored(), ids=lambda one: f"{one.parent.name}-{one.stem}")
-def test_a_stored_run_opens_and_nothing_changes(archive: Path, tmp_path: Path) -> None:
-    folder = archive.with_suffix("").relative_to(compare.FOLDER)
-    check(str(folder), documents(archive, tmp_path / "opened"), partly=True)
 
 
 def test_declarations_are_as_they_were(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import grpc
 
-from editjudge.serve.judging import Judging
-from editjudge.serve.servicer import JudgeServicer
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.servicer import JudgeServicer
 
 from .triton import Failure
 

@@ -12,10 +12,10 @@ from typing import Any
 import grpc
 
 from editjudge.base.config import Settings
-from editjudge.serve.judging import Judging
-from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.server import End, serving
 
 from ..patience import until
 from .test_front import Door

@@ -28,14 +28,14 @@ from editjudge.base.probes import probe_inputs
 from editjudge.cli.doctor import _examine
 from editjudge.panel import Panel
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.serve.http import serving_json
-from editjudge.serve.judging import Judging
-from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.front.identity import Authority, TeamKeys
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import FrontValues
+from editjudge_services.judge.http import serving_json
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.server import End, serving
 from editjudge_services.runtime.launcher import TritonServer
 
 from ..contract.test_serve import png

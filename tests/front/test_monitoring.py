@@ -13,12 +13,12 @@ import pytest
 
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
-from editjudge.serve.http import serving_json
-from editjudge.serve.judging import Judging
-from editjudge.serve.room import Room
-from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge.http import serving_json
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.room import Room
+from editjudge_services.judge.server import End, serving
 from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.runtime.process import asked
 

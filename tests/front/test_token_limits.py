@@ -14,11 +14,11 @@ import aiohttp
 import grpc
 import pytest
 
-from editjudge.serve.http import serving_json
-from editjudge.serve.judging import Judging
-from editjudge.serve.server import End, serving
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
+from editjudge_services.judge.http import serving_json
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.server import End, serving
 
 from ..contract.test_serve import asking, png
 from ..contract.test_serve_json import asking as asking_json

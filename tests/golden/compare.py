@@ -18,10 +18,10 @@ _WIDTH = 240
 _NOTHING = "(nothing)"
 
 
-def written(folder: Path, documents: Mapping[str, Any], *, partly: bool = False) -> None:
-    """Write documents in the place of those that are there; `partly` leaves others be."""
+def written(folder: Path, documents: Mapping[str, Any]) -> None:
+    """Write documents in the place of those that are there."""
     folder.mkdir(parents=True, exist_ok=True)
-    for file in () if partly else folder.glob("*.json"):
+    for file in folder.glob("*.json"):
         file.unlink()
     for name, document in documents.items():
         (folder / f"{name}.json").write_text(text_of(document) + "\n", encoding="utf-8")
@@ -41,18 +41,11 @@ def text_of(value: Any, indent: str = "") -> str:
     return "[\n" + ",\n".join(entries) + f"\n{indent}]"
 
 
-def differences(
-    folder: Path, documents: Mapping[str, Any], *, partly: bool = False
-) -> dict[str, list[str]]:
-    """By file a line for each place in which kept documents are not those given.
-
-    Where they are given `partly`, what else is kept does not count.
-    """
+def differences(folder: Path, documents: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By file a line for each place in which kept documents are not those given."""
     kept = {
         file.stem: json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")
     }
-    if partly:
-        kept = {name: kept[name] for name in kept.keys() & documents.keys()}
     # As they would be kept: numbers as keys become texts, tuples become lists.
     given = {name: json.loads(json.dumps(one)) for name, one in documents.items()}
     found = {}

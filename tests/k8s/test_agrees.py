@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from editjudge.base.config import Price, load_settings
 from editjudge.cli import root
-from editjudge.cli.serve import command as serve
+from editjudge_services.cli.serve import command as serve
 from editjudge_services.front.local import parsed_values
 from editjudge_services.front.render import check, render
 from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits

@@ -19,7 +19,7 @@ from editjudge.base.config import (
 )
 from editjudge.benchmarks.registry import benchmark, benchmarks
 from editjudge.cli import VERBS, plugged_in
-from editjudge.cli.serve import command as serve
+from editjudge_services.cli.serve import command as serve
 from editjudge_services.cli.up import command as up
 
 ROOT = Path(__file__).parents[2]

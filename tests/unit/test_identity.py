@@ -53,17 +53,8 @@ def test_a_generalist_is_told_by_its_role_alone() -> None:
         (ModelIdentity("m", ASKED), "m(choices=sampled,repeats=3,seed=0,server=vllm 0.32.0, cpu)"),
     ],
 )
-def test_identities_print_as_ever_and_files_of_version_2_are_read(
-    identity: ModelIdentity, text: str
-) -> None:
+def test_identities_print_as_ever(identity: ModelIdentity, text: str) -> None:
     assert str(identity) == text
-    assert ModelIdentity.parsed_from_v2(text) == identity.signed
-
-
-@pytest.mark.parametrize("text", ["", "m(", "m()", "m(b=1,a=2)", "m(4bit)", "(a=1", "a=1)"])
-def test_a_text_of_another_form_stays_the_text_that_it_was(text: str) -> None:
-    assert ModelIdentity.parsed_from_v2(text) == ModelIdentity(text)
-    assert str(ModelIdentity.parsed_from_v2(text)) == text
 
 
 def test_an_identity_without_some_facts() -> None:
@@ -110,9 +101,8 @@ def test_untrained_is_a_fact_and_no_part_of_a_name() -> None:
         (Missing("unreadable", "1.png: 0 bytes"), "unreadable: 1.png: 0 bytes", True),
     ],
 )
-def test_why_an_output_is_missing_reads_as_version_2_kept_it(
+def test_why_an_output_is_missing_is_told_in_words(
     missing: Missing, text: str, given: bool
 ) -> None:
     assert str(missing) == text
-    assert Missing.parsed_from_v2(text) == missing
     assert missing.given == given

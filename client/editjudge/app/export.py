@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..base.errors import ConfigError, MissingExtra
 from ..base.verdict import Scored
+from ..base.words import inert
 from ..base.writing import on_disk, put, written_whole
 from ..storage.codec import dumps
 from . import exported, label_studio
@@ -240,11 +241,6 @@ def _with_text(row: Plain) -> Plain:
     return row | {name: dumps(row[name]) if row[name] else None for name in nested}
 
 
-def inert(value: object) -> object:
-    """Text that a spreadsheet would compute, behind the apostrophe that marks it as text."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
 def _utf8(row: Plain) -> Plain:
     """Lone surrogates, which Arrow refuses, as their escapes."""
     return {
@@ -255,7 +251,6 @@ def _utf8(row: Plain) -> Plain:
     }
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _WRITERS: Mapping[str, Callable[[Path, Iterable[Plain], Fields, str], int]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -17,8 +16,6 @@ FINGERPRINT = "fingerprint"
 UNASKED = "unknown"
 """What stands in a signature for a service that was not asked what it is."""
 _GENERALIST = "generalist"
-_V2_FACTS = re.compile(r"\((?=\w+=)")
-_V2_COMMA = re.compile(r",(?=\w+=)")
 
 
 class ServiceName(str):
@@ -119,19 +116,6 @@ class ModelIdentity:
         return ModelIdentity(
             self.name, {key: value for key, value in self.facts.items() if key not in facts}
         )
-
-    @classmethod
-    def parsed_from_v2(cls, text: str) -> ModelIdentity:
-        """The identity that a file of version 2 holds as printed; for its migration only.
-
-        The result prints the same text. A text that cannot be taken apart so is all name.
-        """
-        begin = _V2_FACTS.search(text)
-        if begin is None or not text.endswith(")"):
-            return cls(text)
-        pairs = (pair.partition("=") for pair in _V2_COMMA.split(text[begin.end() : -1]))
-        parsed = cls(text[: begin.start()], {key: value for key, _, value in pairs})
-        return parsed if str(parsed) == text else cls(text)
 
 
 Identities: TypeAlias = Mapping[ServiceName, ModelIdentity]

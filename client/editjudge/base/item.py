@@ -102,17 +102,6 @@ class Missing:
         """Whether the model gave something that cannot be used."""
         return self.kind != "absent"
 
-    @classmethod
-    def parsed_from_v2(cls, text: str) -> Missing:
-        """What a run of version 2 keeps as text; for its migration only.
-
-        An empty text is an output of which nobody knows why it is absent.
-        """
-        for kind, prefix in _MISSING.items():
-            if prefix and text.startswith(prefix):
-                return cls(kind, text.removeprefix(prefix))
-        return cls("absent", text)
-
 
 _MISSING: Mapping[MissingKind, str] = {
     "absent": "",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 
 def counted(count: int, single: str, several: str = "") -> str:
     """A count with what is counted: `1 item`, `2 items`, `3 entries`.
@@ -19,3 +21,8 @@ def few(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def inert(value: object) -> object:
+    """Text that a spreadsheet would compute, behind the apostrophe that marks it as text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

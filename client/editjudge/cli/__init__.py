@@ -41,7 +41,6 @@ VERBS = {
     "rescore": "Judge a run again from its stored replies.",
     "run": "Judge models on a data set, and go on where it ended.",
     "score": "Judge one edit.",
-    "serve": "Judge for callers of other languages, over gRPC.",
     "show": "Show one edit of a run.",
     "status": "Show the local stack.",
     "summary": "Show a run as the table of its benchmark's paper.",

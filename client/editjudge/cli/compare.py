@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from ..app.compare import (
     LEVEL,
@@ -27,7 +26,8 @@ from ..base.errors import ConfigError
 from ..base.identity import untrained
 from ..base.screen import say, say_json, tell
 from ..base.words import counted, few
-from ..report.table import not_finished, untrained_line
+from ..report.numbers import not_finished, untrained_line
+from ..report.table import Head, Row, Table
 from ..stats.paired import smallest_p
 from .options import json_option
 
@@ -113,22 +113,18 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
         return
     if warning := untrained_line(identities):
         say(warning, fg="red", bold=True)
-    console().print(_ranking_table(told, list(view.header.outputs)))
+    console().print(_ranking_table(told, list(view.header.outputs)).terminal())
     say("places that a model may have: those that cannot be told apart share theirs")
 
 
 def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
-    table = Table()
-    table.add_column("dimension")
-    for model in models:
-        table.add_column(model, justify="right")
-    table.add_column("edits", justify="right")
+    rows = []
     for each in told:
         cells = [_placed(each, model) if each.means else "-" for model in models]
-        table.add_row(
-            f"{each.dimension.id} {_arrow(each)}", *cells, f"{each.edits:,}/{each.items:,}"
-        )
-    return table
+        counts = f"{each.edits:,}/{each.items:,}"
+        rows.append(Row((f"{each.dimension.id} {_arrow(each)}", *cells, counts)))
+    heads = (Head("dimension"), *(Head(name, right=True) for name in (*models, "edits")))
+    return Table(heads, rows)
 
 
 def _placed(told: Ranking, model: str) -> str:
@@ -146,23 +142,20 @@ def _show(told: ModelComparison) -> None:
     say(f"{told.second} (B) against {told.first} (A), {counted(told.items, 'item')}{others}")
     if warning := untrained_line(told.identities):
         say(warning, fg="red", bold=True)
-    console().print(_table(told.dimensions, told.items))
+    console().print(_table(told.dimensions, told.items).terminal())
     for line in lines(told):
         say(line)
     tell("next: editjudge show RUN ITEM, one edit with all that was said of it")
 
 
 def _table(told: Iterable[OnDimension], items: int) -> Table:
-    table = Table()
-    table.add_column("dimension")
-    heads = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
-    for head in heads:
-        table.add_column(head, justify="right")
-    table.add_column("better")
-    for each in told:
-        cells = _cells(each, items)
-        table.add_row(f"{each.dimension.id} {_arrow(each)}", *cells, _winner(each))
-    return table
+    figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
+    heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
+    rows = [
+        Row((f"{each.dimension.id} {_arrow(each)}", *_cells(each, items), _winner(each)))
+        for each in told
+    ]
+    return Table(heads, rows)
 
 
 def _cells(told: OnDimension, items: int) -> Iterator[str]:

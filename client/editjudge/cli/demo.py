@@ -21,7 +21,7 @@ from ..demo import judging
 from ..demo.editors import EDITORS
 from ..demo.files import ITEMS, is_demo
 from ..demo.page import write_page
-from ..report.columns import results_table
+from ..report.summary import results_tables
 from .options import config_option, endpoint_option, settings_of
 from .services import services_at_hand
 
@@ -55,7 +55,8 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
     cells = tabulate(judging.COLUMNS, judging.rows(judgements))
     say(f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors")
     screen = console()
-    screen.print(results_table(judging.COLUMNS, cells, width=screen.width))
+    for table in results_tables(judging.COLUMNS, cells, width=screen.width):
+        screen.print(table.terminal())
     with on_disk(out):
         put(results, text_of(judging.results(judgements, cells)).encode())
         write_page(report, judgements, judging.COLUMNS, cells, judging.HIGHLIGHTS)

@@ -39,7 +39,7 @@ def list_dimensions(patterns: tuple[str, ...], prompts: Path | None, as_json: bo
         from ..benchmarks.own import rubric_dimensions
         from ..benchmarks.registry import select
         from ..prompts.custom import custom_in
-        from ..report.table import arrow
+        from ..report.numbers import arrow
 
     custom = custom_in(prompts) if prompts else ()
     rubrics = {d.id: d for d in rubric_dimensions(custom)}

@@ -29,8 +29,8 @@ from ..report.figures import (
     lacking,
     shown,
 )
-from ..report.paper import chosen
-from ..report.table import untrained_line
+from ..report.numbers import untrained_line
+from ..report.summary import chosen
 
 _FORMS: tuple[Form, ...] = get_args(Form)
 

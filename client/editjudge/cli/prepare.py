@@ -27,7 +27,7 @@ from ..prepare.questions import FACTS, TASKS, QuestionWriter
 from ..prepare.review import apply
 from ..prompts import Template
 from ..prompts.custom import custom_in
-from ..report.table import usage_text
+from ..report.numbers import usage_text
 from ..scorers.segmenting import Select
 from .options import (
     JudgeOptions,

@@ -24,9 +24,9 @@ from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell
 from ..base.words import counted
-from ..report.columns import Parted, results_table
 from ..report.live import display, summary
-from ..report.table import untrained_line, usage_text
+from ..report.numbers import untrained_line, usage_text
+from ..report.summary import Parted, results_tables
 from .services import services_at_hand
 
 _RESUME = "the same command goes on where this ended"
@@ -182,7 +182,8 @@ def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) 
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
     screen, parted = console(), Parted.of(columns(judged, titles), result.cells)
     if parted.told:
-        screen.print(results_table(parted.told, result.cells, result.beside, screen.width))
+        for table in results_tables(parted.told, result.cells, result.beside, screen.width):
+            screen.print(table.terminal())
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for line in unasked:

@@ -16,7 +16,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
 from ..panel.services import own_services
 from ..prompts.custom import custom_templates
-from ..report.table import judged_by, skipped, verdict_table
+from ..report.numbers import judged_by, skipped, verdict_table
 from .services import services_at_hand
 
 
@@ -55,8 +55,8 @@ def show(judgement: Judgement, *, as_json: bool) -> None:
         say_json(text_of(Score.of(judgement)))
         return
     table = verdict_table(judgement)
-    if table.row_count:
-        console().print(table)
+    if table.rows:
+        console().print(table.terminal())
     for line in judged_by(judgement):
         say(line)
     for reason, names in skipped(judgement).items():

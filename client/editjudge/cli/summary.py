@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
@@ -19,16 +19,19 @@ from ..base.screen import say, say_json
 from ..base.strict import text_of
 from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
-from ..report.columns import (
+from ..report.numbers import legend, untrained_line
+from ..report.summary import (
     Parted,
     agreement_tables,
     comparability,
+    counted_lines,
+    narrowed,
     reasons,
-    results_table,
+    results_tables,
+    typeset,
     without_intervals,
 )
-from ..report.paper import Form, counted_lines, narrowed, typeset
-from ..report.table import legend, untrained_line
+from ..report.table import Form, Table
 from .options import RulesOptions, json_option, options, single_image_option
 
 
@@ -58,7 +61,7 @@ from .options import RulesOptions, json_option, options, single_image_option
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["latex", "markdown", "csv"]),
+    type=click.Choice(["latex", "markdown", "csv", "json"]),
     help="For a paper: best bold, second underlined, coverage in footnotes.",
 )
 @click.option(
@@ -142,7 +145,7 @@ def _show(
     _say_above(results)
     screen = console()
     show = partial(
-        results_table,
+        results_tables,
         cells=results.cells,
         beside=results,
         width=screen.width,
@@ -153,7 +156,7 @@ def _show(
     if printed is not None:
         _show_published(printed, show, screen)
     elif parted.told:
-        screen.print(show(parted.told))
+        _print(screen, show(parted.told))
     columns = printed.shown if printed else parted.told
     of_table = (row[column.id] for row in results.cells.values() for column in columns)
     for line in (
@@ -166,7 +169,12 @@ def _show(
     ):
         say(line)
     if results.agreement:
-        screen.print(agreement_tables(results.agreement))
+        _print(screen, agreement_tables(results.agreement))
+
+
+def _print(screen: Console, tables: Iterable[Table]) -> None:
+    for table in tables:
+        screen.print(table.terminal())
 
 
 def _say_above(results: Results) -> None:
@@ -188,14 +196,14 @@ def _say_above(results: Results) -> None:
 
 
 def _show_published(
-    printed: PublishedBeside, show: Callable[..., RenderableType], screen: Console
+    printed: PublishedBeside, show: Callable[..., Iterable[Table]], screen: Console
 ) -> None:
     """Each table of the paper beside the run's numbers, then what can be compared."""
     for table in printed.tables:
         note = f" ({table.note})" if table.note else ""
         say(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
         rows = {f"† {model}": row for model, row in table.models.items()}
-        screen.print(show(printed.columns_of(table), published=rows))
+        _print(screen, show(printed.columns_of(table), published=rows))
     for line in comparability(printed):
         say(line)
 

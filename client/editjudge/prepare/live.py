@@ -13,7 +13,7 @@ from ..base.screen import tell
 from ..engine.progress import Progress, took
 from ..panel import Panel
 from ..report.live import clock
-from ..report.table import usage_text
+from ..report.numbers import usage_text
 
 _EVERY = 5.0
 

@@ -20,11 +20,11 @@ from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import figures
 from ..engine.header import RunHeader
-from .columns import comparability, reasons
 from .figures import LOOKS, draw, drawn
 from .gathered import CHUNK, Gathered, Plain
+from .numbers import best_and_second, ends_text, rounded, untrained_line
 from .pictures import SIDE
-from .table import best_and_second, ends_text, rounded, untrained_line
+from .summary import comparability, reasons
 
 FORMAT = 1
 """Raised where a page of one version cannot read the data of another."""

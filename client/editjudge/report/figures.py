@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from ..base.errors import MissingExtra
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, Kind, Panel
-from .table import arrow
+from .numbers import arrow
 
 Form: TypeAlias = Literal["svg", "pdf", "png"]
 Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]

@@ -18,7 +18,7 @@ from ..app.wire.run import Again, Counted, Line, Noted, Progressed, RunEvent
 from ..base.console import console, styled
 from ..base.screen import say_json, tell
 from ..base.words import counted
-from .table import usage_text
+from .numbers import usage_text
 
 _SELDOM = 0.1
 """Share of the time gone by that passes between two lines: an hour has about 50 of them."""

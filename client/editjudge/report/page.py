@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ..base.signature import package_version
-from .table import arrow, cell_text, note
 
 Mode: TypeAlias = Literal["file", "folder", "view"]
 """How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
@@ -42,7 +41,6 @@ def page_template(package: str, name: str, folder: str = "templates") -> Templat
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(arrow=arrow, cell=cell_text, note=note)
     return environment.get_template(name)
 
 

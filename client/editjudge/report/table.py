@@ -1,255 +1,299 @@
-"""Results as tables for a terminal."""
+"""Tables as data, and how they are written: for a terminal, as Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
-import math
+import csv
+import io
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from rich.table import Table
-from rich.text import Text
+from ..base.words import inert
 
-from ..base.identity import Identities, untrained
-from ..base.verdict import (
-    Failed,
-    MissingOutput,
-    NotApplicable,
-    NotServed,
-    Outcome,
-    Scored,
-    Unscored,
-)
-from ..base.words import counted
-from ..benchmarks.cell import Cell
-from ..benchmarks.dimension import Dimension
-from ..engine.judge import Judgement
+if TYPE_CHECKING:
+    from rich.table import Table as Terminal
 
-_SMALLEST = 6
-"""Decimals with which half of an interval is still spelt out."""
-_SKIPPED = (NotApplicable, NotServed, MissingOutput)
-_STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
+Form: TypeAlias = Literal["latex", "markdown", "csv", "json"]
+_LAST_LATIN = 0x17F
+"""Of the characters that pdflatex has without further packages, nearly."""
 
 
-def arrow(higher_is_better: bool) -> str:
-    """The direction of a metric, as papers print it."""
-    return "↑" if higher_is_better else "↓"
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it is printed, with what belongs to it.
+
+    Attributes:
+        text: "-" where there is none.
+        place: 1 for the best of its column, 2 for the second, 0 for all others.
+        beside: Half of its interval and further signs.
+        coverage: Behind it on a terminal, as `(3/4)`.
+        footnote: The same in a paper; equal footnotes share a mark.
+    """
+
+    text: str
+    place: int = 0
+    beside: str = ""
+    coverage: str = ""
+    footnote: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text}{self.beside}{self.coverage and f' ({self.coverage})'}"
 
 
-def value_text(value: float, dimension: Dimension) -> str:
-    """A value with its unit, to four significant digits or the unit's usual two."""
-    return f"{value:.2f} {dimension.unit}" if dimension.unit else f"{value:.4g}"
+Plain: TypeAlias = str | int | float | bool | None
+Content: TypeAlias = Plain | Number | Sequence[str]
 
 
-def verdict_table(judgement: Judgement) -> Table:
-    """One judged edit: a row per dimension that was judged."""
-    table = Table(title=None, expand=False)
-    table.add_column("dimension", no_wrap=True, overflow="fold")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("range", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("note", overflow="fold")
-    for name, outcome in judgement.outcomes.items():
-        if isinstance(outcome, _SKIPPED):
-            continue
-        dimension = judgement.dimensions[name]
-        low, high = dimension.range
-        style = _STYLES.get(outcome.status, "dim")
-        shown = value_text(outcome.value, dimension) if isinstance(outcome, Scored) else "-"
-        about = note(outcome)
-        if name in judgement.untrained:
-            about = "; ".join(filter(None, ["UNTRAINED weights, not a result", about]))
-        table.add_row(
-            Text(name, style),
-            Text(shown, style),
-            f"{low:g}..{high:g}",
-            arrow(dimension.higher_is_better),
-            Text(about, style),
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column.
+
+    Attributes:
+        title: Above it.
+        key: Its name in CSV and JSON; the title by default.
+        right: Its cells stand on the right, as numbers do.
+        fold: A terminal may break its cells into lines.
+    """
+
+    title: str
+    key: str = ""
+    right: bool = False
+    fold: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in CSV and JSON."""
+        return self.key or self.title
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Cells in the order of the columns.
+
+    Attributes:
+        style: For a terminal, as `dim` or `yellow`.
+    """
+
+    cells: Sequence[Content]
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: Above it on a terminal.
+        grouped: The first column names groups: it is printed once for each.
+        notes: Below it, a line each.
+        about: What it was made of, a line each, for a paper.
+    """
+
+    heads: Sequence[Head]
+    rows: Sequence[Row]
+    title: str = ""
+    grouped: bool = False
+    notes: Sequence[str] = ()
+    about: Sequence[str] = ()
+
+    def written(self, form: Form) -> str:
+        """The table as text that ends with a line."""
+        return _FORMS[form](self)
+
+    def terminal(self) -> Terminal:
+        """The table for a console."""
+        from rich.table import Table as Terminal
+        from rich.text import Text
+
+        table = Terminal(title=self.title or None, title_justify="left")
+        for head in self.heads:
+            side: Literal["left", "right"] = "right" if head.right else "left"
+            overflow: Literal["fold", "ellipsis"] = "fold" if head.fold else "ellipsis"
+            no_wrap = not (head.fold or head.right)
+            table.add_column(head.title, justify=side, no_wrap=no_wrap, overflow=overflow)
+        for row, begins, texts in self._texts():
+            if begins:
+                table.add_section()
+            table.add_row(*(Text(text, row.style) for text in texts))
+        table.caption, table.caption_justify = "\n".join(self.notes) or None, "left"
+        return table
+
+    def _texts(self) -> Iterator[tuple[Row, bool, list[str]]]:
+        """Each row, whether a further group begins with it, and its cells as text."""
+        above: str | None = None
+        for row in self.rows:
+            texts = [_text(cell) for cell in row.cells]
+            group = texts[0] if self.grouped else None
+            begins = self.grouped and above not in {None, group}
+            if self.grouped and group == above:
+                texts[0] = ""
+            above = group
+            yield row, begins, texts
+
+
+def _text(cell: Content) -> str:
+    """A cell on one line."""
+    match cell:
+        case None:
+            return ""
+        case str():
+            return cell
+        case bool():
+            return "yes" if cell else "no"
+        case int():
+            return f"{cell:,}"
+        case float():
+            return f"{cell:.4g}"
+        case Number():
+            return str(cell)
+    return ", ".join(cell)
+
+
+def _plain(cell: Content) -> object:
+    """A cell as JSON holds it."""
+    if isinstance(cell, Number):
+        return cell.text
+    return cell if cell is None or isinstance(cell, str | int | float) else list(cell)
+
+
+def _csv(table: Table) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head.name for head in table.heads)
+    for row in table.rows:
+        plain = (_plain(cell) for cell in row.cells)
+        writer.writerow([inert(", ".join(c) if isinstance(c, list) else c) for c in plain])
+    return out.getvalue()
+
+
+def _json(table: Table) -> str:
+    names = [head.name for head in table.heads]
+    rows = [dict(zip(names, map(_plain, row.cells), strict=True)) for row in table.rows]
+    return json.dumps(rows, allow_nan=False, ensure_ascii=False, indent=2) + "\n"
+
+
+def _footnotes(table: Table) -> dict[str, str]:
+    """The mark of each footnote, in order of reading."""
+    cells = (cell for row in table.rows for cell in row.cells)
+    texts = (cell.footnote for cell in cells if isinstance(cell, Number) and cell.footnote)
+    return {text: _letters(number) for number, text in enumerate(dict.fromkeys(texts))}
+
+
+def _letters(number: int) -> str:
+    """As a, b, … z, aa, ab, …."""
+    text = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("a") + rest) + text
+    return text
+
+
+def _cells(
+    table: Table, form: Literal["latex", "markdown"], marks: Mapping[str, str]
+) -> Iterator[tuple[bool, list[str]]]:
+    """Whether a further group begins with a row, and its cells in a markup."""
+    escaped, (places, mark) = _ESCAPED[form], _MARKUP[form]
+    for row, begins, texts in table._texts():
+        cells = []
+        for cell, text in zip(row.cells, texts, strict=True):
+            if isinstance(cell, Number):
+                before, after = places.get(cell.place, ("", ""))
+                number = f"{before}{escaped(cell.text)}{after}{escaped(cell.beside)}"
+                above = mark.format(marks[cell.footnote]) if cell.footnote else ""
+                cells.append(number + above)
+            else:
+                cells.append(escaped(text))
+        yield begins, cells
+
+
+def _latex(table: Table) -> str:
+    marks = _footnotes(table)
+    out = [f"% {' '.join(line.split())}" for line in table.about]
+    out.append("% needs: \\usepackage{booktabs}")
+    if _other_script(table):
+        out.append(
+            "% other than Latin letters: needs xelatex or lualatex, and a font that has them"
         )
-    return table
+    sides = "".join("r" if head.right else "l" for head in table.heads)
+    out += [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
+    out += [_latex_row(_latex_text(head.title) for head in table.heads), r"\midrule"]
+    for begins, cells in _cells(table, "latex", marks):
+        if begins:
+            out.append(r"\addlinespace")
+        out.append(_latex_row(cells))
+    out += [r"\bottomrule", r"\end{tabular}"]
+    notes = [rf"\textsuperscript{{{m}}}~{_latex_text(text)}" for text, m in marks.items()]
+    notes += map(_latex_text, table.notes)
+    if notes:
+        out += ["", rf"{{\footnotesize {'; '.join(notes)}.\par}}"]
+    return "\n".join(out) + "\n"
 
 
-def judged_by(judgement: Judgement) -> list[str]:
-    """What a reader must know of the generalist's part: whose prompts, and what it took."""
-    asked: dict[str, list[str]] = {}
-    for name, outcome in judgement.outcomes.items():
-        words = judgement.dimensions[name].words
-        if words and not isinstance(outcome, _SKIPPED):
-            asked.setdefault(words, []).append(name)
-    lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in asked.items()]
-    if judgement.usage:
-        lines.append(f"the generalist took {usage_text(judgement.usage)}")
-    return lines
+def _other_script(table: Table) -> bool:
+    """Whether a name has letters that pdflatex stops at."""
+    names = [head.title for head in table.heads]
+    names += [cell for row in table.rows for cell in row.cells if isinstance(cell, str)]
+    return any(ord(each) > _LAST_LATIN for each in {*"".join(names)} - _LATEX_CHARACTERS.keys())
 
 
-def untrained_line(identities: Identities) -> str:
-    """A warning where weights are random; empty where none are."""
-    names = untrained(identities)
-    return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
+def _latex_row(texts: Iterable[str]) -> str:
+    row = " & ".join(texts) + r" \\"
+    # What ends the row above takes a star or a bracket for an argument of its own.
+    return f"{{}}{row}" if row.startswith(("*", "[")) else row
 
 
-def usage_text(usage: Mapping[str, float]) -> str:
-    """Calls, tokens and cost in words, and how many calls needed not be made."""
-    prompt, cached = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
-    share = f" ({cached / prompt:.0%} from the server's cache)" if prompt else ""
-    cost = f", cost {usage['cost']:.4g}" if "cost" in usage else ""
-    calls = usage.get("calls", 0)
-    known = usage.get("known", 0)
-    kept = f" (not again {known:,.0f} whose replies are kept)" if known else ""
-    return (
-        f"{calls:.0f} call{'' if calls == 1 else 's'}{kept}, {prompt:,.0f} prompt tokens{share}, "
-        f"{usage.get('completion_tokens', 0):,.0f} generated{cost}"
-    )
+def _one_line(text: str) -> str:
+    """Text on one line; what follows a number stays apart from it."""
+    return " " * text.startswith(" ") + " ".join(text.split())
 
 
-def skipped(judgement: Judgement) -> dict[str, list[str]]:
-    """Why dimensions were not judged, each reason with the dimensions it concerns."""
-    reasons: dict[str, list[str]] = {}
-    for name, outcome in judgement.outcomes.items():
-        if isinstance(outcome, _SKIPPED):
-            reasons.setdefault(outcome.reason, []).append(name)
-    return reasons
+def _latex_text(text: str) -> str:
+    """Text of which LaTeX takes nothing for a command."""
+    return "".join(_LATEX_CHARACTERS.get(each, each) for each in _one_line(text))
 
 
-def note(outcome: Outcome) -> str:
-    """What a reader should know of an outcome beside its number."""
-    match outcome:
-        case Scored(evidence=evidence):
-            parts = ["capped: images are (nearly) identical"] if evidence.get("capped") else []
-            parts += [str(evidence[key]) for key in ("resized",) if key in evidence]
-            parts += [f"read {evidence['read']!r}"] if "read" in evidence else []
-            return "; ".join(parts)
-        case Unscored(kind=kind, reason=reason):
-            return f"unscored ({kind}): {reason}"
-        case Failed(error=error):
-            return f"failed: {error}"
-    return outcome.reason
+def _markdown(table: Table) -> str:
+    marks = _footnotes(table)
+    rules = ("---:" if head.right else "---" for head in table.heads)
+    rows = [[_markdown_text(head.title) for head in table.heads], rules]
+    rows += [cells for _, cells in _cells(table, "markdown", marks)]
+    out = [f"| {' | '.join(row)} |" for row in rows]
+    notes = [f"<sup>{mark}</sup> {text}" for text, mark in marks.items()]
+    notes += map(_markdown_text, table.notes)
+    if notes:
+        out += ["", f"{'; '.join(notes)}."]
+    if table.about:
+        out += ["", *(f"{_markdown_text(line)}  " for line in table.about)]
+    return "\n".join(out) + "\n"
 
 
-def best_and_second(
-    texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool
-) -> list[int]:
-    """The place of each number of a column: 1 for the best, 2 for the second, 0 for others.
-
-    Numbers that are printed alike share a place; of a single one nothing is the best.
-
-    Args:
-        texts: As printed.
-        values: None where there is none.
-    """
-    of_values = {
-        text: value for text, value in zip(texts, values, strict=True) if value is not None
-    }
-    best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
-    several = sum(value is not None for value in values) > 1
-    places = {text: place for place, text in enumerate(best[:2], 1)} if several else {}
-    return [places.get(text, 0) for text in texts]
+def _markdown_text(text: str) -> str:
+    """Text of which Markdown and HTML take nothing for a mark."""
+    escaped = "".join(f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def cell_text(cell: Cell, decimals: int | None = None) -> str:
-    """A mean with its coverage: how many of the edits asked about have a number.
-
-    Beside it half of its interval and what else a reader has to know; see `sure_text`.
-
-    Args:
-        decimals: As papers print; None for four significant digits.
-    """
-    if cell.value is None:
-        return f"- ({cell.reason})" if decimals is None else f"- ({cell.scored}/{cell.asked})"
-    value = f"{cell.value:.4g}" if decimals is None else rounded(cell.value, decimals)
-    return f"{value}{sure_text(cell, decimals)} ({cell.scored}/{cell.asked})"
-
-
-def carried(cells: Iterable[Cell]) -> int:
-    """To how many decimals the numbers of a column are printed that no paper has printed.
-
-    The largest has four significant digits, and no half of an interval is smaller than the last.
-    """
-    held = [cell for cell in cells if cell.value is not None]
-    largest = max((abs(cell.value) for cell in held if cell.value), default=1.0)
-    halves = (cell.interval.half for cell in held if cell.interval)
-    least = min((half for half in halves if half), default=math.inf)
-    first = 0 if math.isinf(least) else -math.floor(math.log10(least))
-    return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
-
-
-def rounded(value: float, decimals: int) -> str:
-    """A number to so many decimals."""
-    # Adding 0 makes a plain zero of a negative one.
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"
-
-
-def sure_text(cell: Cell, decimals: int | None = None) -> str:
-    """What stands behind a mean: half of its interval, its spread over rounds, and its signs.
-
-    `*2` says that a rule put two of its numbers in, `^3` that three are capped, `~` that it rests
-    on other items than those that all models have; see `legend`.
-    """
-    form = ".2g" if decimals is None else f".{decimals}f"
-    half = cell.interval.half if cell.interval else None
-    return "".join(
-        (
-            "" if half is None else f" ±{half_text(half, decimals)}",
-            "" if cell.sd is None else f" sd {cell.sd:{form}}",
-            f" *{cell.imputed}" if cell.imputed else "",
-            f" ^{cell.capped}" if cell.capped else "",
-            " ~" if cell.other_items else "",
-        )
-    )
-
-
-def ends_text(low: float, high: float, decimals: int | None = None) -> str:
-    """The ends of an interval, to the digits of its half: they are never printed alike.
-
-    Args:
-        decimals: See `half_text`.
-    """
-    first = _first((high - low) / 2)
-    if first > _SMALLEST:
-        places = max(0, first + 1 - _first(max(abs(low), abs(high))))
-        return f"{low:.{places}e} \u2013 {high:.{places}e}"
-    places = _places(first, decimals)
-    return f"{rounded(low, places)} \u2013 {rounded(high, places)}"
-
-
-def _first(number: float) -> int:
-    """Where the first digit of a number stands that is not 0: 1 for tenths, 0 for ones."""
-    return -math.floor(math.log10(number))
-
-
-def _places(first: int, decimals: int | None) -> int:
-    return max(0, first + 1) if decimals is None else max(decimals, first)
-
-
-def half_text(half: float, decimals: int | None = None) -> str:
-    """Half of an interval, which is more than 0 and is never printed as 0.
-
-    Args:
-        decimals: Of the number before it; None for two significant digits.
-    """
-    first = _first(half)
-    return f"{half:.1e}" if first > _SMALLEST else f"{half:.{_places(first, decimals)}f}"
-
-
-def not_finished(edits: int) -> str:
-    """What a reader must know of numbers of half a run.
-
-    Args:
-        edits: That are pending, of each model its own.
-    """
-    return f"the run is not finished: at least {counted(edits, 'edit')} pending"
-
-
-def legend(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
-    """What the signs mean that stand in these cells, a line each.
-
-    Args:
-        mend: Say too by which option it would be otherwise.
-    """
-    held = [cell for cell in cells if cell.value is not None]
-    if any(cell.interval and cell.interval.half is not None for cell in held):
-        yield "±: half of the 95 % interval, clustered by source picture"
-    if any(cell.imputed for cell in held):
-        yield "*n: imputed: a rule put n of these numbers in, no judge did"
-    if any(cell.capped for cell in held):
-        yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
-    if any(cell.other_items for cell in held):
-        yield f"~: rests on items on which not all models have a number{': see --common' * mend}"
+_LATEX_CHARACTERS = {
+    **{each: rf"\{each}" for each in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "±": r"$\pm$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
+_ESCAPED = {"latex": _latex_text, "markdown": _markdown_text}
+_MARKUP = {
+    "latex": (
+        {1: (r"\textbf{", "}"), 2: (r"\underline{", "}")},
+        r"\textsuperscript{{{}}}",
+    ),
+    "markdown": ({1: ("**", "**"), 2: ("<u>", "</u>")}, "<sup>{}</sup>"),
+}
+"""What stands around the best and the second number of a column, and how a mark is raised."""
+_FORMS = {"latex": _latex, "markdown": _markdown, "csv": _csv, "json": _json}

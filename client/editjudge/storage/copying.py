@@ -54,7 +54,9 @@ def _copy_call(
     def interned(number: int | None) -> int | None:
         return None if number is None else target.intern(source.text(number))
 
-    standing = target.one("SELECT id, reply FROM calls WHERE key = ? AND dropped = 0", call["key"])
+    standing = target.one(
+        "SELECT id, reply FROM calls WHERE team = '' AND key = ? AND dropped = 0", call["key"]
+    )
     if standing is not None and standing[1] == call["reply"]:
         return int(standing[0])
     renumbered = {

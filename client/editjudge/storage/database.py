@@ -24,7 +24,6 @@ from ..base.errors import ConfigError, EditjudgeError, StoreError
 from .checksums import Checks, Damage, Value, as_stored, checked, damaged, expressions, sound
 from .codec import from_text, to_text
 from .damage import HEAD, head_damage, page_size, told
-from .migration import OLDEST, made, migrate
 from .tables import FACTS, TABLES, TEXTS, VERSION, Table
 
 Row: TypeAlias = tuple[Any, ...]
@@ -32,7 +31,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _CACHED = 4096
-_LAST_OF_VERSION_1 = "ae9b933"
 _BUSY_SECONDS = 30
 _CONNECTED: dict[str, Any] = {
     "isolation_level": None,
@@ -357,11 +355,12 @@ class Database:
             if self._version(db) != VERSION:
                 db.execute("BEGIN IMMEDIATE")
                 # Another process may have been here in between.
-                if (version := self._version(db)) == 0:
+                if self._version(db) == 0:
                     self._check_empty(db)
-                    made(db, TABLES)
-                elif version < VERSION:
-                    self._migrate(db, version)
+                    for table in TABLES:
+                        db.execute(table.sql)
+                        if table.index:
+                            db.execute(table.index)
                 db.execute(f"PRAGMA user_version = {VERSION}")
                 db.execute("COMMIT")
             self._checks.shadow(db)
@@ -401,15 +400,6 @@ class Database:
         except FileNotFoundError:
             return 0
 
-    def _migrate(self, db: sqlite3.Connection, version: int) -> None:
-        try:
-            migrate(db, version)
-        except ValueError as error:
-            raise StoreError(
-                f"{self.path} cannot be brought up to date: {error}",
-                "restore a copy, or give another file",
-            ) from error
-
     def _opened_to_read(self) -> sqlite3.Connection:
         if self.path is None or not self.path.is_file():
             raise ConfigError(f"{self.path}: there is no such file", "give another file")
@@ -435,21 +425,10 @@ class Database:
             self._checks.shadow(db)
             return db
         db.close()
-        if version == 0:
-            raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
-        raise ConfigError(
-            f"{self.path} is of version {version}, this editjudge reads {VERSION}",
-            "open it once for writing (editjudge run), which brings it up to date",
-        )
+        raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
 
     def _version(self, db: sqlite3.Connection) -> int:
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if 0 < version < OLDEST:
-            raise ConfigError(
-                f"{self.path} is of version {version}, this editjudge reads {VERSION} and brings"
-                f" {OLDEST} up to date",
-                f"open it once with the editjudge of commit {_LAST_OF_VERSION_1}",
-            )
         if not 0 <= version <= VERSION:
             raise ConfigError(
                 f"{self.path} is of version {version}, this editjudge reads {VERSION}",

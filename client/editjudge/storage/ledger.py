@@ -50,8 +50,11 @@ class Ledger:
     A reply that `put` has returned from survives the end of the process, however it comes; the
     last ones can be lost when the machine goes down. Several processes may share a file.
 
+    Teams may share a file: none reads what another has. `for_team` is the ledger of another team.
+
     Args:
         path: None keeps everything in memory.
+        team: Whose calls it keeps and answers.
         database: An open file instead, which stays open when the ledger is closed.
 
     Raises:
@@ -59,7 +62,10 @@ class Ledger:
         StoreError: the file is damaged; later also: its disk is full.
     """
 
-    def __init__(self, path: Path | None = None, *, database: Database | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, *, team: str = "", database: Database | None = None
+    ) -> None:
+        self.team = team
         self._owned = database is None
         self._database = database or Database(path)
         self.path = self._database.path
@@ -70,6 +76,10 @@ class Ledger:
         ledger = cls(database=Database(path, read_only=True))
         ledger._owned = True
         return ledger
+
+    def for_team(self, team: str) -> Ledger:
+        """The ledger of another team in the same file, which stays open when that is closed."""
+        return Ledger(team=team, database=self._database)
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +100,8 @@ class Ledger:
         with self._database.snapshot():  # its texts may be purged with it
             row = self._database.one(
                 "SELECT reply, model, prompt_tokens, cached_tokens, completion_tokens, attempts,"
-                " cost, seconds FROM calls WHERE key = ? AND dropped = 0",
+                " cost, seconds FROM calls WHERE team = ? AND key = ? AND dropped = 0",
+                self.team,
                 digest_to_bytes(call.key),
             )
             if row is None:
@@ -129,7 +140,8 @@ class Ledger:
 
     def _outputs(self, call: SpecialistCall) -> Tensors | None:
         row = self._database.one(
-            "SELECT reply, abstained FROM calls WHERE key = ? AND dropped = 0",
+            "SELECT reply, abstained FROM calls WHERE team = ? AND key = ? AND dropped = 0",
+            self.team,
             digest_to_bytes(call.key),
         )
         if row is None:
@@ -215,14 +227,16 @@ class Ledger:
             return sum(
                 self._database.change(
                     CALLS,
-                    "key = :is AND dropped = 0",
-                    {"is": digest_to_bytes(key)},
+                    "team = :of AND key = :is AND dropped = 0",
+                    {"of": self.team, "is": digest_to_bytes(key)},
                     dropped=True,
                 )
                 for key in keys
             )
 
-    async def purge(self, before: float | None = None, *, shrink: bool = False) -> int:
+    async def purge(
+        self, before: float | None = None, *, team: str | None = None, shrink: bool = False
+    ) -> int:
         """Delete calls for good, with their prompts and texts: what stood there is overwritten.
 
         Other processes may go on reading and writing the file. What verdicts rest on is not to be
@@ -230,18 +244,20 @@ class Ledger:
 
         Args:
             before: Only those made before this time, in seconds since 1970.
+            team: Only those of this team; None for those of all teams.
             shrink: Give the room on the disk back, for which others wait; it is used again if not.
 
         Returns:
             How many there were.
         """
-        return await self._database.aside(self._purge, before, shrink)
+        return await self._database.aside(self._purge, before, team, shrink)
 
-    def _purge(self, before: float | None, shrink: bool) -> int:
+    def _purge(self, before: float | None, team: str | None, shrink: bool) -> int:
         database = self._database
         database.run("PRAGMA secure_delete = ON")
-        made = "1" if before is None else "made < ?"
-        purged = self._delete_some(CALLS, made, *(() if before is None else (before,)))
+        asked_for = {"made < ?": before, "team = ?": team}
+        conditions = {sql: value for sql, value in asked_for.items() if value is not None}
+        purged = self._delete_some(CALLS, " AND ".join(conditions) or "1", *conditions.values())
         asked = "SELECT prompt FROM main.calls WHERE prompt IS NOT NULL"
         self._delete_some(PROMPTS, f"id NOT IN ({asked})")
         self._purge_texts()
@@ -271,12 +287,22 @@ class Ledger:
             deleted += count
         return deleted
 
+    async def space(self) -> dict[str, int]:
+        """About how many bytes the calls of each team take."""
+        return await self._database.aside(self._space)
+
+    def _space(self) -> dict[str, int]:
+        rows = self._database.each("SELECT team, sum(length(reply)) FROM calls GROUP BY team")
+        return {str(team): int(size) for team, size in rows}
+
     async def dropped(self) -> frozenset[str]:
         """Keys of calls whose replies were dropped, at some time."""
         return await self._database.aside(self._dropped)
 
     def _dropped(self) -> frozenset[str]:
-        rows = self._database.each("SELECT DISTINCT key FROM calls WHERE dropped + 0 = 1")
+        rows = self._database.each(
+            "SELECT DISTINCT key FROM calls WHERE team = ? AND dropped + 0 = 1", self.team
+        )
         return frozenset(digest_from_bytes(key) for (key,) in rows)
 
     async def fact(self, name: str) -> str | None:
@@ -293,13 +319,15 @@ class Ledger:
 
     def _said(self, keys: Iterable[str]) -> dict[str, Said]:
         with self._database.snapshot():  # they may be purged meanwhile
-            numbers = {key: call_id(self._database, key) for key in keys}
+            numbers = {key: call_id(self._database, key, self.team) for key in keys}
             return {k: said(self._database, number) for k, number in numbers.items() if number}
 
     @property
     def count(self) -> int:
         """How many calls it can answer."""
-        row = self._database.one("SELECT count(*) FROM calls WHERE NOT dropped")
+        row = self._database.one(
+            "SELECT count(*) FROM calls WHERE team || '' = ? AND NOT dropped", self.team
+        )
         return int(row[0]) if row else 0
 
     @property
@@ -326,7 +354,13 @@ class Ledger:
             )
 
     def _keep(self, key: str, **columns: object) -> None:
-        row = {**_USUAL, "key": digest_to_bytes(key), "made": time.time(), **columns}
+        row = {
+            **_USUAL,
+            "team": self.team,
+            "key": digest_to_bytes(key),
+            "made": time.time(),
+            **columns,
+        }
         self._database.put(CALLS, instead="IGNORE", **row)
 
     def _prompt(self, prompt: Prompt) -> int:
@@ -368,9 +402,13 @@ def stored_prompt(database: Database, digest: str) -> StoredPrompt | None:
     return None if row is None else StoredPrompt(database.text(row[0]), tuple(unpack(row[1])))
 
 
-def call_id(database: Database, key: str) -> int | None:
+def call_id(database: Database, key: str, team: str = "") -> int | None:
     """The row of the call that answers to a key, or None."""
-    row = database.one("SELECT id FROM calls WHERE key = ? AND dropped = 0", digest_to_bytes(key))
+    row = database.one(
+        "SELECT id FROM calls WHERE team = ? AND key = ? AND dropped = 0",
+        team,
+        digest_to_bytes(key),
+    )
     return None if row is None else int(row[0])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-VERSION = 5
+VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +113,7 @@ CALLS = Table(
     "calls",
     {
         "id": "INTEGER PRIMARY KEY",
+        "team": "TEXT NOT NULL",
         "key": "BLOB NOT NULL",
         "dropped": _COUNT,
         "service": _TEXT,
@@ -130,8 +131,8 @@ CALLS = Table(
         "made": "REAL NOT NULL",
     },
     {"inputs": "BLOB", "reply": "BLOB NOT NULL"},
-    index="CREATE UNIQUE INDEX calls_by_key ON calls (key) WHERE dropped = 0",
-    by=("key", "dropped"),
+    index="CREATE UNIQUE INDEX calls_by_key ON calls (team, key) WHERE dropped = 0",
+    by=("team", "key", "dropped"),
 )
 EDITS = Table(
     "edits",

@@ -59,7 +59,7 @@ def view(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def plainly(row: Mapping[str, Cell]) -> dict[str, Cell]:
     """Without what `tabulate` does not say."""
     return {
-        name: replace(cell, interval=None, capped=0, other_items=False)
+        name: replace(cell, interval=None, capped=0, other_items=False, rounds=())
         for name, cell in row.items()
     }
 

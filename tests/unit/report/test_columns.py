@@ -9,8 +9,8 @@ import pytest
 from editjudge.base.signature import Signature
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
-from editjudge.report.columns import Parted, without_intervals
-from editjudge.report.table import cell_text, ends_text, half_text, legend
+from editjudge.report.numbers import ends_text, half_text, legend, number
+from editjudge.report.summary import Parted, without_intervals
 
 SURE = Interval(1.0, 3.0, 0.5, 9, "clustered")
 UNSURE = Interval(None, None, None, 1, "clustered", "all edits share a source picture")
@@ -35,7 +35,7 @@ def cell(value: float | None = 2.0, **further: object) -> Cell:
     ],
 )
 def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
-    assert cell_text(shown, decimals) == text
+    assert str(number(shown, decimals)) == text
 
 
 @pytest.mark.parametrize(

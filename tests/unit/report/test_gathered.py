@@ -159,19 +159,6 @@ def test_what_changed_since_is_shown_and_does_not_count(tmp_path: Path) -> None:
     )
 
 
-def test_drift_stands_on_dimensions_and_columns(page: Page) -> None:
-    (shown,) = page.shown
-    note = {ASKED[0]: "judge shifted by 0.1"}
-    drifted = replace(shown, drift=note, results=replace(shown.results, drift=note))
-    report = report_of([drifted], page.gathered, About("t"), "file")
-    number = page.gathered.dimensions[ASKED[0]]
-    assert [one["drift"] for one in report["dimensions"] if one["drift"]] == [*note.values()]
-    assert report["dimensions"][number]["drift"] == note[ASKED[0]]
-    columns = report["tables"][0]["columns"]
-    assert {c["id"]: c["drift"] for c in columns if c["drift"]} == note
-    assert any(note[ASKED[0]] in line for line in report["warnings"])
-
-
 def test_without_matplotlib_there_are_no_figures(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:

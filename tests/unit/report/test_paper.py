@@ -15,7 +15,8 @@ from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.items import ItemChanges
-from editjudge.report.paper import Form, narrowed, typeset
+from editjudge.report.summary import narrowed, typeset
+from editjudge.report.table import Form
 
 UP = Column("up", "quality", Mean("x"), True, "here")
 DOWN = Column("down", "error", Mean("y"), False, "here")
@@ -52,7 +53,7 @@ def test_latex() -> None:
     text = typeset(three(), "latex")
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert rows == [
-        r" & quality $\uparrow$ & error $\downarrow$ \\",
+        r"model & quality $\uparrow$ & error $\downarrow$ \\",
         r"a & 1.000 & \underline{5.000} \\",
         r"b & \textbf{3.000} & \textbf{1.000}\textsuperscript{a} \\",
         r"c & \underline{2.000} *1 & -\textsuperscript{b} \\",
@@ -68,7 +69,7 @@ def test_latex() -> None:
 def test_markdown_with_chosen_columns_and_models() -> None:
     text = typeset(three(), "markdown", ["ERR*"], ["b", "a"])
     assert text.splitlines()[:4] == [
-        "|  | error ↓ |",
+        "| model | error ↓ |",
         "| --- | ---: |",
         "| b | **1.000**<sup>a</sup> |",
         "| a | <u>5.000</u> |",
@@ -101,7 +102,7 @@ def test_groups_make_columns_rows() -> None:
         "latex",
     )
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert rows[0] == r" &  & a & b \\"
+    assert rows[0] == r" & metric & a & b \\"
     assert rows[1] == r"G \& H & quality $\uparrow$ & \underline{1.000} & \textbf{2.000} \\"
     assert rows[2] == r" & error $\downarrow$ & \textbf{5.000} & \underline{6.000} \\"
 
@@ -245,7 +246,7 @@ def test_many_columns_become_rows() -> None:
     many = tuple(replace(UP, id=f"c{n}", title=f"c{n}") for n in range(10))
     row = {column.id: cell(1.0) for column in many}
     text = typeset(results(many, a=row, b=row), "latex")
-    assert r" & a & b \\" in text
+    assert r"metric & a & b \\" in text
     assert r"c9 $\uparrow$ & " in text
 
 

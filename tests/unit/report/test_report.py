@@ -11,8 +11,8 @@ from editjudge.base.verdict import Failed, NotServed, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import Judgement, judge
+from editjudge.report.numbers import best_and_second, note, number, untrained_line
 from editjudge.report.plots import scatter
-from editjudge.report.table import best_and_second, cell_text, note, untrained_line
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 
@@ -52,8 +52,8 @@ def test_random_weights_are_told() -> None:
 
 
 def test_cells_show_their_coverage() -> None:
-    assert cell_text(Cell(0.5, {"scored": 3, "failed": 1})) == "0.5 (3/4)"
-    assert cell_text(Cell(None, {"failed": 1}, reason="nothing scored")) == "- (nothing scored)"
+    assert str(number(Cell(0.5, {"scored": 3, "failed": 1}))) == "0.5 (3/4)"
+    assert str(number(Cell(None, {"failed": 1}, reason="nothing scored"))) == "- (nothing scored)"
 
 
 def test_the_best_and_the_second_are_told_by_what_is_printed() -> None:

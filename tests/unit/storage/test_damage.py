@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from editjudge.app.diff import diff
-from editjudge.app.rescore import rescored_run
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
 from editjudge.engine.items import ItemState
 from editjudge.panel.calls import Call, Reply
@@ -24,7 +23,6 @@ from editjudge.storage.store import FILE, RunStore
 
 from .stored import HEADER, LOST, SIGNATURES, UNREAD, put, scored
 
-STORED = Path(__file__).parents[2] / "golden" / "stored" / "v4" / "omni_iie.paper.zip"
 DAMAGES = 300
 EDITS = 24
 
@@ -204,22 +202,6 @@ def test_two_runs_one_of_which_is_damaged(whole: Path, copy: Path) -> None:
         db.execute("UPDATE verdicts SET value = 0 WHERE edit = 3")
     with pytest.raises(StoreError, match="the verdict on item 2 of alpha"):
         diff(whole, copy)
-
-
-def test_rescore_refuses_in_one_line(tmp_path: Path) -> None:
-    """Many replies are read side by side, and what fails is one error."""
-    shutil.unpack_archive(STORED, tmp_path)
-    with contextlib.closing(sqlite3.connect(tmp_path / "run" / FILE)) as db, db:
-        for table, column in (("header", "value"), ("edits", "reason")):
-            db.execute(
-                f"UPDATE {table} SET {column} = replace({column}, '/golden', ?)",  # noqa: S608
-                (str(tmp_path),),
-            )
-    RunStore.open(tmp_path / "run").close()
-    with contextlib.closing(sqlite3.connect(tmp_path / "run" / FILE)) as db, db:
-        db.execute("UPDATE calls SET cost = 1")
-    with pytest.raises(StoreError, match=r"is damaged: row \d+ \(table calls\)"):
-        rescored_run(tmp_path / "run")
 
 
 def test_a_checksum_stays_what_it_is() -> None:

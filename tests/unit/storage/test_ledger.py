@@ -282,3 +282,21 @@ async def test_a_busy_file_holds_up_its_writer_and_nobody_else(tmp_path: Path) -
         assert ledger.count == 3  # what was paid for is kept, whoever still waited for it
         rows = ledger._database.each("SELECT repeat FROM calls ORDER BY id")
         assert [repeat for (repeat,) in rows] == [0, 1, 2]
+
+
+async def test_no_team_reads_what_another_has(tmp_path: Path) -> None:
+    asked = call()
+    with Ledger(tmp_path / "ledger.sqlite", team="red") as red:
+        blue = red.for_team("blue")
+        await red.put(asked, REPLY)
+        assert await blue.get(asked) is None
+        assert await blue.said([asked.key]) == {}
+        assert await blue.drop([asked.key]) == 0
+        await blue.put(asked, REPLY)
+        space = await red.space()
+        assert set(space) == {"red", "blue"}
+        assert all(space.values())
+        assert await blue.purge(team="red") == 1
+        assert await red.get(asked) is None
+        assert await blue.get(asked) == REPLY
+        assert (red.count, blue.count) == (0, 1)

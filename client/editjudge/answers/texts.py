@@ -1,0 +1,211 @@
+"""Answers that are texts: one of a few options, or in words of the judge's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .contract import OutputContract, Unparsable, object_schema, shown
+from .json_object import fields, text_of
+from .spoken import Spoken
+
+_QUOTES = "\"'`“”\u2018\u2019«»"
+_AROUND = f"{_QUOTES} \t\r\n*"
+
+
+COPY_ONE = (
+    "Reply with exactly one of the options given above, copied word for word, and nothing else."
+)
+"""How to choose among options that the prompt lists."""
+
+
+def _loose(text: str) -> str:
+    """A text as it is compared: without case, extra space, quotes around it, full stops at its end.
+
+    All of them, in whatever order: so what is compared equal stays equal with one more.
+    """
+    text, before = " ".join(text.split()), ""
+    while text != before:
+        before, text = text, text.strip(_QUOTES + " ").rstrip(".。")
+    return text.casefold()
+
+
+def _unquoted(text: str) -> str:
+    """The text of a JSON string, which constrained decoding makes of an option."""
+    try:
+        value = json.loads(text) if text.startswith('"') else text
+    except ValueError:
+        return text
+    return value if isinstance(value, str) else text
+
+
+@dataclass(frozen=True)
+class Option(OutputContract[str]):
+    """One of several given texts, as plain text.
+
+    Case, quotes around the reply, full stops at its end and repeated spaces do not count, unless
+    options differ in nothing else. Text before or after an option is not cut away: `A car, not
+    a bus` names two.
+
+    Source: GIE-Bench, section 3.5: the judge picks one of up to five answers.
+
+    Attributes:
+        options: Letters or whole texts; they may come from data.
+    """
+
+    name: ClassVar[str] = "option"
+
+    options: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.options) < 2 or len(set(self.options)) < len(self.options):
+            raise ValueError(f"give at least two different options: {self.options}")
+        if any(not option.strip() or option != option.strip() for option in self.options):
+            raise ValueError(f"an option is empty or has space around it: {self.options}")
+
+    @property
+    def instruction(self) -> str:
+        """Says how to choose. The prompt lists the options itself, marked as data."""
+        return COPY_ONE
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """One of the options as a JSON string.
+
+        Some servers take objects only as the outermost value: they are asked without it.
+        """
+        return {"type": "string", "enum": list(self.options)}
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """The option chosen, as given; see `OutputContract.parse`."""
+        return self._chosen(Spoken(reply, cut=cut))
+
+    def _chosen(self, spoken: Spoken) -> str:
+        if spoken.cut:
+            # The beginning of one option may be another: what is cut cannot be told.
+            raise Unparsable("cut at the token limit")
+        text = _unquoted(spoken.last_line.strip())
+        if text in self.options:
+            return text
+        loose = _loose(text)
+        matches = [option for option in self.options if _loose(option) == loose]
+        if len(matches) > 1:
+            raise Unparsable(f"{shown(text)} matches {len(matches)} options")
+        if not matches:
+            raise Unparsable(f"{shown(text)} is none of the options")
+        return matches[0]
+
+
+@dataclass(frozen=True)
+class FirstWord(Option):
+    """One of several choices, at the start of a reply.
+
+    What follows the choice is not read, as probabilities of the first token do not read it
+    either: `Yes, the vase is gone` is Yes. `Not` is not No, and a word that a judge was cut
+    within is none.
+
+    Source: I2I-Bench, appendix F: a reply has to begin with one of five words, or is Yes or No.
+    """
+
+    name: ClassVar[str] = "first_word"
+
+    def _chosen(self, spoken: Spoken) -> str:
+        start = spoken.last.lstrip(_AROUND).casefold()
+        for option in self.options:
+            rest = start.removeprefix(option.casefold())
+            if rest != start and not (rest[:1].isalnum() or (spoken.cut and not rest)):
+                return option
+        return super()._chosen(spoken)
+
+
+@dataclass(frozen=True)
+class Verbatim(OutputContract[str]):
+    """One of the texts that the prompt lists, taken as it stands, space around it apart.
+
+    Its worth shows when it is compared, to the letter, with the answer that is due: whether it is
+    one of the texts is not checked.
+
+    Source: GIE-Bench's official evaluation.
+    """
+
+    name: ClassVar[str] = "verbatim"
+    parser: ClassVar[int] = 2
+
+    @property
+    def instruction(self) -> str:
+        """Says how to choose. The prompt lists the texts itself, marked as data."""
+        return COPY_ONE
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """The reply itself; see `OutputContract.parse`."""
+        return _complete(reply.strip(), cut=cut)
+
+
+@dataclass(frozen=True)
+class ShortAnswer(OutputContract[str]):
+    """An answer to a question, in a few words.
+
+    Source: Omni IIE Bench, released code, whose model answers in at most 50 tokens.
+
+    Attributes:
+        longest: In characters.
+    """
+
+    name: ClassVar[str] = "short_answer"
+
+    longest: int = 300
+
+    @property
+    def instruction(self) -> str:
+        """Asks for the answer alone."""
+        return "Answer in a few words, with nothing but the answer."
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """The answer in one line, without thinking before it; see `OutputContract.parse`."""
+        text = _complete(" ".join(Spoken(reply, cut=cut).last.split()), cut=cut)
+        if len(text) > self.longest:
+            raise Unparsable(f"the answer has {len(text):,} characters, more than {self.longest}")
+        return text
+
+
+@dataclass(frozen=True)
+class OneText(OutputContract[str]):
+    """One text in one line, under a key that says what it is.
+
+    Source: GIE-Bench, section 3.1 and figure 8: the instruction that a generalist writes.
+
+    Attributes:
+        key: Of the text.
+        longest: In characters.
+    """
+
+    name: ClassVar[str] = "one_text"
+
+    key: str = "text"
+    longest: int = 300
+
+    @property
+    def instruction(self) -> str:
+        """The key and how long the text may be."""
+        return (
+            f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a '
+            f"text of at most {self.longest} characters."
+        )
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """An object with that text; its length is checked on reading."""
+        return object_schema({self.key: {"type": "string"}})
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """Read the text, in single spaces; see `OutputContract.parse`."""
+        spoken = Spoken(reply, cut=cut)
+        return spoken.alone(text_of(fields(spoken, (self.key,)), self.key, self.longest))
+
+
+def _complete(text: str, *, cut: bool) -> str:
+    if cut or not text:
+        raise Unparsable("cut at the token limit" if cut else "the reply is empty")
+    return text

@@ -1,0 +1,254 @@
+"""Numbers and outcomes as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ..base.identity import Identities, untrained
+from ..base.verdict import (
+    Failed,
+    MissingOutput,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Scored,
+    Unscored,
+)
+from ..base.words import counted
+from ..benchmarks.cell import Cell
+from ..benchmarks.dimension import Dimension
+from ..engine.judge import Judgement
+from .table import Head, Number, Row, Table
+
+_SMALLEST = 6
+"""Decimals with which half of an interval is still spelt out."""
+_SKIPPED = (NotApplicable, NotServed, MissingOutput)
+_NOTE = Head("note", fold=True)
+_STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
+
+
+def arrow(higher_is_better: bool) -> str:
+    """The direction of a metric, as papers print it."""
+    return "↑" if higher_is_better else "↓"
+
+
+def value_text(value: float, dimension: Dimension) -> str:
+    """A value with its unit, to four significant digits or the unit's usual two."""
+    return f"{value:.2f} {dimension.unit}" if dimension.unit else f"{value:.4g}"
+
+
+def verdict_table(judgement: Judgement) -> Table:
+    """One judged edit: a row per dimension that was judged."""
+    return Table(
+        (Head("dimension"), Head("value", right=True), *map(Head, ("range", "")), _NOTE),
+        [
+            _verdict_row(judgement, name, outcome)
+            for name, outcome in judgement.outcomes.items()
+            if not isinstance(outcome, _SKIPPED)
+        ],
+    )
+
+
+def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
+    dimension = judgement.dimensions[name]
+    low, high = dimension.range
+    value = value_text(outcome.value, dimension) if isinstance(outcome, Scored) else "-"
+    untrained_note = "UNTRAINED weights, not a result" * (name in judgement.untrained)
+    notes = "; ".join(filter(None, [untrained_note, note(outcome)]))
+    direction = arrow(dimension.higher_is_better)
+    style = _STYLES.get(outcome.status, "dim")
+    return Row((name, value, f"{low:g}..{high:g}", direction, notes), style)
+
+
+def judged_by(judgement: Judgement) -> list[str]:
+    """What a reader must know of the generalist's part: whose prompts, and what it took."""
+    asked: dict[str, list[str]] = {}
+    for name, outcome in judgement.outcomes.items():
+        words = judgement.dimensions[name].words
+        if words and not isinstance(outcome, _SKIPPED):
+            asked.setdefault(words, []).append(name)
+    lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in asked.items()]
+    if judgement.usage:
+        lines.append(f"the generalist took {usage_text(judgement.usage)}")
+    return lines
+
+
+def untrained_line(identities: Identities) -> str:
+    """A warning where weights are random; empty where none are."""
+    names = untrained(identities)
+    return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
+
+
+def usage_text(usage: Mapping[str, float]) -> str:
+    """Calls, tokens and cost in words, and how many calls needed not be made."""
+    prompt, cached = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
+    share = f" ({cached / prompt:.0%} from the server's cache)" if prompt else ""
+    cost = f", cost {usage['cost']:.4g}" if "cost" in usage else ""
+    calls = usage.get("calls", 0)
+    known = usage.get("known", 0)
+    kept = f" (not again {known:,.0f} whose replies are kept)" if known else ""
+    return (
+        f"{calls:.0f} call{'' if calls == 1 else 's'}{kept}, {prompt:,.0f} prompt tokens{share}, "
+        f"{usage.get('completion_tokens', 0):,.0f} generated{cost}"
+    )
+
+
+def skipped(judgement: Judgement) -> dict[str, list[str]]:
+    """Why dimensions were not judged, each reason with the dimensions it concerns."""
+    reasons: dict[str, list[str]] = {}
+    for name, outcome in judgement.outcomes.items():
+        if isinstance(outcome, _SKIPPED):
+            reasons.setdefault(outcome.reason, []).append(name)
+    return reasons
+
+
+def note(outcome: Outcome) -> str:
+    """What a reader should know of an outcome beside its number."""
+    match outcome:
+        case Scored(evidence=evidence):
+            parts = ["capped: images are (nearly) identical"] if evidence.get("capped") else []
+            parts += [str(evidence[key]) for key in ("resized",) if key in evidence]
+            parts += [f"read {evidence['read']!r}"] if "read" in evidence else []
+            return "; ".join(parts)
+        case Unscored(kind=kind, reason=reason):
+            return f"unscored ({kind}): {reason}"
+        case Failed(error=error):
+            return f"failed: {error}"
+    return outcome.reason
+
+
+def best_and_second(
+    texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool
+) -> list[int]:
+    """The place of each number of a column: 1 for the best, 2 for the second, 0 for others.
+
+    Numbers that are printed alike share a place; of a single one nothing is the best.
+
+    Args:
+        texts: As printed.
+        values: None where there is none.
+    """
+    of_values = {
+        text: value for text, value in zip(texts, values, strict=True) if value is not None
+    }
+    best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
+    several = sum(value is not None for value in values) > 1
+    places = {text: place for place, text in enumerate(best[:2], 1)} if several else {}
+    return [places.get(text, 0) for text in texts]
+
+
+def number(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
+    """A mean with its coverage: how many of the edits asked about have a number.
+
+    Beside it half of its interval and what else a reader has to know; see `sure_text`.
+
+    Args:
+        decimals: As papers print; None for four significant digits.
+        place: 1 for the best of its column, 2 for the second.
+    """
+    coverage = f"{cell.scored}/{cell.asked}"
+    footnote = ""
+    if cell.asked and cell.scored != cell.asked:
+        footnote = f"{cell.scored:,} of {cell.asked:,} edits have a number"
+    if cell.value is None:
+        return Number("-", 0, "", cell.reason if decimals is None else coverage, footnote)
+    value = f"{cell.value:.4g}" if decimals is None else rounded(cell.value, decimals)
+    return Number(value, place, sure_text(cell, decimals), coverage, footnote)
+
+
+def carried(cells: Iterable[Cell]) -> int:
+    """To how many decimals the numbers of a column are printed that no paper has printed.
+
+    The largest has four significant digits, and no half of an interval is smaller than the last.
+    """
+    held = [cell for cell in cells if cell.value is not None]
+    largest = max((abs(cell.value) for cell in held if cell.value), default=1.0)
+    halves = (cell.interval.half for cell in held if cell.interval)
+    least = min((half for half in halves if half), default=math.inf)
+    first = 0 if math.isinf(least) else -math.floor(math.log10(least))
+    return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
+
+
+def rounded(value: float, decimals: int) -> str:
+    """A number to so many decimals."""
+    # Adding 0 makes a plain zero of a negative one.
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"
+
+
+def sure_text(cell: Cell, decimals: int | None = None) -> str:
+    """What stands behind a mean: half of its interval, its spread over rounds, and its signs.
+
+    `*2` says that a rule put two of its numbers in, `^3` that three are capped, `~` that it rests
+    on other items than those that all models have; see `legend`.
+    """
+    form = ".2g" if decimals is None else f".{decimals}f"
+    half = cell.interval.half if cell.interval else None
+    return "".join(
+        (
+            "" if half is None else f" ±{half_text(half, decimals)}",
+            "" if cell.sd is None else f" sd {cell.sd:{form}}",
+            f" *{cell.imputed}" if cell.imputed else "",
+            f" ^{cell.capped}" if cell.capped else "",
+            " ~" if cell.other_items else "",
+        )
+    )
+
+
+def ends_text(low: float, high: float, decimals: int | None = None) -> str:
+    """The ends of an interval, to the digits of its half: they are never printed alike.
+
+    Args:
+        decimals: See `half_text`.
+    """
+    first = _first((high - low) / 2)
+    if first > _SMALLEST:
+        places = max(0, first + 1 - _first(max(abs(low), abs(high))))
+        return f"{low:.{places}e} \u2013 {high:.{places}e}"
+    places = _places(first, decimals)
+    return f"{rounded(low, places)} \u2013 {rounded(high, places)}"
+
+
+def _first(number: float) -> int:
+    """Where the first digit of a number stands that is not 0: 1 for tenths, 0 for ones."""
+    return -math.floor(math.log10(number))
+
+
+def _places(first: int, decimals: int | None) -> int:
+    return max(0, first + 1) if decimals is None else max(decimals, first)
+
+
+def half_text(half: float, decimals: int | None = None) -> str:
+    """Half of an interval, which is more than 0 and is never printed as 0.
+
+    Args:
+        decimals: Of the number before it; None for two significant digits.
+    """
+    first = _first(half)
+    return f"{half:.1e}" if first > _SMALLEST else f"{half:.{_places(first, decimals)}f}"
+
+
+def not_finished(edits: int) -> str:
+    """What a reader must know of numbers of half a run.
+
+    Args:
+        edits: That are pending, of each model its own.
+    """
+    return f"the run is not finished: at least {counted(edits, 'edit')} pending"
+
+
+def legend(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
+    """What the signs mean that stand in these cells, a line each.
+
+    Args:
+        mend: Say too by which option it would be otherwise.
+    """
+    held = [cell for cell in cells if cell.value is not None]
+    if any(cell.interval and cell.interval.half is not None for cell in held):
+        yield "±: half of the 95 % interval, clustered by source picture"
+    if any(cell.imputed for cell in held):
+        yield "*n: imputed: a rule put n of these numbers in, no judge did"
+    if any(cell.capped for cell in held):
+        yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
+    if any(cell.other_items for cell in held):
+        yield f"~: rests on items on which not all models have a number{': see --common' * mend}"

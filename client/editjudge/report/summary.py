@@ -1,0 +1,515 @@
+"""A run's table and what is said around it: columns, spread over judges, agreement, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self, TypeAlias
+
+from rich.cells import cell_len
+
+from ..app.agreement import Figure
+from ..app.published import Comparability, PublishedBeside
+from ..app.results import Results
+from ..app.spread import Agreement, JudgeSpread
+from ..app.unserved import naming, need_models
+from ..base.console import WIDTH
+from ..base.errors import ConfigError
+from ..base.identity import untrained
+from ..base.words import counted, few
+from ..benchmarks.cell import Cell
+from ..benchmarks.column import Column
+from .numbers import (
+    arrow,
+    best_and_second,
+    carried,
+    legend,
+    not_finished,
+    number,
+    rounded,
+)
+from .table import Form, Head, Number, Row, Table
+
+_Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
+"""By model and judge (none for all judges together), the number of each column."""
+_NOTHING = Number("")
+_FIGURES = {
+    "agreement": "equal",
+    "kappa": "kappa",
+    "spearman": "Spearman",
+    "mean_absolute_difference": "difference",
+    "equal": "always equal",
+    "standard_deviation": "deviation",
+}
+_SHARES = {"agreement", "equal"}
+_BETWEEN_CELLS = 3
+_NAMED = 6
+"""Columns that a line names at most."""
+_WIDE = 6
+"""Columns that fit on a page; more of them become rows where there are fewer models."""
+_NUMBERS = (
+    *("model", "column", "group", "title", "value", "deviation", "scored", "asked", "imputed"),
+    *("low", "high", "error", "clusters", "method", "capped", "other_items"),
+)
+
+
+def chosen(
+    results: Results, columns: Collection[str] = (), models: Collection[str] = ()
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns and models that are meant.
+
+    Args:
+        columns: Globs of ids or titles, parts of ids, or words that stand in group, title and id;
+            by default all that ask anything of any model.
+        models: Names, in the order of the table; by default all.
+
+    Raises:
+        ConfigError: a name or glob matches none.
+    """
+    for model in models:
+        if model not in results.cells:
+            raise ConfigError(f"no model {model}", f"models: {', '.join(results.cells)}")
+    for pattern in columns:
+        if not any(_is_meant(column, [pattern]) for column in results.columns):
+            titles = ", ".join(column.title for column in results.columns[:6])
+            mend = f"give an id, a part of one, a title or a glob: {titles}"
+            raise ConfigError(f"no column {pattern}", mend)
+    names = tuple(models) or tuple(results.cells)
+    meant = (c for c in results.columns if not columns or _is_meant(c, columns))
+    return tuple(c for c in meant if any(results.cells[n][c.id].asked for n in names)), names
+
+
+def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
+    names = (column.id.casefold(), column.title.casefold())
+    parts = column.id.casefold().split(".")[1:]
+    words = f"{column.group} {column.title} {column.id}".casefold()
+    return any(
+        pattern in parts
+        or any(fnmatchcase(name, pattern) for name in names)
+        or all(word in words for word in pattern.split())
+        for pattern in map(str.casefold, patterns)
+    )
+
+
+def narrowed(
+    results: Results, columns: Collection[str] = (), models: Collection[str] = ()
+) -> Results:
+    """The table with these columns and models alone; with all where none are named.
+
+    Raises:
+        ConfigError: a name or glob matches none; see `chosen`.
+    """
+    if not columns and not models:
+        return results
+    meant, names = chosen(results, columns, models)
+    ids = {column.id for column in meant}
+
+    def of_ids(row: Mapping[str, Cell]) -> dict[str, Cell]:
+        return {name: cell for name, cell in row.items() if name in ids}
+
+    asking = {name for column in meant for name in column.dimensions}
+    return replace(
+        results,
+        columns=meant,
+        cells={name: of_ids(results.cells[name]) for name in names},
+        judges={
+            name: {judge: of_ids(row) for judge, row in results.judges[name].items()}
+            for name in names
+            if name in results.judges
+        },
+        agreement=tuple(one for one in results.agreement if one.dimension in asking),
+    )
+
+
+def typeset(
+    results: Results, form: Form, columns: Collection[str] = (), models: Collection[str] = ()
+) -> str:
+    """The table as text, best numbers bold and second ones underlined.
+
+    Of each number that not all edits asked about have a part in, a footnote says how many have.
+
+    Args:
+        form: `latex` needs the package booktabs; `csv` and `json` have each number unrounded.
+
+    Raises:
+        ConfigError: a name or glob matches none; see `chosen`.
+    """
+    meant, names = chosen(results, columns, models)
+    if form in {"csv", "json"}:
+        return _numbers_table(results, meant, names).written(form)
+    by_column = [_paper_numbers(results, column, names) for column in meant]
+    rows = zip(*by_column, strict=True) if by_column else ((),) * len(names)
+    grid = {(name, ""): row for name, row in zip(names, rows, strict=True)}
+    grouped = any(column.group for column in meant)
+    as_rows = grouped or len(meant) > max(_WIDE, len(names))
+    table = _by_column(meant, grid, names) if as_rows else _by_model(meant, grid)
+    notes, about = tuple(_notes(results, meant, names)), tuple(_made_of(results))
+    return replace(table, notes=notes, about=about).written(form)
+
+
+def _paper_numbers(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
+    """The numbers of one column, with the best and the second."""
+    cells = [results.cells[model][column.id] for model in models]
+    decimals = _decimals(results, column, cells)
+    texts = ["-" if cell.value is None else rounded(cell.value, decimals) for cell in cells]
+    values = [cell.value for cell in cells]
+    places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
+    return [number(cell, decimals, place) for cell, place in zip(cells, places, strict=True)]
+
+
+def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
+    """As the paper prints; where there is no such table, as many as the numbers carry."""
+    if column.decimals is not None:
+        return column.decimals
+    return results.benchmark.decimals if results.benchmark.table else carried(cells)
+
+
+def _made_of(results: Results) -> Iterator[str]:
+    switches = f" with {', '.join(sorted(results.switches))}" if results.switches else ""
+    named = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
+    yield f"{named}{switches}, {results.items:,} items"
+    yield from (f"{role}: {identity}" for role, identity in results.identities.items())
+
+
+def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -> Iterator[str]:
+    cells = [results.cells[model][column.id] for model in models for column in columns]
+    if names := untrained(results.identities):
+        yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
+    yield from legend(cells, mend=False)
+    if any(cell.sd is not None for cell in cells):
+        yield "sd: standard deviation over rounds"
+    yield from counted_lines(results)
+
+
+def counted_lines(results: Results) -> Iterator[str]:
+    """Which edits count otherwise than usual, or not yet."""
+    rows = results.cells.values()
+    if pending := sum(
+        max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows
+    ):
+        yield not_finished(pending)
+    if results.count_missing:
+        yield "missing outputs count as the worst value of each metric"
+    if results.common:
+        yield "each dimension counts the items alone on which all models have a number"
+
+
+def _numbers_table(results: Results, columns: Sequence[Column], models: Sequence[str]) -> Table:
+    """A row for each number."""
+    rows = []
+    for model in models:
+        for column in columns:
+            cell = results.cells[model][column.id]
+            of = cell.interval
+            interval = (of.low, of.high, of.error, of.clusters, of.method) if of else (None,) * 5
+            names = (model, column.id, column.group, column.title)
+            counts = (cell.scored, cell.asked, cell.imputed)
+            further = (cell.capped, int(cell.other_items))
+            rows.append(Row((*names, cell.value, cell.sd, *counts, *interval, *further)))
+    return Table([Head(name) for name in _NUMBERS], rows)
+
+
+def results_tables(
+    columns: Iterable[Column],
+    cells: Mapping[str, Mapping[str, Cell]],
+    beside: JudgeSpread | None = None,
+    width: int = WIDTH,
+    decimals: int = 2,
+    published: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    *,
+    each_round: bool = False,
+) -> tuple[Table, ...]:
+    """A benchmark's table, each number with its spread and its coverage.
+
+    A row per model; where columns have groups, or that is too wide, a row per column, in as many
+    tables as the models need. Where several judged, each has a row below the one of all. Grouped
+    columns that ask nothing of any model are left out.
+
+    Args:
+        width: In characters.
+        decimals: Of grouped columns that have none of their own.
+        each_round: Show the number of every round too, as GIE-Bench's table 6 does.
+        published: Rows of the paper, by name and column; they have no coverage.
+    """
+    columns, beside = tuple(columns), beside or JudgeSpread()
+    grouped = any(column.group for column in columns)
+    if grouped:
+        columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
+    grid = _grid(columns, cells, beside, decimals if grouped else None, each_round=each_round)
+    for name, row in published.items():
+        grid[name, ""] = [_printed(row.get(c.id), c, decimals) for c in columns]
+    if not grouped:
+        table = _by_model(columns, grid)
+        if _width(table) <= width:
+            return (table,)
+    # The paper's rows go on in further tables, the run's own stand in each.
+    always = tuple(cells) if published else ()
+    names = _width(_by_column(columns, grid, ()))
+    split = _that_fit(grid, width - names, always)
+    return tuple(_by_column(columns, grid, models) for models in split)
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """The columns of a table by what there is to show of them.
+
+    Attributes:
+        told: With a number of any model, or with a reason of their own why there is none.
+        unserved: They wait for models that nobody serves.
+        unasked: They ask nothing of any item.
+    """
+
+    told: tuple[Column, ...]
+    unserved: tuple[Column, ...]
+    unasked: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> Self:
+        """The columns, in their order."""
+        told, unserved, unasked = [], [], []
+        for column in columns:
+            asked = [row[column.id] for row in cells.values() if row[column.id].asked]
+            if not asked:
+                unasked.append(column)
+            elif all(_waits(cell) for cell in asked):
+                unserved.append(column)
+            else:
+                told.append(column)
+        return cls(tuple(told), tuple(unserved), tuple(unasked))
+
+    def lines(self, run: Path) -> Iterator[str]:
+        """What is left out of the table, and who names it."""
+        if self.unserved:
+            yield f"{need_models(len(self.unserved), 'number')}: {naming(run)}"
+        # Of a paper's table what is about other tasks is not missed.
+        if unasked := sum(not column.group for column in self.unasked):
+            yield f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item"
+
+
+def _waits(cell: Cell) -> bool:
+    """Whether nothing but a service is lacking."""
+    missing = {*cell.counts} <= {"not_served", "missing_output"} and "not_served" in cell.counts
+    return cell.value is None and (missing or "not_served" in cell.awaits)
+
+
+def _grid(
+    columns: Sequence[Column],
+    cells: Mapping[str, Mapping[str, Cell]],
+    beside: JudgeSpread,
+    decimals: int | None,
+    *,
+    each_round: bool,
+) -> dict[tuple[str, str], list[Number]]:
+    grid: dict[tuple[str, str], list[Number]] = {}
+
+    def add(model: str, judge: str, row: Mapping[str, Cell]) -> None:
+        grid[model, judge] = [
+            _number_of(row.get(column.id), column, decimals) for column in columns
+        ]
+
+    for model, row in cells.items():
+        add(model, "", row)
+        judges = beside.judges.get(model, {})
+        several = len(judges) > 1
+        for judge, of in judges.items() if several else ():  # a single judge is all of them
+            add(model, judge, of)
+        for judge, of in judges.items() if each_round else ():
+            for n in range(beside.rounds):
+                label = f"{judge}, round {n + 1}" if several else f"run {n + 1}"
+                grid[model, label] = [
+                    _printed(_of_round(of.get(c.id), n), c, decimals) for c in columns
+                ]
+    return grid
+
+
+def _number_of(cell: Cell | None, column: Column, decimals: int | None) -> Number:
+    """A cell's number: as papers print where columns have groups."""
+    if cell is None:
+        return _NOTHING
+    return number(cell, None if decimals is None else _first(column.decimals, decimals))
+
+
+def _of_round(cell: Cell | None, place: int) -> float | None:
+    return cell.rounds[place] if cell and place < len(cell.rounds) else None
+
+
+def _printed(value: float | None, column: Column, decimals: int | None) -> Number:
+    """A number without coverage."""
+    if value is None:
+        return _NOTHING
+    own = None if decimals is None else _first(column.decimals, decimals)
+    return Number(f"{value:.4g}" if own is None else f"{value + 0.0:.{own}f}")
+
+
+def _first(own: int | None, usual: int) -> int:
+    return usual if own is None else own
+
+
+def comparability(beside: PublishedBeside) -> Iterator[str]:
+    """Which columns can be compared with the printed ones, and why, a line for each reason."""
+    if not beside.shown:
+        yield f"{beside.title} prints nothing of what was asked for"
+    said: dict[Comparability, list[str]] = {}
+    for column in beside.shown:
+        titles = said.setdefault(beside.columns[column.id], [])
+        if column.title not in titles:
+            titles.append(column.title)
+    for verdict, titles in said.items():
+        can = "can be compared" if verdict.comparable else "cannot be compared"
+        yield f"- {can} with what is printed: {', '.join(titles)} ({verdict.why})"
+
+
+def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
+    """A row for each model and judge."""
+    heads = (Head("model"), *(Head(_titled(column), right=True) for column in columns))
+    rows = [
+        Row((_label(model, judge), *numbers), "dim" if judge else "")
+        for (model, judge), numbers in grid.items()
+    ]
+    return Table(heads, rows)
+
+
+def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) -> Table:
+    """A row for each column and judge; the groups of columns first, where they have any."""
+    judges = list(dict.fromkeys(judge for _, judge in grid))
+    grouped = any(column.group for column in columns)
+    rows = []
+    for place, column in enumerate(columns):
+        group = [column.group] if grouped else []
+        for judge in judges:
+            of = (grid.get((model, judge)) for model in models)
+            numbers = [_NOTHING if row is None else row[place] for row in of]
+            if not models or any(one.text for one in numbers):
+                label = _label(_titled(column), judge)
+                rows.append(Row((*group, label, *numbers), "dim" if judge else ""))
+    names = [Head("")] if grouped else []
+    heads = (*names, Head("metric"), *(Head(model, right=True) for model in models))
+    return Table(heads, rows, grouped=grouped)
+
+
+def _width(table: Table) -> int:
+    """Of a table on a terminal, in characters."""
+    columns = zip(
+        [head.title for head in table.heads], *(row.cells for row in table.rows), strict=True
+    )
+    return 1 + sum(max(cell_len(str(one)) for one in c) + _BETWEEN_CELLS for c in columns)
+
+
+def _that_fit(grid: _Grid, width: int, always: Collection[str]) -> Iterator[list[str]]:
+    """The models, as many at once as there is room for; at least one.
+
+    Args:
+        always: Models that stand in every table, where half of it is enough for them.
+    """
+    widths: dict[str, int] = {}
+    for (model, _), numbers in grid.items():
+        longest = max(cell_len(str(text)) for text in (model, *numbers)) + _BETWEEN_CELLS
+        widths[model] = max(widths.get(model, 0), longest)
+    kept = [model for model in widths if model in always]
+    if sum(widths[model] for model in kept) > width // 2:
+        kept = []
+    some = list(kept)
+    for model in widths:
+        if model in kept:
+            continue
+        if len(some) > len(kept) and sum(widths[name] for name in (*some, model)) > width:
+            yield some
+            some = list(kept)
+        some.append(model)
+    if some:
+        yield some
+
+
+def reasons(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> tuple[str, ...]:
+    """Why cells have no number, one line for each reason with the columns and models it is of."""
+    titles_by_reason: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for column in columns:
+        by_reason: dict[str, list[str]] = {}
+        for model, row in cells.items():
+            cell = row[column.id]
+            if cell.value is None and cell.asked:
+                by_reason.setdefault(_why(cell), []).append(model)
+        for why, models in by_reason.items():
+            of_models = titles_by_reason.setdefault(why, {})
+            of_models.setdefault(tuple(models), []).append(_full(column))
+    return tuple(
+        f"- {why}: {', '.join(titles)} ({', '.join(models)})"
+        for why, of_models in titles_by_reason.items()
+        for models, titles in of_models.items()
+    )
+
+
+def without_intervals(
+    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]
+) -> Iterator[str]:
+    """Why numbers have no interval, one line for each reason with the columns it is of."""
+    titles: dict[str, dict[str, None]] = {}
+    for column in columns:
+        for row in cells.values():
+            interval = row[column.id].interval
+            if interval and interval.half is None:
+                titles.setdefault(interval.reason, {})[_full(column)] = None
+    for reason, of in titles.items():
+        yield f"- without interval: {reason}: {few([*of], _NAMED)}"
+
+
+def _full(column: Column) -> str:
+    return f"{column.group}: {column.title}" if column.group else column.title
+
+
+def _why(cell: Cell) -> str:
+    counts = {status: n for status, n in cell.counts.items() if n and status != "scored"}
+    if not counts:
+        return cell.reason
+    return f"{cell.reason} ({', '.join(f'{n:,} {s}'.replace('_', ' ') for s, n in counts.items())})"
+
+
+def agreement_tables(agreements: Iterable[Agreement]) -> tuple[Table, ...]:
+    """How far each two judges agree, and each over its rounds; reasons stand below."""
+    agreements = tuple(agreements)
+    kinds = {
+        "Two judges, over the edits of all models that both gave a number": 2,
+        "One judge, over its rounds": 1,
+    }
+    parts = ((title, [a for a in agreements if len(a.judges) == n]) for title, n in kinds.items())
+    return tuple(_agreement_table(title, some) for title, some in parts if some)
+
+
+def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
+    names = [name for name in _FIGURES if any(name in a.figures for a in agreements)]
+    why = dict.fromkeys(f.reason for a in agreements for f in a.figures.values() if f.reason)
+    marks = {reason: "*" * place for place, reason in enumerate(why, 1)}
+    figures = [Head(_FIGURES[name], right=True) for name in names]
+    heads = (Head("dimension"), Head("judged by"), Head("edits", right=True), *figures)
+    rows = [
+        Row(
+            (
+                agreement.dimension,
+                ", ".join(agreement.judges),
+                agreement.edits,
+                *(_figure(name, agreement.figures.get(name), marks) for name in names),
+            )
+        )
+        for agreement in agreements
+    ]
+    notes = [f"{mark} {reason}" for reason, mark in marks.items()]
+    return Table(heads, rows, title, grouped=True, notes=notes)
+
+
+def _figure(name: str, figure: Figure | None, marks: Mapping[str, str]) -> str:
+    if figure is None:
+        return ""
+    if figure.value is None:
+        return f"-{marks[figure.reason]}"
+    return f"{figure.value:.1%}" if name in _SHARES else f"{figure.value:.3f}"
+
+
+def _titled(column: Column) -> str:
+    return f"{column.title} {arrow(column.higher_is_better)}"
+
+
+def _label(text: str, judge: str) -> str:
+    return f"  {judge}" if judge else text

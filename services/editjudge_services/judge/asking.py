@@ -1,0 +1,175 @@
+"""One request of a caller: what it took, and the line that the audit has of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from uuid import UUID, uuid4
+
+from google.rpc import code_pb2
+
+from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.base.local import private
+from editjudge.base.screen import tell
+
+from .accounts import Taken
+
+REQUEST_HEADER = "x-request-id"
+"""Of the front door: its log has the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and how.
+
+    Attributes:
+        team: As the front door says; "" where nobody says.
+        method: `Score`, or a route.
+        request: The front door's number of the request, or one of our own. What callers call their
+            requests may name people, so it is not taken.
+    """
+
+    team: str = ""
+    method: str = ""
+    request: str = ""
+
+    @classmethod
+    def of(cls, team: str, method: str, request: str) -> Self:
+        """A caller; a number of a request that is none becomes one of our own."""
+        try:
+            number = UUID(request)
+        except ValueError:
+            number = uuid4()
+        return cls(team, method, str(number))
+
+
+class Asking:
+    """One request from its arrival to its answer; use as a context manager.
+
+    Args:
+        taken: What it takes.
+        status_of: The code of an error, as gRPC numbers them.
+        ended: Told when it is over.
+
+    Attributes:
+        dimensions: How many were asked for, once it is known.
+        edits: That are judged where it comes to an end; what only asks has none.
+        in_parts: Its edits account for themselves from here on; it itself says nothing more.
+        code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
+        seconds: It took, at the end.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        taken: Taken,
+        status_of: Callable[[EditjudgeError], int],
+        ended: Callable[[Asking], None],
+    ) -> None:
+        self.caller = caller
+        self.taken = taken
+        self.dimensions = 0
+        self.edits = 1
+        self.in_parts = False
+        self.code = "OK"
+        self.seconds = 0.0
+        self._status_of = status_of
+        self._ended = ended
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.in_parts:
+            return
+        self.seconds = time.monotonic() - self._began
+        if isinstance(error, EditjudgeError):
+            self.code = code_pb2.Code.Name(self._status_of(error))
+        elif error is not None and self.code == "OK":
+            self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
+        if self.code == "OK":
+            self.taken.end()
+            self.taken.note(edits=self.edits)
+        else:
+            self.taken.note(refused=1)
+        self._ended(self)
+
+    @property
+    def line(self) -> str:
+        """What the audit has of it, as JSON: no picture, no word of the request, no token."""
+        used = asdict(self.taken.used)
+        for name in ("edits", "refused", "dearest"):
+            del used[name]
+        return json.dumps(
+            {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                **asdict(self.caller),
+                "dimensions": self.dimensions,
+                "status": self.code,
+                "milliseconds": round(self.seconds * 1000),
+                **used,
+            }
+        )
+
+
+class Audit:
+    """A line for each request, in a file that may be moved away meanwhile, or on standard error.
+
+    Args:
+        where: The file; `-` is standard error, None nowhere.
+
+    Attributes:
+        lost: Lines that could not be written.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+
+    def __init__(self, where: Path | None) -> None:
+        self._where = where
+        self.lost = 0
+        self._failing = False
+        if where is not None and not self._on_screen:
+            try:
+                self._add(where, "")
+            except OSError as error:
+                raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
+
+    def write(self, line: str) -> None:
+        """Add a line; that it cannot be written is told once, and costs no request."""
+        if self._where is None:
+            return
+        if self._on_screen:
+            tell(line)
+            return
+        try:
+            self._add(self._where, f"{line}\n")
+        except OSError as error:
+            if not self._failing:
+                tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
+            self._failing = True
+            self.lost += 1
+        else:
+            self._failing = False
+
+    @property
+    def _on_screen(self) -> bool:
+        return str(self._where) == "-"
+
+    @staticmethod
+    def _add(where: Path, text: str) -> None:
+        # Opened each time: it may have been moved away, as logs are.
+        with open(where, "a", encoding="utf-8", opener=private) as file:
+            file.write(text)

@@ -1,0 +1,445 @@
+"""The Judge service as JSON over HTTP, for callers without gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from aiohttp import web
+from google.rpc import code_pb2
+from pydantic import ValidationError
+from pydantic.json_schema import models_json_schema
+
+from editjudge.answers.lenient import whole
+from editjudge.app.wire.base import Wire, text_of
+from editjudge.app.wire.lists import Dimension
+from editjudge.app.wire.verdict import Score
+from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.errors import EditjudgeError
+from editjudge.base.identity import untrained
+from editjudge.base.signature import package_version
+from editjudge.base.threads import in_thread
+
+from .asked import Asked
+from .asking import REQUEST_HEADER, Asking, Caller
+from .described import described
+from .judging import Judging
+from .metrics import CONTENT_TYPE
+from .page import Page, page_of
+from .protocols import Unusable, listed
+from .servicer import status_of, told
+from .terms import terms_in
+from .wire import (
+    Batch,
+    BatchAsked,
+    DimensionServed,
+    Error,
+    PanelServed,
+    Refused,
+    Result,
+    ScoreAsked,
+)
+
+W = TypeVar("W", bound=Wire)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_HTTP = {
+    code_pb2.INVALID_ARGUMENT: 400,
+    code_pb2.FAILED_PRECONDITION: 400,
+    code_pb2.RESOURCE_EXHAUSTED: 429,
+}
+_OF_BATCH = 16
+"""Edits of a batch that are judged at a time; they wait for places, if need be."""
+_TOKENS = web.RequestKey("tokens", int)
+"""What generalists took for a request."""
+MAX_BODY_BYTES = 256 * 1024 * 1024
+_JSON = "application/json"
+_QUERIES = {"/v1/dimensions": ("pattern",)}
+"""Fields of a query, by route; the others take none."""
+_SHOWN = 80
+_CUT_SECONDS = 0.1
+"""For the answers that requests have which are cut at the end."""
+
+
+class JsonService:
+    """The routes.
+
+    Args:
+        judging: Entered by whoever made it.
+    """
+
+    def __init__(self, judging: Judging) -> None:
+        self._judging = judging
+        self._draining = False
+        self._in_flight = 0
+        self._done = asyncio.Event()
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more, and wait so long for what is in flight."""
+        self._draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._in_flight:
+                    self._done.clear()
+                    await self._done.wait()
+
+    def app(self) -> web.Application:
+        """The application with all routes."""
+        app = web.Application(
+            client_max_size=MAX_BODY_BYTES, middlewares=[self._admitting, _refusals]
+        )
+        for method, path, handler in (
+            ("POST", "/v1/score", self._score),
+            ("POST", "/v1/score:batch", self._batch),
+            ("GET", "/v1/dimensions", self._dimensions),
+            ("GET", "/v1/panel", self._panel),
+            ("GET", "/v1/openapi.json", self._openapi),
+            ("GET", "/v1/docs", self._docs),
+            ("GET", "/health", self._health),
+            ("GET", "/metrics", self._metrics),
+        ):
+            add = app.router.add_get if method == "GET" else app.router.add_post
+            add(path, handler)
+        app.on_response_prepare.append(_tell_tokens)
+        return app
+
+    @web.middleware
+    async def _admitting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._draining:
+            told = Refused(code="UNAVAILABLE", message="it ends", mend="ask again in a second")
+            response = _reply(Error(error=told), status=503, headers={"retry-after": "1"})
+            response.force_close()
+            return response
+        self._in_flight += 1
+        try:
+            return await handler(request)
+        finally:
+            self._in_flight -= 1
+            self._done.set()
+
+    async def _score(self, request: web.Request) -> web.Response:
+        async def read() -> Asked:
+            return await in_thread((await _body(request, ScoreAsked)).asked)
+
+        with self._asking(request) as asking:
+            team = asking.caller.team
+            async with self._judging.requests.taking(team, _announced(request), waits=False):
+                return _reply(Score.of(await self._judging.score(read, asking)))
+
+    async def _batch(self, request: web.Request) -> web.Response:
+        with self._asking(request) as asking:
+            team = asking.caller.team
+            async with self._judging.requests.taking(team, _announced(request), waits=False):
+                batch = await _body(request, BatchAsked)
+                asking.in_parts = True
+                some = asyncio.Semaphore(_OF_BATCH)
+                results = await asyncio.gather(
+                    *(self._result(request, each, some) for each in batch.requests)
+                )
+        return _reply(Batch(results=tuple(results)))
+
+    async def _result(self, request: web.Request, sent: object, some: asyncio.Semaphore) -> Result:
+        async def read() -> Asked:
+            checked = await in_thread(_checked, ScoreAsked.model_validate, sent)
+            return await in_thread(checked.asked)
+
+        try:
+            with self._asking(request) as asking:
+                async with some:
+                    score = Score.of(await self._judging.score(read, asking, waits=True))
+            text_of(score)  # what cannot be written costs itself
+            return Result(score=score)
+        except Exception as error:  # noqa: BLE001 - of this request alone
+            return Result(error=_refused(told(error))[0])
+
+    @contextlib.contextmanager
+    def _asking(self, request: web.Request) -> Iterator[Asking]:
+        """Account for a request or an edit of it; the tokens of all its edits are its reply's."""
+        with self._judging.asking(_caller(request)) as asking:
+            try:
+                yield asking
+            except web.HTTPException:  # too large, or no JSON
+                asking.code = code_pb2.Code.Name(code_pb2.INVALID_ARGUMENT)
+                raise
+            finally:
+                request[_TOKENS] = request.get(_TOKENS, 0) + asking.taken.used.tokens
+
+    async def _dimensions(self, request: web.Request) -> web.Response:
+        patterns = request.query.getall("pattern", [])
+        asked = await asyncio.to_thread(listed, patterns, "pattern")
+        served = frozenset(map(str, self._judging.client.panel.served))
+        known = []
+        for dimension in asked:
+            about = Dimension.of(dimension)
+            here = served.issuperset(about.services)
+            known.append(DimensionServed(**about.model_dump(), served=here))
+        return _reply(known)
+
+    async def _panel(self, _: web.Request) -> web.Response:
+        panel = self._judging.client.panel
+        identities = panel.identities()
+        return _reply(
+            PanelServed(
+                services={role: str(identity) for role, identity in sorted(identities.items())},
+                untrained=tuple(sorted(untrained(identities))),
+                problems=dict(panel.problems),
+                version=package_version("editjudge"),
+            )
+        )
+
+    async def _openapi(self, _: web.Request) -> web.Response:
+        return web.json_response(openapi())
+
+    async def _docs(self, _: web.Request) -> web.Response:
+        page = await asyncio.to_thread(_page)
+        headers = {
+            "content-security-policy": page.policy,
+            "referrer-policy": "no-referrer",
+            "x-content-type-options": "nosniff",
+        }
+        return web.Response(text=page.html, content_type="text/html", headers=headers)
+
+    async def _health(self, _: web.Request) -> web.Response:
+        if self._judging.ending:
+            return web.Response(status=503, text="ending")
+        return web.Response(text="serving")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        text = await asyncio.to_thread(self._judging.metrics.text)
+        return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
+
+
+_PATHS: tuple[tuple[str, str, str, type[Wire] | None, type[Wire]], ...] = (
+    ("/v1/score", "post", "Judge one edit.", ScoreAsked, Score),
+    ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchAsked, Batch),
+    ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, DimensionServed),
+    ("/v1/panel", "get", "Who judges here.", None, PanelServed),
+)
+
+
+def openapi() -> dict[str, Any]:
+    """The routes in OpenAPI 3.1."""
+    models = {m for *_, asked, given in _PATHS for m in (asked, given) if m is not None} | {Error}
+    keys, definitions = models_json_schema(
+        [(model, "validation") for model in sorted(models, key=lambda m: m.__name__)],
+        ref_template="#/components/schemas/{model}",
+    )
+
+    def content(model: type[Wire], *, several: bool = False) -> dict[str, Any]:
+        schema: Mapping[str, Any] = keys[model, "validation"]
+        if several:
+            schema = {"type": "array", "items": schema}
+        return {"content": {"application/json": {"schema": schema}}}
+
+    paths: dict[str, Any] = {}
+    for path, method, summary, asked, result in _PATHS:
+        many = result is DimensionServed
+        operation: dict[str, Any] = {
+            "summary": summary,
+            "responses": {
+                "200": {"description": "the answer", **content(result, several=many)},
+                "4XX": {"description": "refused: the field and the mend", **content(Error)},
+            },
+        }
+        if asked is not None:
+            operation["requestBody"] = {"required": True, **content(asked)}
+            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
+            operation["responses"]["200"]["headers"] = {TOKENS_HEADER: tokens}
+        if many:
+            operation["parameters"] = [
+                {
+                    "name": "pattern",
+                    "in": "query",
+                    "description": "Ids or globs; again for several, all where there is none.",
+                    "schema": {"type": "array", "items": {"type": "string"}},
+                }
+            ]
+        paths[path] = {method: operation}
+    return described(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "editjudge", "version": package_version("editjudge")},
+            "paths": paths,
+            "components": {"schemas": definitions.get("$defs", {})},
+        }
+    )
+
+
+@cache
+def _page() -> Page:
+    return page_of(openapi())
+
+
+@web.middleware
+async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        _check_query(request)
+        with terms_in(request.headers).held():
+            return await handler(request)
+    except web.HTTPRequestEntityTooLarge:
+        mend = f"send less than {MAX_BODY_BYTES:,} bytes"
+        refused, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
+    except web.HTTPException as error:
+        refused, status = _no_such(request, error), error.status
+        headers = {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+        return _reply(Error(error=refused), status=status, headers=headers)
+    except Exception as error:  # noqa: BLE001 - of this request alone
+        refused, status = _refused(told(error))
+    headers = {"retry-after": "1"} if status == 429 else {}
+    return _reply(Error(error=refused), status=status, headers=headers)
+
+
+def _check_query(request: web.Request) -> None:
+    """That a route of JSON takes the fields of a query.
+
+    Raises:
+        Unusable: naming the first that it does not.
+    """
+    if request.match_info.http_exception is not None or not request.path.startswith("/v1/"):
+        return
+    there = _QUERIES.get(request.path, ())
+    if unknown := [name for name in request.query if name not in there]:
+        mend = f"there is {', '.join(there)}" if there else "leave it out"
+        raise Unusable(unknown[0][:_SHOWN], "no such field of a query", mend)
+
+
+def _no_such(request: web.Request, error: web.HTTPException) -> Refused:
+    """Of a request that no route takes as it is."""
+    if isinstance(error, web.HTTPNotFound):
+        message = f"{request.path[:_SHOWN]}: nothing is served here"
+        return Refused(code="NOT_FOUND", message=message, mend="see /v1/docs")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        message = f"{request.path[:_SHOWN]} takes no {request.method[:_SHOWN]}"
+        mend = f"use {' or '.join(sorted(error.allowed_methods))}"
+        return Refused(code="UNIMPLEMENTED", message=message, mend=mend)
+    return Refused(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
+
+
+def _refused(error: EditjudgeError) -> tuple[Refused, int]:
+    code = status_of(error).code
+    refused = Refused(
+        code=code_pb2.Code.Name(code),
+        message=error.message,
+        field=error.field if isinstance(error, Unusable) else "",
+        mend=error.mend,
+    )
+    return refused, _HTTP.get(code, 500)
+
+
+async def _body(request: web.Request, model: type[W]) -> W:
+    """The body, checked beside the event loop: pictures in base64 are megabytes.
+
+    Raises:
+        HTTPUnsupportedMediaType: it does not call itself JSON.
+        Unusable: naming the first field that cannot be used.
+    """
+    if request.content_type != _JSON:
+        # A page in somebody's browser can send any other type without being asked for leave.
+        reason = f"the body is {request.content_type[:_SHOWN]}; send it as content-type: {_JSON}"
+        raise web.HTTPUnsupportedMediaType(reason=reason)
+    if "content-encoding" in request.headers:
+        raise Unusable("body", "it is encoded", "send JSON without encodings")
+    try:
+        text = await request.read()
+    except web.RequestPayloadError as error:
+        raise Unusable("body", "it is cut short", "send all of it") from error
+    return await in_thread(_checked, model.model_validate_json, text)
+
+
+def _checked(validate: Callable[[Any], W], sent: object) -> W:
+    """What was sent, as the model that it is.
+
+    Raises:
+        Unusable: naming the first field that cannot be used.
+    """
+    try:
+        return validate(sent)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "body"
+        raise Unusable(field, first["msg"], "see /v1/openapi.json") from error
+
+
+def _announced(request: web.Request) -> int:
+    """How many bytes the body may have, before any is read.
+
+    Raises:
+        HTTPRequestEntityTooLarge: more than any body may have.
+    """
+    size = request.content_length
+    if size is None:
+        return MAX_BODY_BYTES
+    if size > MAX_BODY_BYTES:
+        raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, size)
+    return size
+
+
+def _reply(
+    models: Wire | list[Any], *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    return web.Response(
+        text=whole(text_of(models, indent=None)),
+        content_type="application/json",
+        status=status,
+        headers=headers,
+    )
+
+
+def _caller(request: web.Request) -> Caller:
+    said = request.headers
+    return Caller.of(said.get(TEAM_HEADER, ""), request.path, said.get(REQUEST_HEADER, ""))
+
+
+async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> None:
+    if _TOKENS in request:
+        response.headers[TOKENS_HEADER] = str(request[_TOKENS])
+
+
+@contextlib.asynccontextmanager
+async def serving_json(judging: Judging, host: str, port: int, drain: float) -> AsyncIterator[str]:
+    """Serve at an address until the block is left, or `judging` takes nothing more.
+
+    What is in flight then has `drain` seconds.
+
+    Yields:
+        The address with its port.
+
+    Raises:
+        OSError: the address is taken.
+    """
+    service = JsonService(judging)
+    runner = web.AppRunner(
+        service.app(),
+        access_log=None,
+        shutdown_timeout=_CUT_SECONDS,  # it is taken twice, after the drain
+        auto_decompress=False,  # a few bytes would become gigabytes
+        handler_cancellation=True,  # who went away waits for nothing, and pays for no more
+    )
+    await runner.setup()
+    left = asyncio.Event()
+
+    async def end() -> None:
+        await _either(left, judging.over)
+        await service.drain(drain)
+        await runner.cleanup()
+
+    ending = asyncio.create_task(end())
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{runner.addresses[0][1]}"
+    finally:
+        left.set()
+        await ending
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()

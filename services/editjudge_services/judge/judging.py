@@ -1,0 +1,224 @@
+"""Judging for many callers on one panel: what both protocols stand on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from editjudge.app.client import Client
+from editjudge.base.config import Settings
+from editjudge.base.contracts import LONGEST_NAME, NAME
+from editjudge.base.screen import tell
+from editjudge.base.signature import Signature
+from editjudge.base.threads import in_thread, through
+from editjudge.benchmarks.dimension import Dimension
+from editjudge.engine.judge import Judgement
+from editjudge.panel.kept import keeping
+
+from .accounts import Accounts
+from .asked import Asked
+from .asking import Asking, Audit, Caller
+from .callers import CallCache
+from .metrics import Metrics
+from .protocols import Meaning, Protocol, Unusable
+from .room import Room, Shared
+
+_TEAM = re.compile(f"({NAME})?")
+_NAMES = f"letters, digits, . _ - alone, {LONGEST_NAME} at most"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What outlives the service.
+
+    Attributes:
+        folder: Of calls, which are not made again, and of accounts; None keeps both in memory.
+        shared: Whether what one team paid for answers another.
+        audit: The file that has a line for each request; `-` is standard error, None nowhere.
+        seconds: How long calls are kept; None for ever.
+    """
+
+    folder: Path | None = None
+    shared: bool = False
+    audit: Path | None = None
+    seconds: float | None = None
+
+
+class Judging:
+    """Judges edits for callers; use as an async context manager.
+
+    Args:
+        settings: Where the services are.
+        room: What callers share.
+        rebind_seconds: After which services that came or went are looked for again.
+        kept: What outlives the service, and where.
+
+    Attributes:
+        client: The client that judges.
+        edits: Judged now, by caller.
+        requests: Bytes of the requests that are held, by caller.
+        streams: Open now, by caller.
+        accounts: Of all teams.
+        metrics: For Prometheus.
+        ending: It is about to end: it answers, and says so to who asks for its health.
+        over: Set when it takes nothing more; what is in flight is finished.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        room: Room | None = None,
+        rebind_seconds: float = 15.0,
+        kept: Kept | None = None,
+    ) -> None:
+        self.room = room = room or Room()
+        kept = kept or Kept()
+        # A limit without a price would bind nobody; the panel refuses it. And it is the Judge
+        # service: it asks no other one.
+        alone = {"gateway": None, "ledger": None, "max_cost": room.max_cost}
+        self.client = Client(settings.model_copy(update=alone))
+        self.edits = Shared(room.edits, room.edits_of_one, "edits")
+        self.requests = Shared(room.held_bytes, room.held_bytes // 2, "bytes", "body")
+        self.streams = Shared(room.streams, room.streams_of_one, "streams")
+        self._pixels = Shared(room.pixels, room.pixels // 2, "pixels")
+        self.accounts = Accounts(kept.folder, room.max_cost, tell)
+        self._cache = CallCache(kept.folder, shared=kept.shared, say=tell)
+        self._audit = Audit(kept.audit)
+        self.metrics = Metrics(
+            lambda: dict(self.accounts.total),
+            lambda: (self.accounts.spent_today(), room.max_cost),
+            lambda: self._audit.lost,
+            {
+                "edits_in_hand": (
+                    "Edits that are judged now.",
+                    lambda: sum(self.edits.taken.values()),
+                ),
+                "cache_bytes": ("Size of the calls and accounts that are kept.", self._cache.bytes),
+                "ledgers_open": ("Ledgers that are open.", lambda: self._cache.open),
+            },
+        )
+        self._rebind_seconds = rebind_seconds
+        self.ending = False
+        self.over = asyncio.Event()
+        self._resources = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Judging:
+        async with contextlib.AsyncExitStack() as resources:
+            await resources.enter_async_context(self._cache)
+            await resources.enter_async_context(self.accounts)
+            await resources.enter_async_context(self.client)
+            self._resources = resources.pop_all()
+        rebinding = asyncio.create_task(self._rebind())
+
+        async def stop() -> None:
+            rebinding.cancel()
+            await asyncio.gather(rebinding, return_exceptions=True)
+
+        self._resources.push_async_callback(stop)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._resources.aclose()
+
+    def end(self) -> None:
+        """Say that it is about to end; whoever spreads calls looks elsewhere."""
+        self.ending = True
+
+    @contextlib.contextmanager
+    def asking(self, caller: Caller) -> Iterator[Asking]:
+        """Account for a request, whatever becomes of it.
+
+        Raises:
+            Unusable: the team has no name that one can have.
+        """
+        from .servicer import status_of  # it stands on this module
+
+        if not _TEAM.fullmatch(caller.team):
+            raise Unusable("x-team", "this is no name of a team", _NAMES)
+        taken = self.accounts.taken(caller.team)
+        with Asking(caller, taken, lambda error: status_of(error).code, self._ended) as asking:
+            yield asking
+
+    def _ended(self, asking: Asking) -> None:
+        self.metrics.count(asking)
+        self._audit.write(asking.line)
+
+    @property
+    def in_flight(self) -> Mapping[str, int]:
+        """Edits that are judged now, by caller."""
+        return self.edits.taken
+
+    async def score(
+        self, read: Callable[[], Awaitable[Asked]], asking: Asking, *, waits: bool = False
+    ) -> Judgement:
+        """Judge an edit.
+
+        Args:
+            read: Gives what is asked; it is not called before there is a place for it.
+            asking: The request, entered.
+            waits: For room, as one of many that came together, instead of being refused.
+
+        Raises:
+            Unusable: naming the field of the request that cannot be used.
+            Busy: there is no room now.
+        """
+        caller = asking.caller.team
+        async with (
+            self.edits.taking(caller, 1, waits=waits),
+            self._cache.of(caller) as apart,
+            through(),
+        ):
+            asked = await read()
+            meaning = await in_thread(asked.protocol.meaning)
+            dimensions = await in_thread(meaning.chosen, asked.dimensions)
+            asking.dimensions = len(dimensions)
+            pixels = await in_thread(asked.pixels)
+            async with self._pixels.taking(caller, pixels, waits=waits), through():
+                edit = await asked.edit()
+                await self._signed(meaning, dimensions)  # so that the event loop finds them made
+                with keeping(apart):
+                    judgement = await self.client.judge(
+                        edit, dimensions, meaning.known, meaning.signatures, asking.taken
+                    )
+        await self.accounts.written()
+        return judgement
+
+    async def signatures(
+        self, protocol: Protocol, patterns: Iterable[str], asking: Asking
+    ) -> dict[str, Signature]:
+        """The signatures that values by a protocol have now, by dimension id.
+
+        It takes a place, as an edit does.
+
+        Args:
+            asking: The request, entered.
+
+        Raises:
+            Unusable: naming the field of the request that cannot be used.
+            Busy: there is no room now.
+        """
+        asking.edits = 0
+        async with self.edits.taking(asking.caller.team, 1, waits=False), through():
+            meaning = await in_thread(protocol.meaning)
+            dimensions = await in_thread(meaning.chosen, patterns)
+            asking.dimensions = len(dimensions)
+            await self.client.panel.settle()
+            return await self._signed(meaning, dimensions)
+
+    async def _signed(
+        self, meaning: Meaning, dimensions: Iterable[Dimension]
+    ) -> dict[str, Signature]:
+        return await in_thread(meaning.signatures.of, dimensions, self.client.panel.identities())
+
+    async def _rebind(self) -> None:
+        while True:
+            await asyncio.sleep(self._rebind_seconds)
+            try:
+                await self.client.panel.rebind()
+                await self.client.panel.settle()
+            except Exception as error:  # noqa: BLE001 - the next time it may be found again
+                tell(f"looking for services: {type(error).__name__}: {error}")

@@ -1,0 +1,239 @@
+"""By which rules a caller wants to be judged, and what these mean here."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from editjudge.app.spec import MAX_ROUNDS, Resolved, RunSpec
+from editjudge.base.errors import ConfigError, InputError
+from editjudge.benchmarks.dimension import Dimension
+from editjudge.benchmarks.registry import CORE, select
+from editjudge.benchmarks.registry import benchmark as benchmark_of
+from editjudge.benchmarks.registry import dimensions as all_dimensions
+from editjudge.benchmarks.rounds import USUAL, number_in_rounds, with_rounds
+from editjudge.engine.judge import Signatures
+from editjudge.engine.plan import in_order
+from editjudge.prompts.custom import custom_templates
+
+_MOST_GLOBS = 512
+_LONGEST_NAME = 200
+_MOST_JUDGES = 16
+_MOST_PROMPTS = 512
+_LONGEST_PROMPTS = 1024 * 1024
+MAX_DIMENSIONS = 8192
+"""Of a protocol, in all rounds of all judges."""
+_BYTES_OF_ONE = 2048
+"""That a dimension takes with its signature."""
+_KEPT_BYTES = 128 * 1024 * 1024
+"""Of protocols whose dimensions are kept ready."""
+
+
+class Unusable(InputError):
+    """A request that cannot be judged.
+
+    Attributes:
+        field: Of the request, for example `edit.mask`.
+    """
+
+    def __init__(self, field: str, reason: str, mend: str = "") -> None:
+        super().__init__(field, reason, mend)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """By which rules is judged, and who is asked.
+
+    Attributes:
+        benchmark: Its name.
+        name: Of its protocol, in short or in full; "" for the usual one.
+        on: Switches to turn on.
+        off: Switches to turn off.
+        judges: Names of the generalists that judge.
+        rounds: How often each of them judges.
+        prompts: Templates of one's own: file and text.
+    """
+
+    benchmark: str = CORE
+    name: str = ""
+    on: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    judges: tuple[str, ...] = (USUAL,)
+    rounds: int = 1
+    prompts: tuple[tuple[str, str], ...] = ()
+
+    def meaning(self) -> Meaning:
+        """What it means here; those that were asked for lately are kept.
+
+        Raises:
+            Unusable: naming the field.
+        """
+        return _MEANINGS.of(self)
+
+
+def listed(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
+    """Dimensions of all benchmarks by their usual rules; all of them for no pattern.
+
+    Raises:
+        Unusable: an id or glob matches none.
+    """
+    return Protocol().meaning().chosen(tuple(patterns) or ("*",), field)
+
+
+class Meaning:
+    """The dimensions of a protocol.
+
+    Raises:
+        Unusable: naming the field of the request.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.resolved = Resolved(_spec(protocol))
+        self._check_number()
+        self.known = self.resolved.known
+        self.signatures = Signatures(self.known)
+        self._asked: set[str] = set()
+
+    @property
+    def bytes(self) -> int:
+        """That it takes, about."""
+        prompts = sum(map(len, self.resolved.spec.prompts.values()))
+        return len(self.known) * _BYTES_OF_ONE + prompts
+
+    def _check_number(self) -> None:
+        known = self.resolved.rules.known(all_dimensions())
+        number = number_in_rounds(known, self.resolved.spec.judge_rounds)
+        if number > MAX_DIMENSIONS:
+            told = f"{number:,} dimensions in all rounds of all judges"
+            raise Unusable("protocol.rounds", told, f"send fewer: at most {MAX_DIMENSIONS:,}")
+
+    def chosen(self, patterns: Iterable[str], field: str = "dimensions") -> tuple[Dimension, ...]:
+        """The dimensions that a request names: an id names itself, a glob all with their rounds.
+
+        Raises:
+            Unusable: an id or glob matches none, there are more than anybody means, or official
+                prompts that are asked are not imported here.
+        """
+        named = tuple(dict.fromkeys(patterns))
+        if any(len(name) > _LONGEST_NAME for name in named):
+            raise Unusable(field, f"a name of more than {_LONGEST_NAME} characters", "send its id")
+        globs = [name for name in named if name not in self.known]
+        if len(globs) > _MOST_GLOBS:
+            raise Unusable(field, f"{len(globs):,} globs", f"send {_MOST_GLOBS} at most")
+        ids = [name for name in named if name in self.known]
+        try:
+            matched = select(globs, self.resolved.rules) if globs or not ids else ()
+            chosen = self._named(ids, with_rounds(matched, self.known))
+            self._check_words(chosen)
+        except ConfigError as error:
+            raise Unusable(field, error.message, error.mend) from error
+        return chosen
+
+    def _named(self, ids: Sequence[str], matched: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+        """In the order asked for where ids are, else as they are declared."""
+        if not matched:
+            return tuple(self.known[name] for name in ids)
+        names = {*ids, *(dimension.id for dimension in matched)}
+        return tuple(d for name, d in self.known.items() if name in names)
+
+    def _check_words(self, chosen: Iterable[Dimension]) -> None:
+        """Refuse dimensions whose official prompts are not imported here."""
+        new = [dimension for dimension in chosen if dimension.id not in self._asked]
+        for dimension in in_order(new, self.known):
+            _ = dimension.words
+        self._asked.update(dimension.id for dimension in new)
+
+
+class Meanings:
+    """Meanings that were asked for lately, as many as there is room for; for several threads.
+
+    Args:
+        most: Bytes that they take.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Protocol, Meaning] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def bytes(self) -> int:
+        """That they take now, about."""
+        return sum(meaning.bytes for meaning in self._kept.values())
+
+    def of(self, protocol: Protocol) -> Meaning:
+        """What a protocol means.
+
+        Raises:
+            Unusable: naming the field of the request.
+        """
+        with self._lock:
+            if protocol in self._kept:
+                self._kept.move_to_end(protocol)
+                return self._kept[protocol]
+        meaning = Meaning(protocol)
+        with self._lock:
+            meaning = self._kept.setdefault(protocol, meaning)
+            while self.bytes > self._most:
+                self._kept.popitem(last=False)
+        return meaning
+
+
+_MEANINGS = Meanings(_KEPT_BYTES)
+
+
+def _spec(protocol: Protocol) -> RunSpec:
+    """As a run asks for it; of no data."""
+    try:
+        benchmark = benchmark_of(protocol.benchmark)
+    except ConfigError as error:
+        raise Unusable("protocol.benchmark", error.message, error.mend) from error
+    switches = {switch.name for switch in benchmark.switches.declared()}
+    for field, names in (("on", protocol.on), ("off", protocol.off)):
+        if unknown := [name[:_LONGEST_NAME] for name in names if name not in switches]:
+            there = f"there are {', '.join(sorted(switches))}" if switches else "there are none"
+            raise Unusable(f"protocol.{field}", f"no switch is called {unknown[0]!r}", there)
+    _check_judges(protocol)
+    _check_prompts(protocol)
+    try:
+        return RunSpec(
+            benchmark=protocol.benchmark,
+            data=Path(),
+            protocol=protocol.name,
+            on=protocol.on,
+            off=protocol.off,
+            judges=protocol.judges,
+            rounds=protocol.rounds,
+            prompts=dict(protocol.prompts),
+        )
+    except ConfigError as error:
+        raise Unusable("protocol.name", error.message, error.mend) from error
+
+
+def _check_judges(protocol: Protocol) -> None:
+    judges, rounds = protocol.judges, protocol.rounds
+    if not 1 <= len(judges) <= _MOST_JUDGES or any(not _is_name(name) for name in judges):
+        raise Unusable("protocol.judges", "they are no names", f"send 1 to {_MOST_JUDGES}")
+    if not rounds >= 1 or rounds * len(set(judges)) > MAX_ROUNDS:
+        most = f"send 1 to {MAX_ROUNDS:,}, of all judges together"
+        raise Unusable("protocol.rounds", f"{rounds:,} of each judge", most)
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and len(name) <= _LONGEST_NAME
+
+
+def _check_prompts(protocol: Protocol) -> None:
+    field, files = "protocol.prompts", protocol.prompts
+    length = sum(len(text) for _, text in files)
+    if len(files) > _MOST_PROMPTS or length > _LONGEST_PROMPTS:
+        most = f"send {_MOST_PROMPTS} files of {_LONGEST_PROMPTS:,} characters at most"
+        raise Unusable(field, f"{len(files):,} files of {length:,} characters", most)
+    try:
+        custom_templates(dict(files))
+    except ConfigError as error:
+        raise Unusable(field, error.message, error.mend) from error

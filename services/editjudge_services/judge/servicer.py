@@ -1,0 +1,262 @@
+"""`editjudge.v1.JudgeService`: each method translated to `Judging` and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from editjudge.answers.lenient import whole
+from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
+from editjudge.base.screen import tell
+from editjudge.base.signature import Signature
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from .asked import Asked
+from .asking import REQUEST_HEADER, Asking, Caller
+from .judging import Judging
+from .messages import asked_of, dimension_of, panel_of, protocol_of, response_of
+from .protocols import Unusable, listed
+from .room import Busy
+
+_IN_STREAM = 16
+"""Edits of one stream that are judged at a time; it is read on only below that."""
+_SHOWN = 300
+
+
+class Late(EditjudgeError):
+    """The caller's deadline is over, or the time for which a stream may ask nothing."""
+
+
+_CODES: tuple[tuple[type[EditjudgeError], int], ...] = (
+    (Unusable, code_pb2.INVALID_ARGUMENT),
+    (Busy, code_pb2.RESOURCE_EXHAUSTED),
+    (Late, code_pb2.DEADLINE_EXCEEDED),
+    (ConfigError, code_pb2.FAILED_PRECONDITION),
+    (StoreError, code_pb2.INTERNAL),
+)
+
+
+def told(error: Exception) -> EditjudgeError:
+    """What a caller is told of any error; one that nobody foresaw is ours, and costs it alone."""
+    if isinstance(error, EditjudgeError):
+        return error
+    defect = whole(f"{type(error).__name__}: {error}")[:_SHOWN]
+    tell(f"a request failed: {defect}")
+    return EditjudgeError(defect)
+
+
+def status_of(error: EditjudgeError) -> status_pb2.Status:
+    """The error as every gRPC client reads it: code, words, the field and the mend."""
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), code_pb2.INTERNAL)
+    status = status_pb2.Status(code=code, message=whole(str(error)))
+    detail = AnyMessage()
+    if isinstance(error, Unusable):
+        violation = error_details_pb2.BadRequest.FieldViolation(
+            field=error.field, description=whole(f"{error.reason}; {error.mend}".rstrip("; "))
+        )
+        detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
+    elif isinstance(error, Busy):
+        detail.Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1)))
+    else:
+        return status
+    status.details.append(detail)
+    return status
+
+
+def _caller(context: Any, method: str) -> Caller:
+    """Who asks, as the front door says; a caller's own word is not taken where there is one."""
+    said = dict(context.invocation_metadata() or ())
+    return Caller.of(said.get(TEAM_HEADER, ""), method, str(said.get(REQUEST_HEADER, "")))
+
+
+class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
+    """The methods.
+
+    Args:
+        judging: Entered by whoever made it.
+    """
+
+    def __init__(self, judging: Judging) -> None:
+        self._judging = judging
+
+    async def Score(  # noqa: N802 - the proto's name
+        self, request: pb.ScoreRequest, context: Any
+    ) -> pb.ScoreResponse:
+        """Judge one edit; the caller's deadline ends its calls.
+
+        How many tokens were taken is among the headers, for whoever stands between: also of an
+        error, where any were.
+        """
+        tokens = 0
+        try:
+            with self._judging.asking(_caller(context, "Score")) as asking:
+                try:
+                    response = await self._score(request, asking, context.time_remaining())
+                finally:
+                    tokens = asking.taken.used.tokens
+            await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
+        except Exception as error:  # noqa: BLE001 - of this request alone
+            if tokens:
+                await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
+            await abort(context, told(error))
+        return response
+
+    async def _score(
+        self,
+        request: pb.ScoreRequest,
+        asking: Asking,
+        seconds: float | None = None,
+        placed: asyncio.Event | None = None,
+    ) -> pb.ScoreResponse:
+        """Judge an edit; with `placed` it waits for room, and says there that it has its bytes."""
+
+        async def read() -> Asked:
+            return asked_of(request)
+
+        team = asking.caller.team
+        waits = placed is not None
+        held = self._judging.requests.taking(team, request.ByteSize(), waits=waits)
+        try:
+            async with asyncio.timeout(seconds) as limit, held:
+                if placed is not None:
+                    placed.set()
+                judgement = await self._judging.score(read, asking, waits=waits)
+        except TimeoutError as error:
+            if limit.expired():
+                raise Late("the deadline is over", "give it more time") from error
+            raise
+        return response_of(judgement, request.request_id)
+
+    async def ScoreStream(  # noqa: N802
+        self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
+    ) -> AsyncIterator[pb.ScoreStreamResponse]:
+        """Judge edits as they come, a few at a time.
+
+        It has a place among the streams until it ends; one that asks nothing is ended.
+        """
+        caller = _caller(context, "ScoreStream")
+        place = self._judging.streams.taking(caller.team, 1, waits=False)
+        try:
+            async with place, aclosing(self._results(aiter(requests), caller)) as results:
+                async for result in results:
+                    yield result
+        except (Busy, Late) as error:
+            await abort(context, error)
+
+    async def _results(
+        self, upcoming: AsyncIterator[pb.ScoreStreamRequest], caller: Caller
+    ) -> AsyncGenerator[pb.ScoreStreamResponse, None]:
+        idle = self._judging.room.idle_seconds
+        judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
+        reading: asyncio.Task[bool] | None = None
+        more = True
+        try:
+            while True:
+                if more and reading is None and len(judged) < _IN_STREAM:
+                    reading = asyncio.create_task(self._begin_next(upcoming, caller, judged))
+                if not (waited := {*judged, *([reading] if reading else [])}):
+                    return
+                done, _ = await asyncio.wait(
+                    waited,
+                    timeout=None if judged else idle,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not done and not judged:
+                    raise Late(
+                        f"nothing was asked for {idle:g} s", "open a stream when there is more"
+                    )
+                if reading is not None and reading in done:
+                    more, reading = reading.result(), None
+                for task in judged & done:
+                    judged.remove(task)
+                    yield task.result()
+        finally:
+            unfinished = [*judged, *([reading] if reading else [])]
+            for each in unfinished:
+                each.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+
+    async def _begin_next(
+        self,
+        upcoming: AsyncIterator[pb.ScoreStreamRequest],
+        caller: Caller,
+        judged: set[asyncio.Task[pb.ScoreStreamResponse]],
+    ) -> bool:
+        """Read a request and begin to judge it; False at the end.
+
+        It returns when the bytes of that request have room: what is read is in memory already, so
+        a stream reads no other one before.
+        """
+        each = await anext(upcoming, None)
+        if each is None:
+            return False
+        placed = asyncio.Event()
+        judged.add(asyncio.create_task(self._result(each.request, caller, placed)))
+        await placed.wait()
+        return True
+
+    async def _result(
+        self, request: pb.ScoreRequest, caller: Caller, placed: asyncio.Event
+    ) -> pb.ScoreStreamResponse:
+        try:
+            with self._judging.asking(caller) as asking:
+                response = await self._score(request, asking, placed=placed)
+        except Exception as error:  # noqa: BLE001 - of this request alone
+            known = told(error)
+            return pb.ScoreStreamResponse(
+                refusal=pb.Refusal(
+                    request_id=request.request_id,
+                    code=status_of(known).code,
+                    message=whole(known.message),
+                    field=known.field if isinstance(known, Unusable) else "",
+                    mend=whole(known.mend),
+                )
+            )
+        finally:
+            placed.set()
+        return pb.ScoreStreamResponse(response=response)
+
+    async def ListDimensions(  # noqa: N802
+        self, request: pb.ListDimensionsRequest, context: Any
+    ) -> pb.ListDimensionsResponse:
+        """What can be asked."""
+        try:
+            asked = await asyncio.to_thread(listed, request.patterns, "patterns")
+        except Unusable as error:
+            await abort(context, error)
+        served = frozenset(map(str, self._judging.client.panel.served))
+        return pb.ListDimensionsResponse(dimensions=[dimension_of(d, served) for d in asked])
+
+    async def GetPanel(  # noqa: N802
+        self, request: pb.GetPanelRequest, context: Any
+    ) -> pb.GetPanelResponse:
+        """Who judges here, and how values by a protocol are signed."""
+        signatures: Mapping[str, Signature] = {}
+        try:
+            if request.HasField("protocol"):
+                protocol = protocol_of(request.protocol)
+                with self._judging.asking(_caller(context, "GetPanel")) as asking:
+                    signatures = await self._judging.signatures(
+                        protocol, request.dimensions, asking
+                    )
+        except Exception as error:  # noqa: BLE001 - of this request alone
+            await abort(context, told(error))
+        return panel_of(self._judging.client.panel, signatures)
+
+
+async def abort(context: Any, error: EditjudgeError) -> NoReturn:
+    """End a call with an error, its details included."""
+    status = rpc_status.to_status(status_of(error))
+    context.set_trailing_metadata(status.trailing_metadata)
+    await context.abort(status.code, status.details)
+    raise grpc.aio.AbortError

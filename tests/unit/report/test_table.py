@@ -1,0 +1,48 @@
+"""A table in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from editjudge.report.table import Head, Number, Row, Table
+
+TABLE = Table(
+    (Head("group"), Head("name", "id"), Head("size", right=True), Head("done"), Head("of")),
+    [
+        Row(("a", "one", 1234, True, ("x", "y"))),
+        Row(("a", "two", 0.123456, False, ())),
+        Row(("b", "=3", None, None, ["z"]), "dim"),
+        Row(("b", "four", Number("2", 1, " ±1", "3/4", "3 of 4"), True, ())),
+    ],
+    grouped=True,
+    notes=("a note",),
+)
+
+
+def test_json_and_csv_have_every_cell_as_it_is() -> None:
+    rows = json.loads(TABLE.written("json"))
+    assert rows[0] == {"group": "a", "id": "one", "size": 1234, "done": True, "of": ["x", "y"]}
+    assert rows[2]["size"] is None
+    read = list(csv.DictReader(io.StringIO(TABLE.written("csv"))))
+    assert read[0] == {"group": "a", "id": "one", "size": "1234", "done": "True", "of": "x, y"}
+    assert read[2]["id"] == "'=3", "a spreadsheet computes nothing"
+
+
+def test_people_read_a_group_once() -> None:
+    rows = [line for line in TABLE.written("markdown").splitlines() if line.startswith("|")]
+    assert rows == [
+        "| group | name | size | done | of |",
+        "| --- | --- | ---: | --- | --- |",
+        "| a | one | 1,234 | yes | x, y |",
+        "|  | two | 0.1235 | no |  |",
+        "| b | =3 |  |  | z |",
+        "|  | four | **2** ±1<sup>a</sup> | yes |  |",
+    ]
+    assert TABLE.written("latex").count(r"\addlinespace") == 1
+
+
+def test_a_terminal_shows_coverage_in_the_cell() -> None:
+    column = TABLE.terminal().columns[2]
+    assert [str(cell) for cell in column.cells] == ["1,234", "0.1235", "", "2 ±1 (3/4)"]

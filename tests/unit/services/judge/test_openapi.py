@@ -1,0 +1,107 @@
+"""The OpenAPI document of the Judge service: kept as a file, and a page for people.
+
+`EDITJUDGE_GOLDEN=write` writes the file anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shlex
+from copy import deepcopy
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge_services.judge import wire
+from editjudge_services.judge.described import EXAMPLES
+from editjudge_services.judge.http import openapi
+from editjudge_services.judge.page import Page, page_of
+
+KEPT = Path(__file__).with_name("openapi.json")
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return openapi()
+
+
+@pytest.fixture(scope="module")
+def page(document: dict[str, Any]) -> Page:
+    return page_of(document)
+
+
+def test_the_document_is_the_one_that_is_kept(document: dict[str, Any]) -> None:
+    described = {name: part for name, part in document.items() if name != "info"}
+    text = json.dumps(described, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    if os.environ.get("EDITJUDGE_GOLDEN") == "write":
+        KEPT.write_text(text, encoding="utf-8")
+    assert text == KEPT.read_text(encoding="utf-8"), "docs/versions.md says what may change"
+
+
+def test_no_model_of_the_service_is_forgotten(document: dict[str, Any]) -> None:
+    declared = {
+        name
+        for name, kind in vars(wire).items()
+        if isinstance(kind, type) and kind.__module__ == wire.__name__
+    }
+    assert declared <= document["components"]["schemas"].keys()
+
+
+def test_what_is_sent_is_described_field_by_field(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    for name in ("EditSent", "PictureSent", "PanelServed", "Said"):
+        fields = schemas[name]["properties"]
+        assert all(field.get("description") for field in fields.values()), name
+        assert "Attributes:" not in schemas[name]["description"]
+    inherited = schemas["DimensionServed"]["properties"]
+    assert inherited["served"]["description"] == "Whether everything that it calls is here."
+    assert inherited["tolerance"]["description"]
+
+
+def test_the_page_has_every_route_model_and_field(page: Page, document: dict[str, Any]) -> None:
+    for path in document["paths"]:
+        assert f"<code>{path}</code>" in page.html
+    for name, schema in document["components"]["schemas"].items():
+        assert f'<h3 id="{name}">' in page.html
+        for field in schema.get("properties", {}):
+            assert f"<code>{field}</code>" in page.html
+    anchors = set(re.findall(r'href="#([^"]+)"', page.html))
+    assert anchors <= set(re.findall(r'id="([^"]+)"', page.html))
+
+
+def test_the_page_is_whole_and_its_policy_lets_in_its_style_alone(page: Page) -> None:
+    assert not re.search(r"<script|<img|<link|@import|url\(|\bon\w+=|style=", page.html)
+    assert set(re.findall(r'(?:href|src)="([^#"][^"]*)"', page.html)) == {"/v1/openapi.json"}
+    (style,) = re.findall(r"<style>(.*?)</style>", page.html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert page.policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    assert "unsafe" not in page.policy
+
+
+def test_the_commands_can_be_typed(page: Page) -> None:
+    typed = [unescape(found) for found in re.findall(r"<pre>(curl.*?)</pre>", page.html)]
+    bodies = {}
+    for command in typed:
+        words = shlex.split(command)
+        if "-d" in words:
+            bodies[words[-1].removeprefix("$JUDGE")] = json.loads(words[words.index("-d") + 1])
+    assert bodies == EXAMPLES
+    assert len(typed) == 4
+
+
+def test_texts_are_escaped(document: dict[str, Any]) -> None:
+    hostile = deepcopy(document)
+    evil = "<script>alert(1)</script>`<b>`"
+    hostile["info"]["version"] = evil
+    hostile["paths"]["/v1/score"]["post"]["summary"] = evil
+    schema = hostile["components"]["schemas"]["ScoreAsked"]
+    schema["properties"][evil] = {"enum": [evil], "description": evil, "default": evil}
+    html = page_of(hostile).html
+    assert "<script" not in html
+    assert "<b>" not in html

@@ -1,0 +1,48 @@
+"""`editjudge serve`: what is refused before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from editjudge.cli import main
+from editjudge_services.judge.callers import alone_in
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[Path]:
+    """A cache that another service has."""
+    with alone_in(tmp_path / "busy"):
+        yield tmp_path / "busy"
+
+
+WRONG = {
+    "a port that is none": (("--address", "127.0.0.1:99999"), "write it as HOST:PORT"),
+    "no port": (("--address", "127.0.0.1"), "write it as HOST:PORT"),
+    "no port of JSON": (("--http-address", "x:y"), "write it as HOST:PORT"),
+    "days of no cache": (("--keep-days", "30"), "--keep-days needs a cache"),
+    "a cache that is busy": (("--cache", "{busy}"), "another Judge service"),
+    "an audit that cannot be written": (("--audit", "{busy}"), "Is a directory"),
+    "no price": (
+        ("--max-cost-per-day", "1", "--generalist", "http://127.0.0.1:9/v1"),
+        "has no price",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_served_is_told_before_services_start(
+    busy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    def starts(*_: Any, **__: Any) -> NoReturn:
+        pytest.fail("services are started")
+
+    monkeypatch.setattr("editjudge_services.cli.serve.services_at_hand", starts)
+    flags, told = WRONG[case]
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *(flag.format(busy=busy) for flag in flags)])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
