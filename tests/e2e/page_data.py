@@ -88,7 +88,7 @@ def example(
 
 def _report(models: tuple[str, ...], count: int) -> dict[str, Any]:
     plain = {"asks": "how much stays as it was", "higher": True, "unit": "", "source": "a paper",
-             "prompts": None, "drift": "", "highlight": False}  # fmt: skip
+             "prompts": None, "highlight": False}  # fmt: skip
     return {
         "format": 1, "version": "1", "title": "Results of an example", "mode": "file",
         "made": "2026-11-22T17:00:00+00:00", "editjudge": "0.0", "introduction": [],
@@ -148,7 +148,7 @@ def _fill_table(made: Example, models: tuple[str, ...]) -> None:
     columns = [
         {"id": each["id"], "group": "Kept" if n != 1 else "Asked", "title": each["title"],
          "higher": each.get("higher", True), "source": "a paper", "decimals": None,
-         "dimensions": [each["id"]], "drift": "", "comparable": None}
+         "dimensions": [each["id"]], "comparable": None}
         for n, each in enumerate(DIMENSIONS)
     ]  # fmt: skip
     rows = [

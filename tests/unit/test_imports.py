@@ -19,7 +19,7 @@ _PANEL = _ANSWERS | {"panel"}
 _SCORERS = _PANEL | {"prompts", "pixels"}
 _BENCHMARKS = _SCORERS | {"scorers"}
 _ENGINE = _BENCHMARKS | {"benchmarks"}
-_APP = _ENGINE | {"engine", "gateway", "stats", "storage"}
+_APP = _ENGINE | {"canary", "engine", "gateway", "stats", "storage"}
 _REPORT = _APP | {"app"}
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
@@ -32,6 +32,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "scorers": _SCORERS,
     "benchmarks": _BENCHMARKS,
     "engine": _ENGINE,
+    "canary": _BASE | {"panel", "prompts", "scorers"},
     # It implements what panel and engine ask for, and knows nothing of what is in between.
     "storage": frozenset({"base", "panel", "engine"}),
     "gateway": _ENGINE | {"engine", "v1"},

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from ..app.canary import last_checks
 from ..app.compare import (
     LEVEL,
     ModelComparison,
@@ -80,10 +81,13 @@ def command(
             return 0
         second = opened.enter_context(RunView(other)) if other else view
         told = compare_models((view, models[0]), (second, models[1]), dimensions)
+        checks = last_checks(view.header.identities, second.header.identities)
     if as_json:
         say_json(text_of(Printed.of(told)))
     else:
         _show(told)
+        if checks:
+            say(checks)
     if fail_if and told.pending:
         raise ConfigError(not_finished(told.pending), "finish it first: editjudge run")
     return _FAILED if fail_if and _is_so(told.dimensions, fail_if) else 0
@@ -115,6 +119,8 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
         say(warning, fg="red", bold=True)
     console().print(_ranking_table(told, list(view.header.outputs)).terminal())
     say("places that a model may have: those that cannot be told apart share theirs")
+    if checks := last_checks(identities):
+        say(checks)
 
 
 def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
@@ -251,5 +257,3 @@ def _notes(told: OnDimension) -> Iterator[str]:
     if told.signed_otherwise:
         edits, causes = counted(told.signed_otherwise, "edit"), "; ".join(map(str, told.causes))
         yield f"{name}: {edits} judged otherwise, left out: {causes}"
-    if told.drift:
-        yield f"{name}: {told.drift}"

@@ -64,16 +64,7 @@ def lines(told: RunDifference) -> Iterator[str]:
         yield f"{name}: {differ}, by up to {valued.largest:.6g} ({model}, {item})"
     for difference in told.versions:
         yield f"by the same signature, but with {difference}"
-    yield from _marks(told)
     yield counted(told.same, "verdict is the same", "verdicts are the same")
-
-
-def _marks(told: RunDifference) -> Iterator[str]:
-    """Dimensions whose judges drifted in either run."""
-    for name, notes in told.drift.items():
-        for which, note in zip(("first", "second"), notes, strict=True):
-            if note:
-                yield f"{name} of the {which} run is marked: {note}"
 
 
 def _others(told: RunDifference) -> Iterator[str]:

@@ -163,7 +163,7 @@ class JudgeOptions:
             ConfigError: an address or a range cannot be used, or a flag has no generalist to act
                 on.
         """
-        from ..base.config import parsed_generalist
+        from ..base.config import GeneralistEndpoint
 
         settings = settings_of(self.config, getattr(self, "endpoints", ()))
         judges = dict(settings.generalists)
@@ -171,7 +171,7 @@ class JudgeOptions:
             name, equals, url = text.partition("=")
             if not (equals and name.isidentifier()):
                 name, url = "judge", text
-            judges[name] = parsed_generalist(url)
+            judges[name] = GeneralistEndpoint.at(url, "generalist")
         changed = _without_none(model=self.judge_model, repeats=repeats)
         if changed and "judge" not in judges:
             flag = "--judge-model" if self.judge_model else "--repeats"
@@ -306,7 +306,8 @@ def texts_in(folder: Path) -> dict[str, str]:
     Raises:
         ConfigError: one cannot be used; names the folder.
     """
-    from ..prompts.custom import custom_in, prompt_files
+    from ..prompts.custom import custom_in
+    from ..prompts.folder import prompt_files
 
     custom_in(folder)
     return prompt_files(folder)

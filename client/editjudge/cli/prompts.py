@@ -12,7 +12,8 @@ from ..app.wire.lists import Checked, Imported, Template
 from ..base.errors import ConfigError, InputError
 from ..base.official import import_official_prompts, official_prompts
 from ..base.screen import say, say_json
-from ..prompts.custom import checked, custom_templates, files_in
+from ..prompts.custom import checked, custom_templates
+from ..prompts.folder import files_in
 from .options import json_option
 
 if TYPE_CHECKING:

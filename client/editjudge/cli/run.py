@@ -54,11 +54,6 @@ if TYPE_CHECKING:
 @concurrency_option
 @cost_option
 @ledger_option
-@click.option(
-    "--canary/--no-canary",
-    default=None,
-    help="Watch judges for drift, where that is worth its calls (docs/canaries.md); on by default.",
-)
 @json_option
 def command(
     asked: SpecOptions,
@@ -72,7 +67,6 @@ def command(
     concurrency: str | None,
     max_cost: float | None,
     ledger: Path | None,
-    canary: bool | None,
     as_json: bool,
 ) -> int:
     """Judge what models made of a data set; the same command resumes the run.
@@ -92,8 +86,6 @@ def command(
 
     settings = services.settings(max_cost=max_cost, ledger=ledger, concurrency=concurrency)
     spec = asked.spec(spec_of(out), own_services(settings))
-    if canary is not None:
-        settings = settings.model_copy(update={"canary": canary})
     asked.check_judges(settings)
     part = shard_of(shard)
     if dry_run and retry:

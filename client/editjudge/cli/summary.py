@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from ..app.canary import last_checks
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
 from ..app.view import RunView
@@ -119,6 +120,8 @@ def command(
         _show(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
             say(f"- {reason}: {', '.join(names)}")
+        if checks := last_checks(results.identities):
+            say(checks)
     return 0
 
 

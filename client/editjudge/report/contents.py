@@ -41,7 +41,7 @@ class ShownRun:
         dimensions: Those that are known here, by id.
         models: A line about each model under test, empty for none.
         waiting: Why dimensions wait for a service, by id.
-        drift: By dimension, what canaries found wrong with its judge.
+        checks: How its judges were when they were last checked, in one line; empty without judges.
         published: What the paper prints; None where nobody wants it.
         highlights: Dimensions shown beneath a picture; by default the first that have a number.
         plots: Further figures, SVG by title.
@@ -53,7 +53,7 @@ class ShownRun:
     dimensions: Mapping[str, Dimension]
     models: Mapping[str, str]
     waiting: Mapping[str, str] = field(default_factory=dict)
-    drift: Mapping[str, str] = field(default_factory=dict)
+    checks: str = ""
     published: PublishedBeside | None = None
     highlights: Sequence[str] = ()
     plots: Mapping[str, str] = field(default_factory=dict)
@@ -165,7 +165,7 @@ def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
         results = run.results
         untrained = untrained_line(results.identities)
         lines = [untrained] if untrained else []
-        lines += results.changes.lines
+        lines += [*filter(None, [run.checks]), *results.changes.lines]
         header = run.header
         if header and header.editjudge != (today := package_version("editjudge")):
             lines.append(
@@ -206,11 +206,9 @@ def _dimensions(runs: Sequence[ShownRun], gathered: Gathered) -> list[Plain]:
         )
         chosen = set(list(dict.fromkeys(usual))[:_HIGHLIGHTS])
     known = {name: one for run in runs for name, one in run.dimensions.items()}
-    drift = {name: line for run in runs for name, line in run.drift.items()}
     return [
         {
             **_dimension(name, known.get(name)),
-            "drift": drift.get(name, ""),
             "highlight": name in chosen,
         }
         for name in gathered.dimensions

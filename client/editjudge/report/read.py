@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from ..app.canary import last_checks
 from ..app.published import published_beside
 from ..app.view import RunView, StoredPrompt, StoredVerdict
 from ..benchmarks.column import Row
@@ -56,7 +57,7 @@ class Reading:
             dimensions=view.resolved.known,
             models=dict.fromkeys(self.models, ""),
             waiting=view.waiting(),
-            drift=view.drift(),
+            checks=last_checks(results.identities),
             published=published_beside(results) if published else None,
         )
 

@@ -100,9 +100,9 @@
       return node("th", { scope: "col", "aria-sort": now ? (worst ? "ascending" : "descending") : "none" },
         node("button", {
           type: "button", class: "sort", "data-rank": each.id,
-          title: plainly(`${each.title}: ${direction(each.higher)}\n${each.source}${each.drift ? `\n${each.drift}` : ""}`),
+          title: plainly(`${each.title}: ${direction(each.higher)}\n${each.source}`),
           onclick: () => app.go({ rank: next }),
-        }, broken(each.title), `\u00a0${arrow(each.higher)}${each.drift ? " \u26a0" : ""}`,
+        }, broken(each.title), `\u00a0${arrow(each.higher)}`,
         node("span", { class: "mark" }, mark)));
     });
     return node("thead", {}, over, node("tr", {}, node("th", { scope: "col" }, "model"), titles));

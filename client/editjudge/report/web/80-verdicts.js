@@ -83,12 +83,12 @@
 
   // One dimension: its values for the models that are shown; opened, what the active one's rests on.
   function line(dimension, edits, active) {
-    const { title, asks, higher, unit, drift } = app.report.dimensions[dimension];
+    const { title, asks, higher, unit } = app.report.dimensions[dimension];
     const body = node("div", { class: "body" });
     const made = node("details", { class: "verdict", "data-dimension": app.report.dimensions[dimension].id },
       node("summary", {},
         node("span", { class: "what", title: plainly(`${asks}\n${direction(higher)}${unit ? `, in ${unit}` : ""}`) },
-          broken(title), `\u00a0${arrow(higher)}`, drift && node("span", { title: plainly(drift) }, " \u26a0")),
+          broken(title), `\u00a0${arrow(higher)}`),
         edits.map(edit => node("span", { class: edit === active ? "one active" : "one" }, app.valueOf(dimension, edit)))),
       body);
     const fill = async () => {
