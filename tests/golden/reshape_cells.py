@@ -63,7 +63,8 @@ def main() -> None:
         text=True,
     ).split()
     for name in (name for name in names if name.endswith(".json")):
-        before = subprocess.check_output(["git", "show", f"{sys.argv[1]}:{name}"], cwd=ROOT, text=True)
+        shown = ["git", "show", f"{sys.argv[1]}:{name}"]
+        before = subprocess.check_output(shown, cwd=ROOT, text=True)
         compared(reshaped(json.loads(before)), json.loads((ROOT / name).read_text("utf-8")), name)
     sys.exit(not names)
 
