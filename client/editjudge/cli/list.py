@@ -43,9 +43,7 @@ Listed: TypeAlias = (
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @takes("prompts", "json")
-def command(
-    what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool
-) -> None:
+def command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool) -> None:
     """List what there is to choose from, or only what NAME names.
 
     benchmarks: each with its protocols. switches: what the protocols of a benchmark differ in;
