@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import csv
 import io
+import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from editjudge.app.wire.base import text_of
-from editjudge.app.wire.usage import UsedOnDay
 from editjudge.base.config import Settings
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
@@ -23,8 +22,8 @@ from editjudge.base.screen import say, say_json, tell
 from editjudge.cli.options import ServiceOptions, json_option, options
 from editjudge.cli.services import services_at_hand
 
-from ..judge.accounts import Day, Used, used_in
-from ..judge.callers import alone_in, purge, purging
+from ..judge.calls import alone_in, purge, purging, space_in
+from ..judge.usage import COUNTS, used_in
 
 if TYPE_CHECKING:
     from ..judge.judging import Kept
@@ -97,11 +96,6 @@ _DAY_SECONDS = 86_400
     metavar="FILE",
     help="Add a line of JSON for each edit, without its content; - is standard error.",
 )
-@click.option(
-    "--max-cost-per-day",
-    type=click.FloatRange(0, min_open=True),
-    help="Of each team, in the currency of the configured prices; days begin at 00:00 UTC.",
-)
 @options(ServiceOptions, "services")
 @click.pass_context
 def command(
@@ -119,7 +113,6 @@ def command(
     services: ServiceOptions,
     *,
     cache_shared: bool,
-    max_cost_per_day: float | None,
 ) -> int:
     """Serve the Judge service over gRPC until SIGTERM; then it finishes what is in flight.
 
@@ -135,19 +128,16 @@ def command(
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     settings = services.settings()
-    for name, instead in (("ledger", "--cache"), ("max_cost", "--max-cost-per-day")):
+    for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             tell(f"{name} of the settings is for runs; a service has {instead}")
     room: dict[str, Any] = {
         "edits": edits,
         "edits_of_one": edits_of_one,
-        "max_cost": max_cost_per_day,
         "pixels": megapixels * 1024 * 1024,
     }
     kept = Kept(cache, cache_shared, audit, keep_days and keep_days * _DAY_SECONDS)
-    _check(
-        (address, http_address), kept, settings.model_copy(update={"max_cost": max_cost_per_day})
-    )
+    _check((address, http_address), kept)
     with services_at_hand(settings, start=True, say=tell) as at_hand:
         asyncio.run(_serve(at_hand, (address, http_address), (notice, drain), kept, **room))
     return 0
@@ -166,17 +156,17 @@ def command(
 def purge_(folder: Path, teams: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
 
-    Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where
-    a ledger is damaged: end the service and purge its team whole.
+    Say whose, or how old, or both; without, nothing is deleted, and the space that each team's
+    calls take is told. What teams have used stays.
     """
     if not teams and older_than is None:
-        raise ConfigError("nothing says what to delete", "give --team NAME or --older-than DAYS")
+        for team, size in asyncio.run(space_in(folder)).items():
+            say(f"{_named(team)}: {size / 1e6:.2f} MB")
+        return 0
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
-    purged = asyncio.run(purge(folder, teams, before))
-    for team, count in purged.items():
-        told = f"{count:,} calls deleted" if isinstance(count, int) else str(count)
-        say(f"{_named(team)}: {told}")
-    return 0 if all(isinstance(count, int) for count in purged.values()) else 1
+    for team, count in asyncio.run(purge(folder, teams, before)).items():
+        say(f"{_named(team)}: {count:,} calls deleted")
+    return 0
 
 
 @command.command("usage")
@@ -190,23 +180,25 @@ def usage(folder: Path, teams: tuple[str, ...], *, as_csv: bool, as_json: bool) 
     Calls that were made, those that the cache answered and those that failed; tokens of generalists
     and what they cost.
     """
-    used = {day: each for day, each in used_in(folder).items() if not teams or day[1] in teams}
-    rows = [_on_day(day, each) for day, each in used.items()]
+    rows = [
+        {"day": day, "team": team, **asdict(used)}
+        for (day, team), used in used_in(folder).items()
+        if not teams or team in teams
+    ]
+    columns = ("day", "team", *COUNTS)
     if as_json:
-        say_json(text_of(rows))
-        return 0
-    shown = [each.model_dump() for each in rows]
-    if as_csv:
+        say_json(json.dumps(rows, ensure_ascii=False, indent=2))
+    elif as_csv:
         written = io.StringIO()
-        writer = csv.DictWriter(written, list(UsedOnDay.model_fields))
+        writer = csv.DictWriter(written, columns)
         writer.writeheader()
-        writer.writerows(shown)
+        writer.writerows(rows)
         say(written.getvalue(), nl=False)
-        return 0
-    table = Table(*UsedOnDay.model_fields)
-    for row in shown:
-        table.add_row(*(_told(name, one) for name, one in row.items()))
-    console().print(table)
+    else:
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*(_told(name, one) for name, one in row.items()))
+        console().print(table)
     return 0
 
 
@@ -218,28 +210,20 @@ def _told(name: str, value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _on_day(day: Day, used: Used) -> UsedOnDay:
-    counts = {name: count for name, count in asdict(used).items() if name != "dearest"}
-    return UsedOnDay(day=day[0], team=day[1], **counts)
-
-
 def _named(team: str) -> str:
     return team or "(no team)"
 
 
-def _check(addresses: tuple[str, str], kept: Kept, settings: Settings) -> None:
+def _check(addresses: tuple[str, str], kept: Kept) -> None:
     """Refuse now what could not be served, for services may take long to start.
 
     Raises:
-        ConfigError: an address, a file or a folder cannot be used, or a price is missing.
+        ConfigError: an address, a file or a folder cannot be used.
     """
-    from editjudge.panel.bind import check_prices
-
     from ..judge.asking import Audit
 
     for address in addresses:
         parted(address)
-    check_prices(settings)
     Audit(kept.audit)
     if kept.folder is not None:
         with alone_in(kept.folder):

@@ -43,7 +43,7 @@ from .output import json_option, print_json
     "judge_args",
     multiple=True,
     metavar="ARGUMENT",
-    help="Further argument for editjudge serve; may be repeated: --judge-arg=--max-cost-per-day=5.",
+    help="Further argument for editjudge serve; may be repeated: --judge-arg=--keep-days=30.",
 )
 @click.option("--front", is_flag=True, help="Start the front door before them, for teams.")
 @click.option(

@@ -28,7 +28,6 @@ from editjudge.app.wire import (
     results,
     run,
     services,
-    usage,
     verdict,
 )
 from editjudge.app.wire.base import Status, Wire, text_of
@@ -49,7 +48,7 @@ PRINTED = (
     *(results.Summary, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score, demo.Demo),
     *(checks.Estimate, checks.Validation, checks.Change, diff.RunDifference),
     *(Examined, compare.ModelComparison, compare.Rankings),
-    *(services.Finding, services.Stack, services.NoStack, usage.UsedOnDay),
+    *(services.Finding, services.Stack, services.NoStack),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, prepared.Prepared, prepared.Reviewed, prepared.Converted),
 )
