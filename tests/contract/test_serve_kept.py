@@ -295,17 +295,17 @@ async def test_nobody_waits_for_the_purge_of_another_team(
     monkeypatch.setattr("editjudge.storage.ledger._AT_A_TIME", 1)
     call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
     with Ledger(tmp_path / FILE, team="large") as ledger:
-        for number in range(400):
+        for number in range(3000):
             inputs = {"IMAGE": f"sha256:{number}"}
             await ledger.keep_outputs(replace(call, inputs=inputs), {"SCORE": b"x"}, 0.1)
     scripted = scripted_judge()
     async with scripted.serving() as url, running(url, tmp_path) as service:
         await service.score("small")
         purged = asyncio.create_task(purge(tmp_path, ["large"], None))
-        await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 400)
+        await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 3000)
         await service.score("small", 2)
         assert not purged.done()
-        assert await purged == {"large": 400}
+        assert await purged == {"large": 3000}
         assert (await service.score("small", 2))[1] == 0
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import csv
-import io
-import json
 import time
-from dataclasses import asdict
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from editjudge.base.config import Settings
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.screen import say, say_json, tell
-from editjudge.cli.options import ServiceOptions, json_option, options
+from editjudge.base.strict import text_of
+from editjudge.cli.options import PATH, settings_of, takes
 from editjudge.cli.services import services_at_hand
+from editjudge.report.table import Head, Row, Table
 
 from ..judge.calls import alone_in, purge, purging, space_in
 from ..judge.usage import COUNTS, used_in
@@ -28,78 +26,82 @@ from ..judge.usage import COUNTS, used_in
 if TYPE_CHECKING:
     from ..judge.judging import Kept
 
-_PATH = click.Path(path_type=Path)
 _DAY_SECONDS = 86_400
 
 
 @click.group("serve", invoke_without_command=True)
-@click.option(
-    "--address",
-    default="127.0.0.1:8002",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where callers come to; it asks nobody who he is: put the front door before it.",
+@takes(
+    "generalist",
+    "judge_model",
+    "endpoint",
+    address={
+        "default": "127.0.0.1:8002",
+        "show_default": True,
+        "metavar": "HOST:PORT",
+        "help": "Where callers come to. It asks nobody who he is: put the front door before it.",
+    },
+    http_address={
+        "default": "127.0.0.1:8003",
+        "show_default": True,
+        "metavar": "HOST:PORT",
+        "help": "The same as JSON over HTTP.",
+    },
+    edits={
+        "type": click.IntRange(1),
+        "default": 64,
+        "show_default": True,
+        "help": "At a time.",
+    },
+    edits_of_one={
+        "type": click.IntRange(1),
+        "default": 32,
+        "show_default": True,
+        "help": "At a time, of one caller.",
+    },
+    megapixels={
+        "type": click.IntRange(2),
+        "default": 128,
+        "show_default": True,
+        "help": "Of pictures that are judged at a time; a caller has half. They take up to 120 MB"
+        " each.",
+    },
+    notice={
+        "type": click.FloatRange(0),
+        "default": 6.0,
+        "show_default": True,
+        "help": "Seconds between saying that it ends and ending.",
+    },
+    drain={
+        "type": click.FloatRange(0),
+        "default": 30.0,
+        "show_default": True,
+        "help": "Seconds for what is in flight then.",
+    },
+    cache={
+        "type": PATH,
+        "metavar": "FOLDER",
+        "help": "Keep calls, which are not made again, and what each team has used. Without it both"
+        " are gone with the service.",
+    },
+    cache_shared={
+        "is_flag": True,
+        "help": "What one team paid for answers the others too.",
+    },
+    keep_days={
+        "type": click.FloatRange(0, min_open=True),
+        "metavar": "DAYS",
+        "help": "Delete calls from the cache so many days after they were kept.",
+    },
+    audit={
+        "type": PATH,
+        "metavar": "FILE",
+        "help": "Add a line of JSON for each edit, without its content; - is standard error.",
+    },
 )
-@click.option(
-    "--http-address",
-    default="127.0.0.1:8003",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="The same as JSON over HTTP.",
-)
-@click.option("--edits", type=click.IntRange(1), default=64, show_default=True, help="At a time.")
-@click.option(
-    "--edits-of-one",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    help="At a time, of one caller.",
-)
-@click.option(
-    "--megapixels",
-    type=click.IntRange(2),
-    default=128,
-    show_default=True,
-    help="Of pictures that are judged at a time; a caller has half. They take up to 120 MB each.",
-)
-@click.option(
-    "--notice",
-    type=click.FloatRange(0),
-    default=6.0,
-    show_default=True,
-    help="Seconds between saying that it ends and ending.",
-)
-@click.option(
-    "--drain",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    help="Seconds for what is in flight then.",
-)
-@click.option(
-    "--cache",
-    type=_PATH,
-    metavar="FOLDER",
-    help="Keep calls, which are not made again, and what each team has used; without, both are gone"
-    " with the service.",
-)
-@click.option("--cache-shared", is_flag=True, help="What one team paid for answers the others too.")
-@click.option(
-    "--keep-days",
-    type=click.FloatRange(0, min_open=True),
-    metavar="DAYS",
-    help="Delete calls from the cache so many days after they were kept.",
-)
-@click.option(
-    "--audit",
-    type=_PATH,
-    metavar="FILE",
-    help="Add a line of JSON for each edit, without its content; - is standard error.",
-)
-@options(ServiceOptions, "services")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     address: str,
     http_address: str,
     edits: int,
@@ -110,9 +112,9 @@ def command(
     cache: Path | None,
     keep_days: float | None,
     audit: Path | None,
-    services: ServiceOptions,
     *,
     cache_shared: bool,
+    **asked: Any,
 ) -> int:
     """Serve the Judge service over gRPC until SIGTERM; then it finishes what is in flight.
 
@@ -127,7 +129,7 @@ def command(
         from ..judge.judging import Kept
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
-    settings = services.settings()
+    settings = settings_of(asked)
     for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             tell(f"{name} of the settings is for runs; a service has {instead}")
@@ -143,71 +145,55 @@ def command(
     return 0
 
 
+_TEAM = {"multiple": True, "metavar": "NAME", "help": "Only of this team."}
+
+
 @command.command("purge")
-@click.argument("folder", metavar="CACHE", type=_PATH)
-@click.option(
-    "--team",
-    "teams",
-    multiple=True,
-    metavar="NAME",
-    help="Of this team; may be given several times.",
+@click.argument("folder", metavar="CACHE", type=PATH)
+@takes(
+    team=_TEAM,
+    older_than={"type": click.FloatRange(0), "metavar": "DAYS", "help": "Kept so long ago."},
 )
-@click.option("--older-than", type=click.FloatRange(0), metavar="DAYS", help="Kept so long ago.")
-def purge_(folder: Path, teams: tuple[str, ...], older_than: float | None) -> int:
+def purge_(folder: Path, team: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
 
-    Say whose, or how old, or both; without, nothing is deleted, and the space that each team's
-    calls take is told. What teams have used stays.
+    Say whose, or how old, or both. Without either nothing is deleted, and the space that each
+    team's calls take is told. What teams have used stays.
     """
-    if not teams and older_than is None:
-        for team, size in asyncio.run(space_in(folder)).items():
-            say(f"{_named(team)}: {size / 1e6:.2f} MB")
+    if not team and older_than is None:
+        for name, size in asyncio.run(space_in(folder)).items():
+            say(f"{_named(name)}: {size / 1e6:.2f} MB")
         return 0
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
-    for team, count in asyncio.run(purge(folder, teams, before)).items():
-        say(f"{_named(team)}: {count:,} calls deleted")
+    for name, count in asyncio.run(purge(folder, team, before)).items():
+        say(f"{_named(name)}: {count:,} calls deleted")
     return 0
 
 
 @command.command("usage")
-@click.argument("folder", metavar="CACHE", type=_PATH)
-@click.option("--team", "teams", multiple=True, metavar="NAME", help="Only of this team.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@json_option
-def usage(folder: Path, teams: tuple[str, ...], *, as_csv: bool, as_json: bool) -> int:
+@click.argument("folder", metavar="CACHE", type=PATH)
+@takes("json", team=_TEAM, csv={"is_flag": True, "help": "Print CSV."})
+def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
     """Show what each team has used on each day (UTC), also while the service runs.
 
     Calls that were made, those that the cache answered and those that failed; tokens of generalists
     and what they cost.
     """
     rows = [
-        {"day": day, "team": team, **asdict(used)}
-        for (day, team), used in used_in(folder).items()
-        if not teams or team in teams
+        (*day, *astuple(used))
+        for day, used in used_in(folder).items()
+        if not team or day[1] in team
     ]
     columns = ("day", "team", *COUNTS)
-    if as_json:
-        say_json(json.dumps(rows, ensure_ascii=False, indent=2))
-    elif as_csv:
-        written = io.StringIO()
-        writer = csv.DictWriter(written, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-        say(written.getvalue(), nl=False)
+    if json:
+        say_json(text_of([dict(zip(columns, row, strict=True)) for row in rows]))
+        return 0
+    table = Table(list(map(Head, columns)), list(map(Row, rows)))
+    if csv:
+        say(table.written("csv"), nl=False)
     else:
-        table = Table(*columns)
-        for row in rows:
-            table.add_row(*(_told(name, one) for name, one in row.items()))
-        console().print(table)
+        console().print(table.terminal())
     return 0
-
-
-def _told(name: str, value: object) -> str:
-    if name == "team":
-        return _named(str(value))
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _named(team: str) -> str:
