@@ -12,7 +12,7 @@ from ..base.console import console
 from ..base.screen import say, tell
 from ..base.words import counted
 from ..report.pictures import SIDE
-from ..report.written import write_report
+from ..report.site import write_report
 
 _SHOWN = 3
 

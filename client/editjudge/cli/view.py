@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from ..base.screen import say
-from ..report.viewed import Viewed
-from ..report.viewing import viewing
+from ..report.view import LiveRuns, serving
 
 
 @click.command("view")
@@ -25,17 +24,17 @@ def command(runs: tuple[Path, ...], published: bool, port: int, open_it: bool) -
     Prints the address, which holds a secret, and serves until Ctrl-C. Nothing is called and
     nothing is written; see report for a page to be passed on.
     """
-    with Viewed(runs, published=published) as viewed:
-        asyncio.run(_serve(viewed, port, open_it=open_it))
+    with LiveRuns(runs, published=published) as live:
+        asyncio.run(_serve(live, port, open_it=open_it))
 
 
-async def _serve(viewed: Viewed, port: int, *, open_it: bool) -> None:
+async def _serve(live: LiveRuns, port: int, *, open_it: bool) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, ended.set)
-    async with viewing(viewed, port) as address:
-        say(f"{viewed.title}\n{address}\nCtrl-C ends it.")
+    async with serving(live, port) as address:
+        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
         if open_it:
             await asyncio.to_thread(webbrowser.open, address)
         await ended.wait()

@@ -100,9 +100,9 @@
       return node("th", { scope: "col", "aria-sort": now ? (worst ? "ascending" : "descending") : "none" },
         node("button", {
           type: "button", class: "sort", "data-rank": each.id,
-          title: plainly(`${each.title}: ${direction(each.higher)}\n${each.source}${each.drift ? `\n${each.drift}` : ""}`),
+          title: plainly(`${each.title}: ${direction(each.higher)}\n${each.source}`),
           onclick: () => app.go({ rank: next }),
-        }, broken(each.title), `\u00a0${arrow(each.higher)}${each.drift ? " \u26a0" : ""}`,
+        }, broken(each.title), `\u00a0${arrow(each.higher)}`,
         node("span", { class: "mark" }, mark)));
     });
     return node("thead", {}, over, node("tr", {}, node("th", { scope: "col" }, "model"), titles));
@@ -124,9 +124,7 @@
     const { rows, column, worst } = ranked(table, number);
     const places = table.columns.map((_, index) => axis(table.rows, index));
     const body = rows.map(row => node("tr", {},
-      node("th", { scope: "row" }, broken(app.names[row.model]),
-        app.report.models[row.model].about &&
-          node("span", { class: "soft" }, foreign(app.report.models[row.model].about))),
+      node("th", { scope: "row" }, broken(app.names[row.model])),
       table.columns.map((_, index) => cellOf(table, row, index, places[index]))));
     const published = publishedRows(table);
     return node("section", { class: "board", "data-table": number },

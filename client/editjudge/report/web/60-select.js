@@ -31,8 +31,7 @@
   function dimensionNow() {
     const asked = app.dimensionOf(app.state.dimension);
     if (asked >= 0) return asked;
-    const numbers = app.judged.filter(d => app.edits.values[d] !== null);
-    return numbers.find(d => app.report.dimensions[d].highlight) ?? numbers[0] ?? -1;
+    return app.judged.find(d => app.edits.values[d] !== null) ?? -1;
   }
 
   // The two models whose gap is looked at.

@@ -62,33 +62,38 @@
         letter === "M" && missing && foreign(` ${missing}`)));
   }
 
+  const areShares = each => each && typeof each === "object" && Object.keys(each).length > 0
+    && Object.values(each).every(Number.isFinite);
+
+  const targetText = () => app.edits.items.target_text[app.edits.item[app.open]] ?? "";
+
   // What one verdict rests on.
   function told(verdict, detail, dimension) {
     if (!verdict) return unasked(dimension);
     const { texts } = detail;
-    const question = texts[verdict.question] ?? app.report.dimensions[verdict.dimension].asks;
+    const { evidence: of, replies } = verdict;
+    const question = typeof of.question === "string" ? of.question : app.report.dimensions[dimension].asks;
     const reason = texts[verdict.reason];
-    const replies = verdict.replies ?? [];
+    const alone = (replies.length === 1 && replies[0].raw) || {};
+    const shares = [of.probabilities, alone.probabilities].find(areShares);
     return node("div", { class: "told" },
       node("p", { class: "question" }, foreign(question)),
       reason && node("p", { class: "reason" }, foreign([verdict.kind, reason].filter(Boolean).join(": "))),
-      verdict.counts === false && node("p", { class: "reason" },
-        "Not counted in the table: its pictures, its prompt or a service are others since."),
       verdict.imputed && node("p", { class: "reason" }, "Put in by a rule of the benchmark, not by a judge."),
-      verdict.probabilities && app.probabilities(verdict.probabilities, verdict.outside),
-      verdict.ocr && app.ocr(verdict.ocr),
+      shares && app.probabilities(shares, alone.outside),
+      typeof of.read === "string" && app.ocr({ read: of.read, target: targetText() }),
       replies.map((each, place) => reply(each, place, replies.length, detail)),
-      evidence(verdict.evidence), signature(verdict, detail));
+      evidence(of), signature(verdict, detail));
   }
 
   // One dimension: its values for the models that are shown; opened, what the active one's rests on.
   function line(dimension, edits, active) {
-    const { title, asks, higher, unit, drift } = app.report.dimensions[dimension];
+    const { title, asks, higher, unit } = app.report.dimensions[dimension];
     const body = node("div", { class: "body" });
     const made = node("details", { class: "verdict", "data-dimension": app.report.dimensions[dimension].id },
       node("summary", {},
         node("span", { class: "what", title: plainly(`${asks}\n${direction(higher)}${unit ? `, in ${unit}` : ""}`) },
-          broken(title), `\u00a0${arrow(higher)}`, drift && node("span", { title: plainly(drift) }, " \u26a0")),
+          broken(title), `\u00a0${arrow(higher)}`),
         edits.map(edit => node("span", { class: edit === active ? "one active" : "one" }, app.valueOf(dimension, edit)))),
       body);
     const fill = async () => {

@@ -103,8 +103,6 @@
     find("models").hidden = app.state.show !== "";
   }
 
-  const BECAME = { c: "Its pictures have changed since they were judged.", g: "It is no longer in the data." };
-
   function head() {
     const { edits, names } = app, item = edits.item[app.open];
     find("edit-id").replaceChildren(foreign(edits.items.id[item]));
@@ -114,9 +112,6 @@
     const target = edits.items.target_text[item];
     find("target-text").hidden = !target;
     find("target-text").replaceChildren("target text: ", foreign(target || ""));
-    const note = BECAME[edits.became[app.open]];
-    find("became").hidden = !note;
-    find("became").textContent = note ? `\u26a0 ${note}` : "";
   }
 
   async function files() {
