@@ -32,7 +32,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import figures
 from ..engine.header import RunHeader
 from .edits import CHUNK, Details, Edits, Plain, RunEdits
-from .figures import LOOKS, draw, drawn
+from .figures import LOOKS, draw, drawn, svg_element
 from .numbers import best_and_second, ends_text, rounded, untrained_line
 from .summary import comparability, drift_lines, reasons
 
@@ -376,9 +376,8 @@ def _figures(run: ShownRun) -> Iterator[Plain]:
     warning = untrained_line(results.identities)
     for figure in figures(results.benchmark.name):
         if drawn(figure, results.columns, numbers):
-            svg = draw(figure, results.columns, numbers, "svg", warning).decode()
-            title = f"{figure.kind}, {figure.source}"
-            yield {"title": title, "note": run.name, "svg": svg[svg.index("<svg") :]}
+            svg = svg_element(draw(figure, results.columns, numbers, "svg", warning))
+            yield {"title": f"{figure.kind}, {figure.source}", "note": run.name, "svg": svg}
 
 
 def page_html(
