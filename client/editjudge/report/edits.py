@@ -71,10 +71,12 @@ class _Dimension:
 
     def add(self, outcome: Outcome) -> None:
         """Add the outcome of a further edit."""
-        scored = isinstance(outcome, Scored)
-        self.values.append(float(f"{outcome.value:.{_DIGITS}g}") if scored else None)
-        imputed = scored and outcome.imputed
-        self.status.append(_IMPUTED if imputed else STATUS_LETTERS[outcome.status])
+        letter, value = STATUS_LETTERS[outcome.status], None
+        if isinstance(outcome, Scored):
+            letter = _IMPUTED if outcome.imputed else letter
+            value = float(f"{outcome.value:.{_DIGITS}g}")
+        self.values.append(value)
+        self.status.append(letter)
         self.kind.append(_KIND_LETTERS[outcome.kind] if isinstance(outcome, Unscored) else " ")
 
     def plain(self) -> tuple[list[float | None] | None, str, str | None]:
