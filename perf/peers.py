@@ -6,7 +6,7 @@ Each contender judges the same edits, two PNG pictures of 512x512 each, with the
 - `script`: 35 lines of the SDK `openai`, threads as many as calls may be in flight, base64;
 - `inspect_ai` and `evalscope`: the same question as a task of theirs;
 - `editjudge`: `editjudge run kris`, one of its dimensions, which also asks the judge how it answers
-  choices and, 40 times, whether it drifts (canaries); `unwatched` is the same without the latter.
+  choices.
 
 The judge answers clean, and then with faults (2 % status 500, 2 % status 429, 3 % replies without a
 score, 1 % cut short, 1 % of the edits refused), which depend on the edit and on how often it was
@@ -36,7 +36,6 @@ import time
 import venv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from itertools import product
 from pathlib import Path
 
 import click
@@ -125,16 +124,12 @@ def _peer(name: str, python: Path, program: str) -> Contender:
     return Contender(name, command, _written)
 
 
-def _unwatched(folder: Path, judge: str, out: Path, in_flight: int) -> Sequence[str]:
-    return *_run(folder, judge, out, in_flight), "--no-canary"
-
-
 def _run(folder: Path, judge: str, out: Path, in_flight: int) -> Sequence[str]:
     return (
         *(sys.executable, "-m", "editjudge", "run", "kris"),
         *("--data", str(folder / "kris"), "--outputs", f"m={folder / 'outputs'}"),
         *("--dimension", DIMENSION, "--generalist", f"{judge}/v1"),
-        *("--concurrency", str(in_flight), "--out", str(out / "run")),
+        *("--set", f"concurrency={in_flight}", "--out", str(out / "run")),
     )
 
 
@@ -151,7 +146,7 @@ def _stored(out: Path) -> dict[str, float | None]:
         }
 
 
-OURS = Contender("editjudge", _run, _stored), Contender("unwatched", _unwatched, _stored)
+OURS = Contender("editjudge", _run, _stored)
 # By name: what is installed, and the program that uses it.
 PEERS = {
     "script": (("openai",), "plain.py"),
@@ -171,7 +166,7 @@ def contenders(peers: Path, only: Sequence[str]) -> list[Contender]:
             click.echo(f"{name}: cannot be installed here, left out")
         else:
             ready.append(_peer(name, python, program))
-    return [*ready, *(one for one in OURS if not only or one.name in only)]
+    return [*ready, OURS] if not only or OURS.name in only else ready
 
 
 def _installed(folder: Path, packages: Sequence[str]) -> Path | None:
@@ -360,16 +355,17 @@ def show(title: str, measured: dict[str, list[Measured]]) -> None:
         table.add_row(name, *(format(getattr(median, f), w) for f, (_, w) in _HEADINGS.items()))
     console = Console(width=140)
     console.print(table)
-    ours = {one.name: measured[one.name] for one in OURS if one.name in measured}
-    for us, (name, rounds) in product(ours, measured.items()):
-        if name in ours:
+    ours = measured.get(OURS.name, [])
+    for name, rounds in measured.items() if ours else ():
+        if name == OURS.name:
             continue
-        pairs = list(zip(ours[us], rounds, strict=True))
+        pairs = list(zip(ours, rounds, strict=True))
         rate = statistics.median(a.rate / b.rate for a, b in pairs)
         busy = statistics.median(a.busy / b.busy for a, b in pairs)
         memory = statistics.median(a.memory / b.memory for a, b in pairs)
         console.print(
-            f"{us} over {name}: edits/s {rate:.2f}, processor time {busy:.2f}, memory {memory:.2f}"
+            f"{OURS.name} over {name}:"
+            f" edits/s {rate:.2f}, processor time {busy:.2f}, memory {memory:.2f}"
         )
 
 

@@ -3,7 +3,7 @@
 What it says depends on the edit that is asked about and on how often it was asked about it, never
 on who asks or when, so that all who ask meet the same. The edit is told by a number in the
 instruction, as in `make cup 17 red`. What is asked about no edit, but for probabilities, it answers
-after the same while: how it answers choices, and about canaries.
+after the same while: how it answers choices.
 """
 
 from __future__ import annotations

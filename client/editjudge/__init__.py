@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
     from .app.view import Pictures, RunView
-    from .app.watched import Watched
     from .app.wire.run import RunEvent
     from .base.config import Settings, load_settings
     from .base.errors import EditjudgeError
@@ -57,7 +56,6 @@ _WHERE = {
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
-    "app.watched": ("Watched",),
     "app.wire.run": ("RunEvent",),
     "benchmarks.benchmark": ("Rules",),
     "benchmarks.cell": ("Cell",),
@@ -139,7 +137,6 @@ __all__ = [
     "StoredVerdict",
     "Unscored",
     "Verdict",
-    "Watched",
     "derived",
     "load_image",
     "load_mask",

@@ -23,7 +23,8 @@ from editjudge.base.verdict import Failed
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.room import Busy, Room, Shared
+from editjudge_services.judge.refusals import Busy
+from editjudge_services.judge.room import Room, Shared
 from editjudge_services.judge.server import SERVICE, End, serving
 from editjudge_services.judge.servicer import JudgeServicer
 
@@ -94,7 +95,7 @@ BROKEN = [
     ({"edited": None}, "edit.edited"),
     ({"edited": pb.Picture(data=png()[:90])}, "edit.edited"),
     ({"mask": pb.Picture(data=png(size=17))}, "edit.mask"),
-    ({"target": pb.Picture(data=b"")}, "edit.target"),
+    ({"target": pb.Picture(data=b"")}, "edit.target.data"),
     ({"instruction": "a\x00b"}, "edit.instruction"),
     ({"instruction": "a" * 20_000}, "edit.instruction"),
 ]
@@ -424,7 +425,7 @@ UNKNOWN = [
     ({"benchmark": "kris", "name": "papers"}, "protocol.name"),
     ({"benchmark": "kris", "on": ["first_digits"]}, "protocol.on"),
     ({"benchmark": "kris", "off": ["x"]}, "protocol.off"),
-    ({"judges": ["a b"]}, "protocol.judges"),
+    ({"judges": ["a b"]}, "protocol.judges[0]"),
     ({"judges": ["a"] * 17}, "protocol.judges"),
     ({"rounds": -1}, "protocol.rounds"),
     ({"judges": ["a", "b"], "rounds": 501}, "protocol.rounds"),
@@ -452,16 +453,16 @@ async def test_rules_that_are_not_there_are_refused_by_their_field(
 
 
 NO_ITEM = [
-    ({"questions_json": "{}"}, "edit.questions_json"),
-    ({"questions_json": "[1]"}, "edit.questions_json"),
+    ({"questions_json": "{}"}, "edit.questions"),
+    ({"questions_json": "[1]"}, "edit.questions[0]"),
     ({"questions_json": "[" * 100_000}, "edit.questions_json"),
-    ({"extra_json": "[]"}, "edit.extra_json"),
+    ({"extra_json": "[]"}, "edit.extra"),
     ({"extra_json": "{"}, "edit.extra_json"),
     ({"hint": "a\x00b"}, "edit.hint"),
     ({"task": "a" * 20_000}, "edit.task"),
-    ({"flaws": [pb.Flaw(field="x", status=pb.STATUS_FAILED)]}, "edit.flaws"),
-    ({"flaws": [pb.Flaw(field="mask", status=pb.STATUS_SCORED)]}, "edit.flaws"),
-    ({"flaws": [pb.Flaw(field="mask", status=pb.STATUS_UNSCORED, kind="x")]}, "edit.flaws"),
+    ({"flaws": [pb.Flaw(field="x", status=pb.STATUS_FAILED)]}, "edit.flaws[0].field"),
+    ({"flaws": [pb.Flaw(field="mask", status=pb.STATUS_SCORED)]}, "edit.flaws[0].status"),
+    ({"flaws": [pb.Flaw(field="mask", status=pb.STATUS_UNSCORED, kind="x")]}, "edit.flaws[0].kind"),
     ({"missing": pb.Missing(kind="absent")}, "edit.missing"),
     ({"edited": None, "missing": pb.Missing(kind="x")}, "edit.missing.kind"),
 ]

@@ -129,7 +129,7 @@ async def test_dimensions_panel_and_health(served: Json) -> None:
     assert all(d["served"] and d["id"].startswith("core.psnr.") for d in listed)
     assert (await served.get("/v1/dimensions?pattern=x"))[0] == 400
     status, panel = await served.get("/v1/panel")
-    assert (status, panel["services"]) == (200, {})
+    assert (status, panel["services"]) == (200, [])
 
 
 async def test_the_description_fits_what_is_answered(served: Json) -> None:

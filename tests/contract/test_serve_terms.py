@@ -16,7 +16,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import Unreachable
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.judge import asked
+from editjudge_services.judge import bodies
 from editjudge_services.judge.http import serving_json
 from editjudge_services.judge.judging import Judging
 from editjudge_services.judge.room import Room
@@ -174,7 +174,7 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
     monkeypatch: pytest.MonkeyPatch, json: bool
 ) -> None:
     slow = Slow()
-    monkeypatch.setattr(asked, "load_image", slow)
+    monkeypatch.setattr(bodies, "load_image", slow)
     async with Judging(Settings(), Room(pixels=4 * 32 * 32, edits_of_one=8)) as judging:
         async with stub_of(judging) as stub, serving_json(judging, "127.0.0.1", 0, 1) as base:
             async with aiohttp.ClientSession() as session:
@@ -186,12 +186,12 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
                         return reply.status
 
                 gone = asyncio.create_task(call())
-                await until(lambda: slow.decoding == 2)
+                await until(lambda: slow.decoding == 1)
                 gone.cancel()
                 await asyncio.gather(gone, return_exceptions=True)
                 with pytest.raises(grpc.aio.AioRpcError) as caught:
                     await stub.Score(asking())
                 assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-                assert (slow.decoding, len(judging.in_flight)) == (2, 1)
+                assert (slow.decoding, len(judging.in_flight)) == (1, 1)
                 slow.go_on.set()
                 await until(lambda: not judging.in_flight and not slow.decoding)

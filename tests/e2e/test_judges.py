@@ -203,7 +203,7 @@ async def test_every_verb_knows_what_one_judge_said(data: Data, tmp_path: Path) 
     verdicts = {one["dimension"]: one["value"] for one in shown.json["edits"][0]["verdicts"]}
     assert verdicts == dict(zip(ids, [1, 0, 1, 1, 0.75], strict=True))
 
-    assert verb("export", data.out, "--to", "csv", "--out", tmp_path / "x.csv").code == 0
+    assert verb("export", data.out, "--format", "csv", "--out", tmp_path / "x.csv").code == 0
     with (tmp_path / "x.csv").open(newline="") as file:
         rows = {(row["item"], row["dimension"]): row for row in csv.DictReader(file)}
     assert len(rows) == COUNT * len(ids)

@@ -33,7 +33,7 @@ def hostile() -> Example:
     report["tables"][0]["columns"][0]["title"] = HOSTILE
     report["tables"][0]["published"][0]["rows"][0]["name"] = HOSTILE
     report["figures"][0]["title"] = HOSTILE
-    report["dimensions"][1] |= {"title": HOSTILE, "asks": HOSTILE, "drift": HOSTILE}
+    report["dimensions"][1] |= {"title": HOSTILE, "asks": HOSTILE}
     items["id"] = [f"{n} {HOSTILE}" for n in range(3)]
     items["task"] = items["target_text"] = [HOSTILE] * 3
     made.edits["missing"] = [HOSTILE] * 6

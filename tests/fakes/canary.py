@@ -1,4 +1,4 @@
-"""A judge that knows the canaries, and drifts on demand."""
+"""A judge that knows the canaries, which can be told to drift."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from editjudge.engine.canary.asking import TEMPLATE, canaries
+from editjudge.canary.edits import TEMPLATE, canaries
 
 from .openai import ScriptedOpenAi, reply
 

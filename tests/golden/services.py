@@ -269,7 +269,7 @@ async def served(folder: Path, models: tuple[str, ...]) -> AsyncIterator[Path]:
     """Two judges and the specialists of these models; a settings file that names them."""
     judges = {"judge": ("auto", False), "second": ("never", True)}
     # Canaries have tests of their own, and their calls have keys that are never alike.
-    lines = ["attempts = 2", "retry_wait = 0.001", "canary = false"]
+    lines = ["attempts = 2", "retry_wait = 0.001"]
     async with AsyncExitStack() as stack:
         for name, (logprobs, refuses) in judges.items():
             server = Judge(f"model-{name}", refuses=refuses)

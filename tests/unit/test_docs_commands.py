@@ -119,7 +119,7 @@ def test_commands_were_found_on_most_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["run core --dato x", "rum", "list nothing", "export RUN --to docx", "compare"]
+    "line", ["run core --dato x", "rum", "list nothing", "export RUN --format docx", "compare"]
 )
 def test_a_slip_would_be_seen(line: str) -> None:
     with pytest.raises(click.ClickException):

@@ -8,14 +8,16 @@ decoding and the parser, so that the three cannot drift apart. A reply that brea
 from __future__ import annotations
 
 from .contract import OutputContract, Unparsable
-from .multiple_choice import ChoiceQuestion, MultipleChoiceQuestion
-from .one_text import OneText
-from .options import FirstWord, Option
-from .questions import QuestionAnswer, QuestionAnswers, Questions
+from .questions import (
+    ChoiceQuestion,
+    MultipleChoiceQuestion,
+    QuestionAnswer,
+    QuestionAnswers,
+    Questions,
+)
 from .scores import ScoreField, Scores, ScoresAnswer
-from .segmentation import Command, Commands
-from .targets import TargetPhrases, Targets
-from .verbatim import ShortAnswer, Verbatim
+from .segmentation import Command, Commands, TargetPhrases, Targets
+from .texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
 
 __all__ = [
     "ChoiceQuestion",

@@ -40,18 +40,21 @@ class OutputContract(ABC, Generic[T_co]):
     averaged: ClassVar[bool] = False
 
     @property
-    @abstractmethod
     def instruction(self) -> str:
-        """How the reply must look. Template text: it never holds text from data."""
+        """How the reply must look; empty where other words ask for it.
+
+        It is template text and never holds text from data.
+        """
+        return ""
 
     @property
-    @abstractmethod
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON schema of the reply; None where the reply cannot be constrained.
+        """The JSON schema of the reply; None where the reply is not constrained.
 
-        Only keywords that constrained decoders know. What it asks for is checked again when
+        It has only keywords that constrained decoders know. What it asks for is checked again when
         the reply is read, because not every server obeys it.
         """
+        return None
 
     @abstractmethod
     def parse(self, reply: str, *, cut: bool = False) -> T_co:
@@ -75,6 +78,21 @@ class OutputContract(ABC, Generic[T_co]):
         shown = [dict(self.spec()), self.instruction, self.schema]
         text = json.dumps(shown, ensure_ascii=True, sort_keys=True)
         return content_digest(text.encode("ascii"))
+
+
+def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with these members, all of them, and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def list_schema(items: Mapping[str, Any], low: int, high: int) -> dict[str, Any]:
+    """The schema of a list with so many items."""
+    return {"type": "array", "items": items, "minItems": low, "maxItems": high}
 
 
 def shown(value: object) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from .contract import OutputContract, shown
 
@@ -69,16 +69,6 @@ class FirstDigit(OutputContract[FoundScores]):
     null_ends: bool = False
     low: int = 1
     high: int = 5
-
-    @property
-    def instruction(self) -> str:
-        """None: it reads what other words ask for."""
-        return ""
-
-    @property
-    def schema(self) -> Mapping[str, Any] | None:
-        """None: the official code constrains no reply."""
-        return None
 
     def parse(self, reply: str, *, cut: bool = False) -> FoundScores:
         """Read what can be read; nothing is raised."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 
 from .contract import Unparsable, shown
 from .lenient import Malformed, Members, Reader, Value
@@ -15,18 +15,18 @@ from .spoken import Spoken, unclosed
 # looks; a longer one counts as JSON, and breaks there.
 _QUOTED = re.compile(
     r"""\{\s*+(?:"(?:[^"\\]|\\.){0,200}"
-        | “(?:[^”\\]|\\.){0,200}”
-        | \u2018(?:[^\u2019\\]|\\.|(?<=[^\W\d_])\u2019(?=[^\W\d_])){0,200}+\u2019
         | '(?:[^'\\]|\\.|(?<=[^\W\d_])'(?=[^\W\d_])){0,200}+'
         )\s*+(?P<colon>:)?""",
     re.DOTALL | re.VERBOSE,
 )
-_QUOTE = re.compile(r"\{\s*+[\"“\u2018'](?!\})")
-_BARE = re.compile(r"\{\s*+(?P<key>[A-Za-z_][\w\- ]{0,60})\s*+:\s*+(?P<opens>[{\[\"“\u2018'])?")
+_QUOTE = re.compile(r"\{\s*+[\"'](?!\})")
+_BARE = re.compile(r"\{\s*+(?P<key>[A-Za-z_][\w\- ]{0,60})\s*+:\s*+(?P<opens>[{\[\"'])?")
 _LIST = re.compile(r"\s*(?:`{3}\w*\s*)?\[")
 _FENCE = re.compile(r"`{3}\w*\s*$")
-_KEY = re.compile(r"\{\s*+[\"“\u2018']?(?P<key>[\w\- ]{1,60})")
+_KEY = re.compile(r"\{\s*+[\"']?(?P<key>[\w\- ]{1,60})")
 _PLAIN = re.compile(r"[\s_\\-]+")
+AROUND = " .\"'`“”\u2018\u2019"
+"""What around a text tells nothing: blanks, full stops, quotes."""
 _DRAFTS = 64  # objects, whole or broken, that are read as drafts of a model that thinks
 
 
@@ -35,19 +35,11 @@ def plain(key: str) -> str:
     return _PLAIN.sub("", key).casefold()
 
 
-def fields(
-    spoken: Spoken,
-    keys: Iterable[str],
-    *,
-    unwrapped: Callable[[Members], Members] | None = None,
-) -> dict[str, Value]:
+def fields(spoken: Spoken, keys: Iterable[str]) -> dict[str, Value]:
     """The values of a reply's one JSON object, by the contract's keys.
 
     Code fences and prose before the object are passed over. Keys may differ from the
     contract's in case, spaces, hyphens and underscores.
-
-    Args:
-        unwrapped: Makes the members that are read of those of the object.
 
     Raises:
         Unparsable: no object, several, one that is malformed or not complete, a key that is
@@ -60,15 +52,38 @@ def fields(
     if not objects:
         raise _none(spoken)
     members, spoken.end = objects[0]
-    return match(members if unwrapped is None else unwrapped(members), due.values())
+    return match(members, due.values())
 
 
-def listed(spoken: Spoken, key: str) -> list[Value]:
+def text_of(values: Mapping[str, Value], key: str, longest: int) -> str:
+    """The text of a key in one line.
+
+    Raises:
+        Unparsable: it is no text, says nothing or is too long.
+    """
+    value = values[key]
+    text = " ".join(value.split()) if isinstance(value, str) else ""
+    if not text.strip(AROUND):
+        raise Unparsable(f'"{key}" holds {shown(value)}, which is no text')
+    if len(text) > longest:
+        raise Unparsable(f'"{key}" has {len(text)} characters, more than {longest}')
+    return text
+
+
+def listed(spoken: Spoken, key: str, most: int) -> list[Value]:
     """The list that is the value of an object's only key, or that the reply is by itself.
 
     Raises:
-        Unparsable: there is neither, or more than one, or it is malformed or not complete.
+        Unparsable: there is neither, or more than one, or it is malformed, not complete or too
+            long. Which entries to leave out would be our choice, and the score depends on it.
     """
+    values = _listed(spoken, key)
+    if len(values) > most:
+        raise Unparsable(f'"{key}" has {len(values)} entries, more than {most}')
+    return values
+
+
+def _listed(spoken: Spoken, key: str) -> list[Value]:
     start = spoken.closes[-1][1] if spoken.closes else 0
     opened = _LIST.match(spoken.text, start)
     if opened is None:

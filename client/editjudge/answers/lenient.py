@@ -1,11 +1,10 @@
 r"""JSON as multimodal LLMs write it, read without guessing.
 
 Read beside strict JSON, because each has one meaning only: a comma before a closing bracket;
-strings in single or typographic quotes, in which an apostrophe between two letters is text;
-raw line breaks and tabs in strings; a backslash that escapes nothing (LaTeX, `\_` of
-markdown), which stays; `True`, `False` and `None`; in a list, keys with their values, which are
-objects without their braces, the next one where a key comes again. Not read: keys without quotes,
-comments, missing commas, quotes or brackets, numbers that JSON does not have.
+strings in single quotes, in which an apostrophe between two letters is text; raw line breaks and
+tabs in strings; a backslash that escapes nothing (LaTeX, `\_` of markdown), which stays; `True`,
+`False` and `None`. Not read: keys without quotes, typographic quotes, comments, missing commas,
+quotes, brackets or braces, numbers that JSON does not have.
 
 Own code, because the libraries either guess (json-repair closes what is open and keeps the
 last of two keys) or know fewer of these forms, take hexadecimal numbers and bare keys, and
@@ -49,13 +48,9 @@ class Malformed(Exception):
 
 
 # Possessive repeats: a quote without its partner costs one pass, never a search back.
-_RIGHT = "\u2019"  # closes a typographic single quote, and is the apostrophe
-_IN_WORD = r"(?<=[^\W\d_])%s(?=[^\W\d_])"
 _STRINGS = {
     '"': re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL),
-    "“": re.compile(r"“([^”\\]*+(?:\\.[^”\\]*+)*+)”", re.DOTALL),
-    "'": re.compile(rf"'((?:[^'\\]++|\\.|{_IN_WORD % chr(39)})*+)'", re.DOTALL),
-    "\u2018": re.compile(rf"\u2018((?:[^\u2019\\]++|\\.|{_IN_WORD % _RIGHT})*+)\u2019", re.DOTALL),
+    "'": re.compile(r"'((?:[^'\\]++|\\.|(?<=[^\W\d_])'(?=[^\W\d_]))*+)'", re.DOTALL),
 }
 _SPACE = re.compile(r"\s*+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
@@ -73,9 +68,7 @@ _WORDS: dict[str, float | bool | None] = {
     "-Infinity": -math.inf,
 }
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"} | {
-    c: c for c in "\"'\\/“”\u2018\u2019"
-}
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"} | {c: c for c in "\"'\\/"}
 _EXACT = 15  # characters: of so few and no exponent, no number is rounded
 _HALF = re.compile(r"[\w.+-]{0,20}")
 
@@ -110,16 +103,6 @@ def written(value: Value) -> str:
     text = json.dumps(value, ensure_ascii=False)
     # Every number was read as a float.
     return text.removesuffix(".0") if isinstance(value, float) else text
-
-
-def _unbraced(pairs: list[tuple[str, Value]]) -> list[Value]:
-    """Objects of a list whose braces were left out."""
-    objects: list[list[tuple[str, Value]]] = []
-    for key, value in pairs:
-        if not objects or key in (known for known, _ in objects[-1]):
-            objects.append([])
-        objects[-1].append((key, value))
-    return [Members(tuple(each)) for each in objects]
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -170,20 +153,8 @@ class Reader:
             Malformed: it is not one.
         """
         values: list[Value] = []
-        pairs: list[tuple[str, Value]] = []
-
-        def element() -> None:
-            value = self._value(depth)
-            if isinstance(value, str) and self._peek() == ":":
-                self.at += 1
-                pairs.append((value, self._value(depth)))
-            else:
-                values.append(value)
-
-        self._series("]", depth, element)
-        if values and pairs:
-            raise Malformed("a list has values with keys and values without")
-        return values or _unbraced(pairs)
+        self._series("]", depth, lambda: values.append(self._value(depth)))
+        return values
 
     def _value(self, depth: int) -> Value:
         sign = self._peek()

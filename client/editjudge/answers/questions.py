@@ -1,4 +1,4 @@
-"""Questions that a judge writes, with and without the answer it expects."""
+"""Questions that a judge writes, with and without their answers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from .contract import OutputContract, Unparsable, shown
-from .json_object import listed, match
+from .contract import OutputContract, Unparsable, list_schema, object_schema, shown
+from .json_object import AROUND, fields, listed, match, plain, text_of
 from .lenient import Members, Value
 from .spoken import Spoken
 
 LONGEST = 300
+LONGEST_OPTION = 150
 _ENDS = ("?", "\uff1f", "؟")
 # No quotes and backslashes: constrained decoders write a pattern into the JSON as it is.
 _PATTERN = rf'^[^"\\\x00-\x1f]{{2,{LONGEST - 1}}}[{"".join(_ENDS)}]$'
@@ -27,26 +28,9 @@ def _same(question: str) -> str:
     return " ".join(question.casefold().split())
 
 
-def _listed(spoken: Spoken, key: str, high: int) -> list[Value]:
-    values = listed(spoken, key)
-    if len(values) > high:
-        # Which of them to leave out would be our choice, and the score depends on it.
-        raise Unparsable(f'"{key}" has {len(values)} entries, more than {high}')
-    return values
-
-
 def _check(low: int, high: int) -> None:
     if not 1 <= low <= high:
         raise ValueError(f"from {low} to {high} is no count of questions")
-
-
-def _array(key: str, items: Mapping[str, Any], low: int, high: int) -> Mapping[str, Any]:
-    return {
-        "type": "object",
-        "properties": {key: {"type": "array", "items": items, "minItems": low, "maxItems": high}},
-        "required": [key],
-        "additionalProperties": False,
-    }
 
 
 @dataclass(frozen=True)
@@ -90,12 +74,12 @@ class Questions(OutputContract[tuple[str, ...]]):
     def schema(self) -> Mapping[str, Any]:
         """A list of texts that end with a question mark; that they differ is checked on reading."""
         item = {"type": "string", "pattern": _PATTERN}
-        return _array(self.key, item, self.low, self.high)
+        return object_schema({self.key: list_schema(item, self.low, self.high)})
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[str, ...]:
         """Read the questions, in order; see `OutputContract.parse`."""
         spoken = Spoken(reply, cut=cut)
-        entries = _listed(spoken, self.key, self.high)
+        entries = listed(spoken, self.key, self.high)
         kept: dict[str, str] = {}
         for value in entries:
             if not isinstance(value, str):
@@ -155,18 +139,13 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
     @property
     def schema(self) -> Mapping[str, Any]:
         """A list of pairs; what makes a text a question is only checked on reading."""
-        pair = {
-            "type": "object",
-            "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
-            "required": ["question", "answer"],
-            "additionalProperties": False,
-        }
-        return _array(self.key, pair, self.count_low, self.count_high)
+        pair = object_schema({"question": {"type": "string"}, "answer": {"type": "string"}})
+        return object_schema({self.key: list_schema(pair, self.count_low, self.count_high)})
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[QuestionAnswer, ...]:
         """Read the pairs, in order; see `OutputContract.parse`."""
         spoken = Spoken(reply, cut=cut)
-        entries = _listed(spoken, self.key, self.count_high)
+        entries = listed(spoken, self.key, self.count_high)
         if len(entries) < self.count_low:
             raise Unparsable(f"{len(entries)} pairs where {self.count_low} are due")
         pairs = tuple(_pair(value) for value in entries)
@@ -185,3 +164,88 @@ def _pair(value: Value) -> QuestionAnswer:
     if not isinstance(answer, str) or not 0 < len(answer.strip()) <= LONGEST:
         raise Unparsable(f"{shown(answer)} is not an answer")
     return QuestionAnswer(question, answer.strip())
+
+
+class ChoiceQuestion(NamedTuple):
+    """A question about the edited image, with what may be answered.
+
+    Attributes:
+        options: The right answer, the wrong ones, and last that it cannot be told.
+        answer: The right one.
+        compares: Whether the source must be shown with it, where that was decided.
+    """
+
+    question: str
+    options: tuple[str, ...]
+    answer: str
+    compares: bool | None = None
+
+
+@dataclass(frozen=True)
+class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
+    """One question with its right answer and wrong ones.
+
+    The judge writes the right answer and the wrong ones apart, so that the right one is always
+    among the options. That it cannot be told is an option of our own and is added here, in the
+    same words everywhere. Options that differ in nothing but case, spaces, quotes and a full
+    stop make the reply unparsable: an answer could not be told from another.
+
+    Source: GIE-Bench, section 3.2 (two to five answers with plausible distractors); its released
+    data have 3 to 5, with one that says that it cannot be told.
+
+    Attributes:
+        low: The fewest options, that one included.
+        high: The most.
+        cannot_tell: That option.
+    """
+
+    name: ClassVar[str] = "multiple_choice"
+
+    low: int = 3
+    high: int = 5
+    cannot_tell: str = "It cannot be told from the image"
+
+    def __post_init__(self) -> None:
+        if not 3 <= self.low <= self.high or not self.cannot_tell.strip(AROUND):
+            raise ValueError(f"from {self.low} to {self.high} is no count of options")
+
+    @property
+    def instruction(self) -> str:
+        """The keys, the count and what makes an option."""
+        return (
+            "Reply with one JSON object and nothing around it. Its keys, in this order: "
+            f'"question": one question that ends with a question mark, at most {LONGEST} '
+            'characters; "answer": the right answer to it; "wrong": a list of '
+            f"{self.low - 2} to {self.high - 2} wrong answers. All answers are texts of at most "
+            f"{LONGEST_OPTION} characters, alike in form and length, and no two of them mean the "
+            f'same. Do not write one that says that it cannot be told: "{self.cannot_tell}" is '
+            "added to yours."
+        )
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """An object of texts; that they differ is checked on reading."""
+        text = {"type": "string"}
+        wrong = list_schema(text, self.low - 2, self.high - 2)
+        return object_schema({"question": text, "answer": text, "wrong": wrong})
+
+    def parse(self, reply: str, *, cut: bool = False) -> ChoiceQuestion:
+        """Read the question; see `OutputContract.parse`."""
+        spoken = Spoken(reply, cut=cut)
+        values = fields(spoken, ("question", "answer", "wrong"))
+        question = text_of(values, "question", LONGEST)
+        if not question.endswith(_ENDS):
+            raise Unparsable(f"{shown(question)} is not a question")
+        wrong = values["wrong"]
+        if not isinstance(wrong, list):
+            raise Unparsable('"wrong" is not a list')
+        if not self.low - 2 <= len(wrong) <= self.high - 2:
+            raise Unparsable(
+                f"{len(wrong)} wrong answers where {self.low - 2} to {self.high - 2} are due"
+            )
+        answer = text_of(values, "answer", LONGEST_OPTION)
+        others = (text_of({"wrong": text}, "wrong", LONGEST_OPTION) for text in wrong)
+        options = (answer, *others, self.cannot_tell)
+        if len({plain(option.strip(AROUND)) for option in options}) < len(options):
+            raise Unparsable("two of the answers are the same")
+        return spoken.alone(ChoiceQuestion(question, options, answer))

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from .contract import OutputContract, Unparsable, shown
+from .contract import OutputContract, Unparsable, list_schema, object_schema, shown
 from .json_object import fields, last_fields, plain
 from .lenient import Members, Value, number, written
 from .spoken import Spoken
 
 LIST = "score"
-_WITHIN = "analysis"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +95,6 @@ class ScoresAnswer:
 class Scores(OutputContract[ScoresAnswer]):
     """One JSON object: reasons first, so that the scores follow from them, then the scores.
 
-    Read too is the form of I2I-Bench's own prompt (appendix F, dimension 12): these keys in an
-    object under `analysis`, with further texts beside them, where an only score may be called
-    `score`.
-
     Source: KRIS-Bench asks for 1 to 5 with a reason, one score a call, and two in the joint
     call for instruction and knowledge, each with a reason of its own (figures 28 to 36);
     I2I-Bench for 1 to 5 on the style of text (appendix F, dimension 12); Co-EditBench for
@@ -179,20 +174,10 @@ class Scores(OutputContract[ScoresAnswer]):
         properties: dict[str, Any] = {key: {"type": "string"} for key in self.texts}
         if self.as_list:
             count = len(self.fields)
-            properties[LIST] = {
-                "type": "array",
-                "items": self.fields[0].schema,
-                "minItems": count,
-                "maxItems": count,
-            }
+            properties[LIST] = list_schema(self.fields[0].schema, count, count)
         else:
             properties |= {field.name: field.schema for field in self.fields}
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        return object_schema(properties)
 
     def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
         """Read the scores; see `OutputContract.parse`."""
@@ -202,7 +187,7 @@ class Scores(OutputContract[ScoresAnswer]):
             before, values = last_fields(spoken, names, beside=("reasoning",))
             reasons = [before]
         else:
-            values = fields(spoken, (*self.texts, *names), unwrapped=self._unwrapped)
+            values = fields(spoken, (*self.texts, *names))
             reasons = [_reason(values[key]) for key in self.texts]
         if self.as_list:
             due = self._listed(values[LIST])
@@ -210,16 +195,6 @@ class Scores(OutputContract[ScoresAnswer]):
             due = [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
         return spoken.alone(ScoresAnswer(scores, "\n\n".join(reasons)))
-
-    def _unwrapped(self, members: Members) -> Members:
-        inner = members.pairs[0][1] if len(members.pairs) == 1 else None
-        if not isinstance(inner, Members) or plain(members.pairs[0][0]) != _WITHIN:
-            return members
-        ours = {plain(key) for key in (*self.texts, *(field.name for field in self.fields))}
-        called = self.fields[0].name if len(self.fields) == 1 else LIST
-        named = ((called if plain(key) == LIST else key, value) for key, value in inner.pairs)
-        kept = (pair for pair in named if plain(pair[0]) in ours or not isinstance(pair[1], str))
-        return Members(tuple(kept))
 
     def _listed(self, value: Value) -> list[Value]:
         if not isinstance(value, list):

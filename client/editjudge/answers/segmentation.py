@@ -1,14 +1,14 @@
-"""Commands to a segmenter that a judge writes: what to outline, and in which source image."""
+"""What a judge has a segmenter outline: by command, or as what an instruction lets change."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from .contract import OutputContract, Unparsable, shown
-from .json_object import listed, match, plain
+from .contract import OutputContract, Unparsable, list_schema, object_schema, shown
+from .json_object import fields, listed, match, plain
 from .lenient import Members, Value
 from .spoken import Spoken
 
@@ -16,9 +16,6 @@ LONGEST = 120
 """Of a command, in characters: it names one thing."""
 _PHRASE = rf'^[^"\\\x00-\x1f]{{1,{LONGEST}}}$'
 # How the paper has a command begin. Segmenters put such words around the phrase themselves.
-_ASKED = re.compile(r"please\s+segment\s+\w", re.IGNORECASE)
-_AROUND = " \t\r\n`\"'“”\u2018\u2019"
-_OURS = {"segmentationprompt": "phrase"}
 _SPOKEN = re.compile(r"^(?:please\s+)?segment\s+", re.IGNORECASE)
 
 
@@ -42,9 +39,7 @@ class Commands(OutputContract[tuple[Command, ...]]):
     is given twice (case and spaces apart) counts once. `Please segment` before a phrase is
     left out.
 
-    Read too are the forms of the paper's own prompts: a list by itself, its objects with or without
-    braces and with `segmentation_prompt` for `phrase`, and of commands without an index a reply
-    that is one sentence, `Please segment …`.
+    A list by itself is read too.
 
     Source: I2I-Bench, appendix F: one command for the edited region, a list of them for the
     subjects of one source image, objects with `source_index` (from 0) for those of several.
@@ -109,35 +104,14 @@ class Commands(OutputContract[tuple[Command, ...]]):
         index: dict[str, Any] = {"type": "integer", "minimum": 0}
         if self.sources is not None:
             index["maximum"] = self.sources - 1
-        entry: dict[str, Any] = {
-            "type": "object",
-            "properties": {"source_index": index, "phrase": phrase},
-            "required": ["source_index", "phrase"],
-            "additionalProperties": False,
-        }
-        items = {
-            "type": "array",
-            "items": entry if self.indexed else phrase,
-            "minItems": self.low,
-            "maxItems": self.high,
-        }
-        return {
-            "type": "object",
-            "properties": {self.key: items},
-            "required": [self.key],
-            "additionalProperties": False,
-        }
+        entry = object_schema({"source_index": index, "phrase": phrase}) if self.indexed else phrase
+        return object_schema({self.key: list_schema(entry, self.low, self.high)})
 
     def parse(self, reply: str, *, cut: bool = False) -> tuple[Command, ...]:
         """Read the commands, in order; see `OutputContract.parse`."""
         spoken = Spoken(reply, cut=cut)
-        command = self._command(spoken)
-        values = [command] if command else listed(spoken, self.key)
-        if len(values) > self.high:
-            # Which of them to leave out would be our choice, and the score depends on it.
-            raise Unparsable(f'"{self.key}" has {len(values)} entries, more than {self.high}')
         kept: dict[tuple[str, int], Command] = {}
-        for value in values:
+        for value in listed(spoken, self.key, self.high):
             read = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
             same = " ".join(read.phrase.casefold().split())
             kept.setdefault((same, read.source_index), read)
@@ -145,20 +119,10 @@ class Commands(OutputContract[tuple[Command, ...]]):
             raise Unparsable(f"{len(kept)} different commands, {self.low} are due")
         return spoken.alone(tuple(kept.values()))
 
-    def _command(self, spoken: Spoken) -> str:
-        """A reply that is one spoken command; empty where it is none."""
-        text = spoken.last.strip(_AROUND)
-        if self.indexed or "\n" in text or not _ASKED.match(text):
-            return ""
-        if spoken.cut:
-            raise Unparsable("cut at the token limit")
-        return text
-
     def _indexed(self, value: Value) -> Command:
         if not isinstance(value, Members):
             raise Unparsable("a command is not an object")
-        named = tuple((_OURS.get(plain(key), key), member) for key, member in value.pairs)
-        members = match(Members(named), ("source_index", "phrase"))
+        members = match(value, ("source_index", "phrase"))
         index = members["source_index"]
         # bool first: to Python, true is the number 1.
         if isinstance(index, bool) or not isinstance(index, float) or not index.is_integer():
@@ -175,4 +139,88 @@ def _phrase(value: Value) -> str:
     text = _SPOKEN.sub("", " ".join(value.split())).strip(" .")
     if not any(map(str.isalnum, text)) or len(text) > LONGEST:
         raise Unparsable(f"{shown(value)} does not name a thing in 1 to {LONGEST} characters")
+    return text
+
+
+LONGEST_PHRASE = 80
+Scope: TypeAlias = Literal["objects", "surroundings", "whole"]
+
+
+class TargetPhrases(NamedTuple):
+    """Which part of the source may change.
+
+    Attributes:
+        scope: `objects`: what the phrases name; `surroundings`: everything but that; `whole`:
+            the whole image, and there is no phrase.
+        phrases: Each names something that can be seen in the source.
+    """
+
+    scope: Scope
+    phrases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Targets(OutputContract[TargetPhrases]):
+    """The part of the source that an instruction lets change.
+
+    Phrases that differ in case and spaces only count once.
+
+    Source: GIE-Bench, section 3.3 and appendix A.3 (concise phrases for what is to be edited,
+    and a way to say that it is the whole image); Omni IIE Bench, section 3.2.2, stage 2 (entity
+    nouns for Grounded SAM). `surroundings` is ours: of a background that is replaced, the
+    segmenter finds what stays more easily than what goes.
+
+    Attributes:
+        high: The most phrases.
+    """
+
+    name: ClassVar[str] = "targets"
+
+    high: int = 4
+
+    def __post_init__(self) -> None:
+        if self.high < 1:
+            raise ValueError(f"{self.high} is no count of phrases")
+
+    @property
+    def instruction(self) -> str:
+        """The keys, and what makes a phrase."""
+        return (
+            'Reply with one JSON object and nothing around it. Its keys: "scope", one of '
+            '"objects" (the named things may change), "surroundings" (everything but the named '
+            'things may change) and "whole" (the whole image may change); "phrases", a list of 1 '
+            f"to {self.high} texts, and an empty list for the whole image. A phrase names one "
+            "thing, or all things of one sort, that can be seen in the source, in two to five "
+            f"words and at most {LONGEST_PHRASE} characters, without verbs."
+        )
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """A scope and phrases; that these go together is checked on reading."""
+        phrases = {"type": "array", "items": {"type": "string"}, "maxItems": self.high}
+        return object_schema(
+            {"scope": {"type": "string", "enum": list(get_args(Scope))}, "phrases": phrases}
+        )
+
+    def parse(self, reply: str, *, cut: bool = False) -> TargetPhrases:
+        """Read the phrases, in order; see `OutputContract.parse`."""
+        spoken = Spoken(reply, cut=cut)
+        values = fields(spoken, ("scope", "phrases"))
+        scope, listed = values["scope"], values["phrases"]
+        if scope not in get_args(Scope):
+            raise Unparsable(f'"scope" is {shown(scope)}, none of {", ".join(get_args(Scope))}')
+        if not isinstance(listed, list):
+            raise Unparsable('"phrases" is not a list')
+        if len(listed) > self.high:
+            raise Unparsable(f"{len(listed)} phrases, more than {self.high}")
+        if (scope == "whole") == bool(listed):
+            raise Unparsable(f'"scope" is "{scope}" with {len(listed)} phrases')
+        phrases = {plain(one): one for one in reversed([_target(value) for value in listed])}
+        return spoken.alone(TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values()))))
+
+
+def _target(value: Value) -> str:
+    text = " ".join(value.split()).strip(" .") if isinstance(value, str) else ""
+    if not 0 < len(text) <= LONGEST_PHRASE:
+        raise Unparsable(f"{shown(value)} is not a phrase")
     return text

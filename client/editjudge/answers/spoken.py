@@ -6,9 +6,45 @@ import re
 from typing import TypeVar
 
 from .contract import Unparsable
-from .drafts import BEFORE, CLOSES, OPENS
 
 T = TypeVar("T")
+
+_NAMES = r"(?:\w{1,16}:)?(?:think|thinking|thoughts?|reasoning|reflection|scratchpad)"
+DRAFTS = (
+    # Qwen, DeepSeek, GLM, InternVL, MiniMax, Seed-OSS, Claude and most others.
+    (rf"<{_NAMES}>", rf"</{_NAMES}>"),
+    # Chat templates with tokens for it.
+    (rf"<\|{_NAMES}\|>", rf"<\|/{_NAMES}\|>"),
+    # Mistral, Magistral.
+    (r"\[think\]", r"\[/think\]"),
+    # Kimi.
+    ("◁think▷", "◁/think▷"),
+    # OpenThinker, Sky-T1.
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    # Cohere.
+    (r"<\|start_thinking\|>", r"<\|end_thinking\|>"),
+    # Apertus.
+    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
+    # Gemma.
+    (r"<\|channel>\s*thought", r"<channel\|>"),
+    # Pangu.
+    (r"\[unused16\]", r"\[unused17\]"),
+    # gpt-oss.
+    (
+        r"<\|channel\|>\s*(?:analysis|commentary)",
+        r"<\|channel\|>\s*final(?:\s*<\|constrain\|>\s*\w+)?(?:\s*<\|message\|>)?",
+    ),
+    # gpt-oss on a server that drops control tokens and keeps their texts.
+    (r"(?:\A|(?<=assistantfinal))analysis(?=(?-i:[A-Z]))", r"(?-i:assistantfinal)"),
+)
+"""How models mark a draft: the tag before it and the tag after it; case does not matter.
+
+Any closing tag ends any draft. Servers take drafts off where they know the model; where they do
+not, a draft comes in the reply. No answer is taken out of one.
+"""
+_OPENS, _CLOSES = (re.compile("|".join(tags), re.IGNORECASE) for tags in zip(*DRAFTS, strict=True))
+# What may stand before the first tag of a reply: blanks, and how a turn of gpt-oss begins.
+_BEFORE = re.compile(r"\s*(?:<\|start\|>\s*assistant\s*)?", re.IGNORECASE)
 
 # What closes whatever stands around an answer: fences, brackets, \boxed{…}, tags, control tokens.
 _MARKS = re.compile(r"(?:[\s`*$\]})]|</[\w:-]{1,40}>|<\|[^<>|]{1,40}\|>)*+")
@@ -42,8 +78,8 @@ class Spoken:
     def __init__(self, reply: str, *, cut: bool = False) -> None:
         text = reply.removeprefix("\ufeff").lstrip()
         begun = 0
-        while opened := OPENS.match(text, _begun(text, begun)):
-            closed = CLOSES.search(text, opened.end())
+        while opened := _OPENS.match(text, _begun(text, begun)):
+            closed = _CLOSES.search(text, opened.end())
             if closed is None:
                 raise unclosed(cut=cut)
             begun = closed.end()
@@ -55,8 +91,8 @@ class Spoken:
             )
         self.text = text
         self.cut = cut
-        self.closes = tuple(tag.span() for tag in CLOSES.finditer(text))
-        self.opens = tuple(tag.start() for tag in OPENS.finditer(text))
+        self.closes = tuple(tag.span() for tag in _CLOSES.finditer(text))
+        self.opens = tuple(tag.start() for tag in _OPENS.finditer(text))
         self.end: int | None = None
 
     @property
@@ -105,5 +141,5 @@ def unclosed(*, cut: bool) -> Unparsable:
 
 def _begun(text: str, at: int) -> int:
     """Where the blanks that stand here end, and the name of the turn."""
-    before = BEFORE.match(text, at)
+    before = _BEFORE.match(text, at)
     return before.end() if before else at

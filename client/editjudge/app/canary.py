@@ -1,62 +1,150 @@
-"""Canaries on demand: are the judges what they were?"""
+"""`editjudge canary`: are the judges what they were when they were first asked?"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Self
 
-from ..base.config import Settings
-from ..base.errors import ConfigError, ServiceError
-from ..base.identity import ServiceName
-from ..base.local import private_state_dir
-from ..engine.canary.asking import look
-from ..engine.canary.comparing import Baseline, Finding, Look, compared
-from ..engine.canary.watching import BASELINE_ROUNDS, baseline_of, keep_baseline, places
-from ..panel import Panel, PoolPolicy
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from ..base.config import Settings, load_settings
+from ..base.errors import ConfigError, ServiceError, StoreError
+from ..base.identity import Identities, ServiceName
+from ..base.local import private, private_state_dir, state_dir
+from ..canary.comparison import Baseline, Finding, Look, State, compared, unit_of
+from ..canary.edits import canaries, canary_set, look, places
+from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
-from ..storage.ledger import Ledger
 from .client import with_local_stack
+from .wire.base import Wire
 
-FILE = "canary.sqlite"
+BASELINE_ROUNDS = 3
+_NOT_CHECKED = "not checked: editjudge canary"
 
 
-@dataclass(frozen=True)
-class Examined:
-    """A judge, asked about the canaries just now.
+class Checked(BaseModel):
+    """What is remembered of a judge.
+
+    Attributes:
+        when: ISO 8601, UTC, of the last look.
+        state: What it found.
+        why: The same in one line.
+        tau: Agreement with the known order; None where no pair has two scores.
+        baseline: The first look.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    when: str
+    state: State
+    why: str
+    tau: float | None
+    baseline: Baseline
+
+    def __str__(self) -> str:
+        tau = "" if self.tau is None else f", order: tau {self.tau:.2f}"
+        return f"checked {self.when[:10]}: {self.why}{tau}"
+
+
+_CHECKS = TypeAdapter(dict[str, Checked])
+"""By the judge's identity."""
+
+
+class CanaryScore(Wire):
+    """What a judge says of one canary.
+
+    Attributes:
+        place: Its known place in its scene, from 1, the best; equal ones are not compared.
+        before: Mean of the first look, from 1 to 5; null where it has none.
+        sd: Sample standard deviation of its repeats; null with fewer than two.
+        now: Mean of this look; null where it could not be read.
+        failure: Why it could not; empty where it could.
+    """
+
+    canary: str
+    place: int
+    before: float | None
+    sd: float | None
+    now: float | None
+    failure: str
+
+
+class Examined(Wire):
+    """`canary --json`: a judge, asked just now.
 
     Attributes:
         service: `generalist.<name>`.
         identity: Empty where it could not be asked.
-        finding: How it compares with its first look.
-        baseline: That look; None where there is none.
-        look: What it said now; None where it could not be asked.
-        is_first: This was its first look.
+        state: `steady`; `shifted` beyond its own noise; `disordered`: it cannot order them;
+            `unchecked`.
+        why: In one line.
+        shift: Mean difference to the first look, in levels of 1 to 5; null where unchecked.
+        allowed: How large it may be by the judge's own noise.
+        changed: How many canaries have another score.
+        tau: Agreement with the known order, from -1 to 1.
+        first: This was its first look, with which later ones are compared.
+        since: When the first look was; null where there is none.
         calls: That were made.
-        cost: Of these; None without a price.
+        cost: Of these; null without a price.
     """
 
-    service: ServiceName
-    identity: str
-    finding: Finding
-    baseline: Baseline | None = None
-    look: Look | None = None
-    is_first: bool = False
+    service: str
+    identity: str = ""
+    state: State
+    why: str
+    shift: float | None = None
+    allowed: float | None = None
+    changed: int = 0
+    tau: float | None = None
+    first: bool = False
+    since: str | None = None
     calls: int = 0
     cost: float | None = None
+    canaries: tuple[CanaryScore, ...] = ()
+
+    @classmethod
+    def unchecked(cls, service: str, why: str) -> Self:
+        """A judge that could not be asked."""
+        return cls(service=service, state="unchecked", why=f"not checked: {why}")
 
 
-def kept_in(settings: Settings) -> Path:
-    """The file of first looks: the ledger of the settings, or one in the user's state folder."""
-    return settings.ledger or private_state_dir() / FILE
+def checks_file(settings: Settings) -> Path:
+    """Where checks are remembered: beside the ledger, without one in the user's state folder."""
+    if settings.ledger is not None:
+        return settings.ledger.with_name(f"{settings.ledger.name}.canaries.json")
+    return state_dir() / "canaries.json"
+
+
+def last_checks(*identities: Identities, settings: Settings | None = None) -> str:
+    """In one line, how the judges among services were when they were last checked.
+
+    Args:
+        identities: Of the services of each run.
+        settings: Where checks are remembered; by default those of this process.
+
+    Returns:
+        Empty where no judge is among them.
+    """
+    each = chain.from_iterable(of.items() for of in identities)
+    judges = dict.fromkeys((name.variant, str(one)) for name, one in each if name.is_generalist)
+    if not judges:
+        return ""
+    known = _read(checks_file(settings or load_settings()))
+    told = [(name, str(known.get(judge, _NOT_CHECKED))) for name, judge in judges]
+    if len({line for _, line in told}) == 1:
+        return f"judge{'s' * (len(told) > 1)} {told[0][1]}"
+    return "judges: " + "; ".join(f"{name} {line}" for name, line in told)
 
 
 def examine(
     settings: Settings, judges: Iterable[str] = (), repeats: int = 1, *, anew: bool = False
 ) -> tuple[Examined, ...]:
-    """Ask judges about the canaries, and compare each with its first look.
+    """Ask judges about the canaries, compare each with its first look, and remember the result.
 
     Args:
         judges: Names of generalists; all that are configured without.
@@ -65,7 +153,7 @@ def examine(
 
     Raises:
         ConfigError: a judge is not configured, or none is.
-        StoreError: the file of first looks cannot be used.
+        StoreError: the file of checks cannot be used.
     """
     at_hand = with_local_stack(settings)
     names = tuple(judges) or tuple(at_hand.generalists)
@@ -80,46 +168,130 @@ def examine(
         "endpoints": {},
         "generalists": {name: at_hand.generalists[name] for name in names},
     }
+    file = checks_file(settings)
+    before = {} if anew else _read(file)
     only = at_hand.model_copy(update=chosen)
-    with Ledger(kept_in(settings)) as ledger:
-        return asyncio.run(_examined(only, ledger, repeats, anew=anew))
+    examined, checks = asyncio.run(_examined(only, before, repeats))
+    _remember(file, checks)
+    return examined
 
 
 async def _examined(
-    settings: Settings, ledger: Ledger, repeats: int, *, anew: bool
-) -> tuple[Examined, ...]:
-    examined = []
+    settings: Settings, before: Mapping[str, Checked], repeats: int
+) -> tuple[tuple[Examined, ...], dict[str, Checked]]:
+    examined: list[Examined] = []
+    checks: dict[str, Checked] = {}
     budget = Budget(settings.max_cost)
-    async with Panel(settings, ledger=ledger, policy=PoolPolicy()) as panel:
+    async with Panel(settings) as panel:
         for name in map(ServiceName.generalist, settings.generalists):
-            if name in panel.generalists:
-                asked = _asked(panel.generalists[name], ledger, repeats, budget, anew=anew)
-                examined.append(await asked)
-            else:
-                why = f"not checked: {panel.why_not(name)}"
-                examined.append(Examined(name, "", Finding("unchecked", why)))
-    return tuple(examined)
+            if name not in panel.generalists:
+                examined.append(Examined.unchecked(name, panel.why_not(name)))
+                continue
+            judge, check = await _asked(panel.generalists[name], before, repeats, budget)
+            examined.append(judge)
+            if check is not None:
+                checks[judge.identity] = check
+    return tuple(examined), checks
 
 
 async def _asked(
-    generalist: Generalist, ledger: Ledger, repeats: int, budget: Budget, *, anew: bool
-) -> Examined:
+    generalist: Generalist, before: Mapping[str, Checked], repeats: int, budget: Budget
+) -> tuple[Examined, Checked | None]:
     name, calls, spent = generalist.name, budget.calls, budget.spent
     with budget.pays():
         try:
-            await generalist.method()  # part of its identity
+            method = await generalist.method()  # part of its identity
         except ServiceError as error:
-            return Examined(name, "", Finding("unchecked", f"not checked: {error}"))
-        baseline = None if anew else await baseline_of(generalist, ledger)
+            return Examined.unchecked(name, str(error)), None
+        identity = str(generalist.identity)
+        known = before.get(identity)
+        baseline = known.baseline if known and known.baseline.asked == canary_set() else None
         first = baseline is None
-        seen = await look(generalist, ledger, max(repeats, BASELINE_ROUNDS) if first else repeats)
-        if first:
-            baseline = await keep_baseline(generalist, ledger, seen)
-    finding = (
-        compared(baseline, seen, places())
-        if baseline is not None
-        else Finding("unchecked", f"not checked: {next(iter(seen.failures.values()), 'no reply')}")
+        seen = await look(generalist, max(repeats, BASELINE_ROUNDS) if first else repeats)
+    if baseline is None:
+        endpoint = generalist.endpoint
+        unit = unit_of(method, endpoint.temperature, endpoint.repeats)
+        baseline = _baseline(identity, seen, unit)
+    if baseline is None:
+        why = next(iter(seen.failures.values()), "no reply")
+        finding = Finding("unchecked", f"not checked: {why}")
+    else:
+        finding = compared(baseline, seen, places())
+    examined = Examined(
+        service=name,
+        identity=identity,
+        **finding._asdict(),
+        first=first,
+        since=baseline.look.when if baseline else None,
+        calls=budget.calls - calls,
+        cost=budget.spent - spent if generalist.endpoint.price else None,
+        canaries=tuple(_scores(baseline.look if baseline else None, seen)),
     )
-    cost = budget.spent - spent if generalist.endpoint.price else None
-    identity = str(generalist.identity)
-    return Examined(name, identity, finding, baseline, seen, first, budget.calls - calls, cost)
+    if baseline is None:
+        return examined, None
+    why = "first look" if first and finding.state == "steady" else finding.why
+    return examined, Checked(
+        when=seen.when, state=finding.state, why=why, tau=finding.tau, baseline=baseline
+    )
+
+
+def _baseline(judge: str, first: Look, unit: float) -> Baseline | None:
+    """A first look as what later ones are compared with.
+
+    Canaries that could not be read twice tell no noise, and are left out.
+
+    Returns:
+        None where these are more than half.
+    """
+    scores = {name: each for name, each in first.scores.items() if len(each) > 1}
+    if 2 * len(scores) < len(canaries()):
+        return None
+    kept = first.model_copy(update={"scores": scores})
+    return Baseline(judge=judge, asked=canary_set(), unit=unit, look=kept)
+
+
+def _scores(first: Look | None, now: Look) -> Iterable[CanaryScore]:
+    before = first.scores if first else {}
+    for name, (_, place) in places().items():
+        yield CanaryScore(
+            canary=name,
+            place=place,
+            before=_mean(before.get(name, ())),
+            sd=_deviation(before.get(name, ())),
+            now=_mean(now.scores.get(name, ())),
+            failure="" if name in now.scores else now.failures.get(name, ""),
+        )
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    return statistics.fmean(scores) if scores else None
+
+
+def _deviation(scores: Sequence[float]) -> float | None:
+    return statistics.stdev(scores) if len(scores) > 1 else None
+
+
+def _read(file: Path) -> dict[str, Checked]:
+    try:
+        return _CHECKS.validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValidationError) as error:
+        raise StoreError(f"{file}: {type(error).__name__}: {error}", "remove it") from error
+
+
+def _remember(file: Path, checks: Mapping[str, Checked]) -> None:
+    """Add to what is remembered; the file is whole at every moment."""
+    if not checks:
+        return
+    if file.parent == state_dir():
+        private_state_dir()
+    written = file.with_name(f"{file.name}.new")
+    try:
+        with FileLock(f"{file}.lock", mode=0o600):
+            told = _CHECKS.dump_json({**_read(file), **checks}, indent=1)
+            with open(written, "wb", opener=private) as out:
+                out.write(told)
+            written.replace(file)
+    except OSError as error:
+        raise StoreError(f"{file}: {error}", "free space, or choose another ledger") from error

@@ -40,7 +40,8 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.heard import hearing
 from ..panel.services import own_services
-from ..prompts.custom import custom_templates, prompt_files
+from ..prompts.custom import custom_templates
+from ..prompts.folder import prompt_files
 from ..storage.ledger import Ledger
 from .loops import completed
 from .many import AT_ONCE, as_done
@@ -220,11 +221,9 @@ class Client:
         Raises:
             ConfigError: an id or glob matches no dimension, none is given, prompts that are asked
                 are not imported, or one's own cannot be used.
-            ImageError: a file of an edit that was pickled is not there, or changed since.
             StoreError: the ledger is damaged, or its disk is full.
             RuntimeError: the client was not entered.
         """
-        await in_thread(lambda: [picture.fetch() for picture in edit.pictures])
         texts = _texts(prompts)
         custom = custom_templates(texts)
         asked = in_words(_declared(dimensions, self._own(rubric_dimensions(custom))), custom)

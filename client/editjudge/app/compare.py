@@ -51,7 +51,6 @@ class OnDimension:
         signed_otherwise: Edits that are left out since the two were not judged in the same way.
         causes: In what the signatures of the first of these differ.
         furthest: The edits that differ most, whichever is better on them.
-        drift: A note on a judge that shifted while it judged either; "" where none did.
     """
 
     dimension: Dimension
@@ -66,7 +65,6 @@ class OnDimension:
     signed_otherwise: int
     causes: tuple[Difference, ...]
     furthest: tuple[EditPair, ...]
-    drift: str = ""
 
     @property
     def record(self) -> tuple[int, int, int]:
@@ -142,9 +140,8 @@ def compare_models(
     changed = frozenset() if view is other else view.other_items(other)
     both = mine.items & theirs.items - changed
     sources = linked(view.sources(both))
-    drift = other.drift() | view.drift()
     told = [
-        _on(dimension, mine, theirs, both, sources, drift.get(dimension.id, ""))
+        _on(dimension, mine, theirs, both, sources)
         for dimension in dimensions
         if any(dimension.id in numbers.applying for numbers in (mine, theirs))
     ]
@@ -271,7 +268,6 @@ def _on(
     second: _Numbers,
     both: Collection[str],
     sources: Sources,
-    drift: str,
 ) -> OnDimension:
     name = dimension.id
     ones, others = ({*numbers.scored[name]} & {*both} for numbers in (first, second))
@@ -300,7 +296,6 @@ def _on(
         len(otherwise),
         causes,
         tuple(furthest[:_FURTHEST]),
-        drift,
     )
 
 

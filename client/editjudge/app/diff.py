@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -75,8 +75,6 @@ class RunDifference:
         valued: By dimension, verdicts that differ although nothing they depend on does.
         versions: In what versions of packages the verdicts were made that both have.
         same: Verdicts that are the same in both.
-        drift: By dimension, what canaries told of a judge under it that shifted, or that cannot
-            order them, in both; empty where they told nothing of the kind.
     """
 
     asked: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -88,14 +86,12 @@ class RunDifference:
     valued: dict[str, Valued] = field(default_factory=dict)
     versions: tuple[Difference, ...] = ()
     same: int = 0
-    drift: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def is_none(self) -> bool:
         """Whether they say the same, made in the same way."""
         told = (self.asked, self.services, self.only, self.outputs, self.signed, self.valued)
-        marked = any(not mine or not others for mine, others in self.drift.values())
-        return not any(told) and not self.items[0] and not self.versions and not marked
+        return not any(told) and not self.items[0] and not self.versions
 
 
 def diff(first: Path, second: Path) -> RunDifference:
@@ -118,7 +114,6 @@ def _compared(before: RunView, after: RunView) -> RunDifference:
     told = comparison.told
     told.asked = dict(_asked(*headers))
     told.services = tuple(_services(*headers))
-    told.drift = _drift(before.drift(), after.drift())
     only = {
         "models": _only(*(of.keys() for of in comparison.models)),
         "items": comparison.items,
@@ -260,10 +255,6 @@ def _only(mine: Iterable[str], others: Iterable[str]) -> tuple[_Few, _Few]:
         for name in names:
             of.add(name)
     return few
-
-
-def _drift(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    return {name: (before.get(name, ""), after.get(name, "")) for name in {**before, **after}}
 
 
 def _asked(before: RunHeader, after: RunHeader) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -15,8 +15,6 @@ from ..base.identity import ServiceName
 from ..base.item import Item
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
-from ..engine.canary.asking import canary_calls
-from ..engine.canary.watching import BASELINE_ROUNDS, due
 from ..engine.fold import fold
 from ..engine.order import Order
 from ..engine.plan import calls_of, in_order
@@ -31,7 +29,6 @@ from .known import Known
 _SAMPLED = 200
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
-_TOKENS_OF_A_CANARY = 300
 # By field of a template: which images it shows.
 _PICTURES = {
     "sources": {"sources"},
@@ -65,7 +62,6 @@ class Estimate:
         calls: By service; at most, since what depends on an item alone is asked once. Averaged
             replies are counted (`repeats`), second tries are not.
         known: What ledgers answer of these.
-        canaries: How many of them only watch the judge.
         image_bytes: Of all image files that are read.
         prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
         cost: Of these tokens and one generated token per call, where a price is configured;
@@ -79,7 +75,6 @@ class Estimate:
     verdicts: int = 0
     calls: Counter[ServiceName] = field(default_factory=Counter)
     known: Known = field(default_factory=Known)
-    canaries: Counter[ServiceName] = field(default_factory=Counter)
     image_bytes: int = 0
     prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
     cost: float | None = None
@@ -93,15 +88,13 @@ class Estimate:
 
     @property
     def per_edit(self) -> dict[ServiceName, PerEdit]:
-        """What an edit takes of each service on average, canaries left out."""
+        """What an edit takes of each service on average."""
         if not self.edits:
             return {}
-        made: dict[ServiceName, PerEdit] = {}
-        for name, count in self.calls.items():
-            canaries = self.canaries[name]
-            tokens = self.prompt_tokens.get(name, 0) - canaries * _TOKENS_OF_A_CANARY
-            made[name] = PerEdit((count - canaries) / self.edits, tokens / self.edits)
-        return made
+        return {
+            name: PerEdit(count / self.edits, self.prompt_tokens.get(name, 0) / self.edits)
+            for name, count in self.calls.items()
+        }
 
 
 def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> Estimate:
@@ -142,8 +135,6 @@ def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> E
     scale = estimated.edits / estimated.sampled if estimated.sampled else 0
     estimated.image_bytes = round(sizes * scale)
     estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
-    if settings.canary and settings.gateway is None:
-        _add_canaries(estimated, due(plan), settings)
     estimated.cost = _cost(estimated, settings)
     estimated.notes = (
         *notes(plan.order, settings),
@@ -154,16 +145,6 @@ def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> E
         why = "no run with it has met the services of these settings yet"
         estimated.notes += (f"what the ledger answers is not known: {why}",)
     return estimated
-
-
-def _add_canaries(estimated: Estimate, judges: Iterable[ServiceName], settings: Settings) -> None:
-    """The calls by which judges are watched: at the beginning for a first look, and at the end."""
-    for name in judges:
-        calls = canary_calls(_endpoint(name, settings), BASELINE_ROUNDS + 1)
-        estimated.calls[name] += calls
-        tokens = estimated.prompt_tokens.get(name, 0)
-        estimated.prompt_tokens[name] = tokens + calls * _TOKENS_OF_A_CANARY
-        estimated.canaries[name] = calls
 
 
 def calls_for(plan: RunPlan, settings: Settings) -> Counter[ServiceName]:
@@ -184,8 +165,7 @@ def notes(order: Order, settings: Settings) -> tuple[str, ...]:
     Rounds that may be pointless, and limits below what a prompt asks for.
     """
     if settings.gateway is not None:
-        watched = "; no canaries watch its judges from here" if settings.canary else ""
-        return (f"judged through the Judge service at {settings.gateway.url}{watched}",)
+        return (f"judged through the Judge service at {settings.gateway.url}",)
     return (*_alike_rounds(order, settings), *_short_limits(order, settings))
 
 
@@ -294,13 +274,10 @@ def call_lines(estimated: Estimate) -> list[str]:
 
 def _of_these(estimated: Estimate, service: ServiceName) -> str:
     """What some of the calls of a service are, in brackets; empty where nothing is to be said."""
-    told = []
-    if count := estimated.canaries[service]:
-        told.append(f"{count:,} of them canaries")
-    if count := estimated.known.calls[service]:
-        about = "" if estimated.known.exact else "about "
-        told.append(f"the ledger answers {about}{count:,}")
-    return f" ({'; '.join(told)})" if told else ""
+    if not (count := estimated.known.calls[service]):
+        return ""
+    about = "" if estimated.known.exact else "about "
+    return f" (the ledger answers {about}{count:,})"
 
 
 def _endpoint(service: ServiceName, settings: Settings) -> GeneralistEndpoint | None:

@@ -162,13 +162,13 @@ def rows_of(view: RunView) -> Iterator[Row]:
                 status="missing_output",
                 reason=str(edit.missing),
             )
-    spoilt, drift = view.spoilt(), view.drift()
+    spoilt = view.spoilt()
     became = view.became()
     judged: set[tuple[str, str, str]] = set()
     for stored in view.verdicts():
         if stored.item in spoilt:
             judged.add((stored.item, stored.model, stored.dimension))
-        yield Row.of(stored, drift.get(stored.dimension), became(stored.item, stored.model))
+        yield Row.of(stored, became(stored.item, stored.model))
     for item, outcomes in spoilt.items():
         for model in view.header.outputs:
             for name, outcome in outcomes.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import TypeAlias
 
@@ -27,7 +27,6 @@ from .sources import SourcesOf
 from .spec import Resolved
 from .spread import JudgeSpread, Spreading
 from .summary import columns as means
-from .watched import Watched, marked_columns, watched_in
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
@@ -52,8 +51,6 @@ class Results:
         count_missing: Missing outputs count as the worst value, marked as imputed.
         common: Each dimension counts on the items alone on which all models have a number.
         sources: Clusters of items that share no source picture with each other.
-        watched: What canaries told of the judges, session by session.
-        drift: By column that rests on a judge which shifted or cannot order the canaries, a note.
     """
 
     benchmark: Benchmark
@@ -69,8 +66,6 @@ class Results:
     count_missing: bool = False
     common: bool = False
     sources: int = 0
-    watched: tuple[Watched, ...] = ()
-    drift: Mapping[str, str] = field(default_factory=dict)
 
 
 def results(
@@ -129,7 +124,6 @@ def results(
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
     roles = order.roles(name for name in order.known if name in of)
-    watched = tuple(one for one in watched_in(store) if one.service in roles)
     return Results(
         resolved.benchmark,
         rules.protocol,
@@ -144,8 +138,6 @@ def results(
         count_missing,
         common,
         max(clusters, default=-1) + 1,
-        watched,
-        marked_columns(table, order, watched),
     )
 
 

@@ -40,10 +40,8 @@ from .spec import Resolved, RunSpec
 from .spread import JudgeSpread
 from .summary import Cells, by_judge, cells
 from .view import RunView
-from .watched import watched_of
 from .wire import checks as wired
 from .wire import run as wire
-from .wire.canary import Watched
 from .wire.results import table
 
 Tell: TypeAlias = Callable[[wire.RunEvent], None]
@@ -325,7 +323,6 @@ class Running:
             first_failure=progress.first_failure or None,
             not_served=finished.not_served,
             columns=table(made),
-            watched=tuple(map(Watched.in_session, watched_of(finished.watched))),
         )
         self._teller.tell(event)
         identities = self._store.header.identities

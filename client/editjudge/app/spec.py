@@ -38,7 +38,8 @@ from ..engine.plan import in_order
 from ..engine.session import asking
 from ..panel.services import others
 from ..prompts.custom import ORIGIN as CUSTOM
-from ..prompts.custom import custom_in, custom_templates, prompt_files
+from ..prompts.custom import custom_in, custom_templates
+from ..prompts.folder import prompt_files
 from ..prompts.rubrics import rubrics_among
 
 MAX_ROUNDS = 1000

@@ -32,7 +32,6 @@ from ..storage.store import (
 from . import results as tables
 from .sources import SourcesOf
 from .spec import Resolved, RunSpec
-from .watched import Watched, marks, note_on, watched_in
 
 __all__ = [
     "EarlierVerdict",
@@ -377,23 +376,6 @@ class RunView:
             each=each,
             evidence=evidence,
         )
-
-    def watched(self) -> tuple[Watched, ...]:
-        """What canaries told of the judges, session by session; nothing where none was watched."""
-        return watched_in(self._store)
-
-    def drift(self) -> dict[str, str]:
-        """By dimension that rests on a judge which shifted or cannot order the canaries, a note."""
-        notes = marks(self.watched())
-        if not notes:
-            return {}
-        try:
-            known = Resolved(self.spec).known
-        except ConfigError:  # of an older reading of its benchmark
-            return {}
-        names = [name for name in self.header.dimensions if name in known]
-        of = {name: note_on(roles_of(known[name], known), notes) for name in names}
-        return {name: note for name, note in of.items() if note}
 
     def waiting(self) -> dict[str, str]:
         """The dimensions that wait for a service no session had, each with the reason.

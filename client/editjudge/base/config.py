@@ -41,14 +41,18 @@ class Secret(BaseModel):
     env: str | None = None
     file: Path | None = None
 
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("give either `env` or `file`")
+        return self
+
     def read(self, setting: str) -> str:
         """The secret.
 
         Raises:
-            ConfigError: neither or both are given, or there is nothing there.
+            ConfigError: there is nothing there.
         """
-        if (self.env is None) == (self.file is None):
-            raise ConfigError(f"{setting}: give either `env` or `file`")
         if self.env is not None:
             value = os.environ.get(self.env, "")
             if not value:
@@ -123,11 +127,11 @@ class Concurrency(int):
         )
 
 
-class GrpcAddress(BaseModel):
-    """A gRPC server, with what it takes to be let in.
+class Address(BaseModel):
+    """A server, with what it takes to be let in.
 
     Attributes:
-        url: `grpc://host:port`, or `grpcs://host:port` for TLS.
+        url: Its address.
         ca_file: Certificate authorities to trust instead of the system's (PEM).
         cert_file: Client certificate (PEM), with `key_file`.
         key_file: Its private key (PEM).
@@ -143,6 +147,45 @@ class GrpcAddress(BaseModel):
     api_key: Secret | None = None
     headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
 
+    @model_validator(mode="after")
+    def _a_pair(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("`cert_file` and `key_file` go together")
+        return self
+
+    @classmethod
+    def at(cls, url: str, what: str) -> Self:
+        """A server by its address, everything else by default.
+
+        Args:
+            what: What errors call it.
+
+        Raises:
+            ConfigError: the address is malformed.
+        """
+        try:
+            return cls(url=url)
+        except ValidationError as error:
+            raise ConfigError(f"{what} {url}: {_first_message(error)}") from error
+
+    def header_values(self) -> dict[str, str]:
+        """The headers with their secrets, the key among them.
+
+        Raises:
+            ConfigError: a secret is not where its setting says.
+        """
+        headers = {
+            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
+            for name, value in self.headers.items()
+        }
+        if self.api_key is not None:
+            headers["authorization"] = f"Bearer {self.api_key.read(f'{self.url}: api_key')}"
+        return headers
+
+
+class GrpcAddress(Address):
+    """A gRPC server: `grpc://host:port`, or `grpcs://host:port` for TLS."""
+
     @field_validator("url")
     @classmethod
     def _an_address(cls, url: str) -> str:
@@ -157,22 +200,12 @@ class GrpcAddress(BaseModel):
         # gRPC metadata keys are lower case; anything else fails at the first call.
         return {name.lower(): value for name, value in headers.items()}
 
-    def header_values(self) -> dict[str, str]:
-        """The headers with their secrets, the key among them.
-
-        Raises:
-            ConfigError: a secret is not where its setting says.
-        """
-        return _header_values(self)
-
     def certificates(self) -> dict[str, bytes | None]:
         """Arguments of `grpc.ssl_channel_credentials`.
 
         Raises:
-            ConfigError: a file cannot be read, or one of the client's pair is missing.
+            ConfigError: a file cannot be read.
         """
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ConfigError(f"{self.url}: `cert_file` and `key_file` go together")
         return {
             "root_certificates": self._pem(self.ca_file),
             "private_key": self._pem(self.key_file),
@@ -226,7 +259,7 @@ class Price(BaseModel):
         return ((prompt - cached) * self.input + cached * rate + completion * self.output) / 1e6
 
 
-class GeneralistEndpoint(BaseModel):
+class GeneralistEndpoint(Address):
     """One multimodal LLM as judge, bound as `generalist.<its name in the settings>`.
 
     Attributes:
@@ -235,11 +268,6 @@ class GeneralistEndpoint(BaseModel):
         replicas: Further addresses with the same model, which share the calls.
         model: The name to ask for; may be left out where the server has one model only.
         accept: Names (globs) that may come back instead of it.
-        api_key: Sent as a bearer token; `{env = …}` or `{file = …}`, never the key itself.
-        headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
-        ca_file: Certificate authorities to trust instead of the system's (PEM).
-        cert_file: Client certificate (PEM), with `key_file`.
-        key_file: Its private key (PEM).
         send_images: Consent to send images to a server outside your own network.
         max_pixels: Images of more pixels are made smaller (Lanczos) before they are sent.
         max_tokens: Of one reply; by default what each prompt asks for.
@@ -251,16 +279,9 @@ class GeneralistEndpoint(BaseModel):
         price: For costs in reports and `max_cost`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    url: str
     replicas: tuple[str, ...] = ()
     model: str = ""
     accept: tuple[str, ...] = ()
-    api_key: Secret | None = None
-    headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
     send_images: bool = False
     max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -281,8 +302,6 @@ class GeneralistEndpoint(BaseModel):
         urls = (self.url, *self.replicas)
         if len(set(urls)) < len(urls):
             raise ValueError("an address is among the replicas twice")
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("`cert_file` and `key_file` go together")
         if len({urlsplit(url).scheme == "grpc" for url in urls}) > 1:
             raise ValueError("replicas are asked over the same protocol as `url`")
         return self
@@ -297,24 +316,6 @@ class GeneralistEndpoint(BaseModel):
         if parts.scheme == "grpc" and parts.netloc and not path:
             return url.rstrip("/")
         raise ValueError("write it as http(s)://host:port/v1, or grpc://host:port for vLLM's own")
-
-    def header_values(self) -> dict[str, str]:
-        """The headers with their secrets, the key among them.
-
-        Raises:
-            ConfigError: a secret is not where its setting says.
-        """
-        return _header_values(self)
-
-
-def _header_values(endpoint: GrpcAddress | GeneralistEndpoint) -> dict[str, str]:
-    headers = {
-        name: value.read(f"{endpoint.url}: header {name}") if isinstance(value, Secret) else value
-        for name, value in endpoint.headers.items()
-    }
-    if endpoint.api_key is not None:
-        headers["authorization"] = f"Bearer {endpoint.api_key.read(f'{endpoint.url}: api_key')}"
-    return headers
 
 
 class StackSettings(BaseModel):
@@ -376,7 +377,6 @@ class Settings(BaseSettings):
         generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
         gateway: The Judge service that judges instead of these; None where there is none.
         vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
-        canary: Whether a run watches its judges for drift, where that is worth its calls.
         ledger: SQLite file that keeps every call and its reply, so that none is made twice: by
             single scores, and by all runs that read theirs through it. By default calls to
             generalists are kept in memory, and those of a run in the run alone.
@@ -400,7 +400,6 @@ class Settings(BaseSettings):
     gateway: GatewayEndpoint | None = None
     vllm_python: Path | None = None
     ledger: Path | None = None
-    canary: bool = True
     max_cost: float | None = Field(default=None, gt=0)
     attempts: int = Field(default=4, ge=1, le=20)
     retry_wait: float = Field(default=0.1, ge=0)
@@ -427,7 +426,9 @@ class Settings(BaseSettings):
         Raises:
             ConfigError: an address is malformed.
         """
-        return self.model_copy(update={"endpoints": {url: _endpoint(url) for url in urls}})
+        return self.model_copy(
+            update={"endpoints": {url: Endpoint.at(url, "endpoint") for url in urls}}
+        )
 
     def through(self, url: str) -> Settings:
         """The same settings with the Judge service at an address.
@@ -437,37 +438,15 @@ class Settings(BaseSettings):
         Raises:
             ConfigError: the address is malformed.
         """
-        try:
-            gateway = GatewayEndpoint(url=url)
-        except ValidationError as error:
-            raise ConfigError(f"gateway {url}: {_first_message(error)}") from error
+        gateway = GatewayEndpoint.at(url, "gateway")
         known = self.gateway
         if known is not None and known.url == gateway.url:
             gateway = known
         return self.model_copy(update={"gateway": gateway})
 
 
-def _endpoint(url: str) -> Endpoint:
-    try:
-        return Endpoint(url=url)
-    except ValidationError as error:
-        raise ConfigError(f"endpoint {url}: {_first_message(error)}") from error
-
-
 def _first_message(error: ValidationError) -> str:
     return error.errors()[0]["msg"].removeprefix("Value error, ")
-
-
-def parsed_generalist(url: str) -> GeneralistEndpoint:
-    """A generalist by its address, everything else by default.
-
-    Raises:
-        ConfigError: the address is malformed.
-    """
-    try:
-        return GeneralistEndpoint(url=url)
-    except ValidationError as error:
-        raise ConfigError(f"generalist {url}: {_first_message(error)}") from error
 
 
 def load_settings(file: Path | None = None, **flags: Any) -> Settings:

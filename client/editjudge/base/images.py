@@ -7,28 +7,36 @@ and what cannot be one still picture is refused with its name and the reason.
 from __future__ import annotations
 
 import io
-import math
 import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 from PIL import UnidentifiedImageError
 
-from .depth import DepthError, black_or_not, is_deep, stored
 from .digest import content_digest
 from .errors import ImageError, UnreadError
 from .signature import implementation
-from .structure import check_structure
 from .upright import RGB as RGB  # noqa: PLC0414 - others have it from here
-from .upright import TURNED, Note, Notes, Reading, check_samples, levels_of, to_rgb
-from .whole import media_type_of, whole
+from .upright import (
+    TURNED,
+    DepthError,
+    Note,
+    Notes,
+    Reading,
+    black_or_not,
+    check_samples,
+    is_deep,
+    levels_of,
+    stored,
+    to_rgb,
+)
+from .whole import check_structure, media_type_of, whole
 
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
 ImageLike: TypeAlias = "_Unread | Image"
@@ -83,9 +91,6 @@ class _Picture:
         encoded: What travels to services: the file's own bytes, or PNG made from an array.
         notes: What was converted on the way.
         file: The path that it was read from, as it was given; "" where it came otherwise.
-
-    Pickled, one that came from a file is that file's path and digest, and is read again where it
-    is first used.
     """
 
     name: str
@@ -99,13 +104,6 @@ class _Picture:
         # The lock of Python 3.11's `cached_property` is one for all pictures.
         known: dict[str, str] = vars(self)
         return known.get("_digest") or known.setdefault("_digest", content_digest(self.encoded))
-
-    def fetch(self) -> None:
-        """Read the file, of one that was pickled without it.
-
-        Raises:
-            ImageError: it is not there, or holds something else than when it was pickled.
-        """
 
 
 class Image(_Picture):
@@ -145,33 +143,11 @@ class Image(_Picture):
         self._pixels = pixels
         self._decoding = Lock()
 
-    def __copy__(self) -> Image:
-        return self  # it does not change, and a copy by its pickle would read the file again
-
-    def __deepcopy__(self, memo: object) -> Image:
-        return self
-
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: vars(self)[name] for name in ("name", "notes", "media_type", "size")}
-        if self.file:
-            return {**kept, "file": str(Path(self.file).absolute()), "_digest": self.digest}
-        return {**kept, "file": "", "encoded": self.encoded}
+        return {k: v for k, v in vars(self).items() if k not in {"_pixels", "_decoding"}}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state, _pixels=None, _decoding=Lock())
-
-    if not TYPE_CHECKING:  # checkers would take every name for an attribute
-
-        def __getattr__(self, name: str) -> bytes:
-            # Only what is not there comes here: the bytes of one that was pickled as its path.
-            if name != "encoded" or not vars(self).get("file"):
-                raise AttributeError(f"an image has no {name}")
-            self.encoded = _as_pickled(self.file, self.name, self.digest)
-            return self.encoded
-
-    def fetch(self) -> None:
-        """As every picture's."""
-        _ = self.encoded
 
     @property
     def was_clear(self) -> bool:
@@ -215,18 +191,6 @@ class Mask(_Picture):
     pixels: NDArray[Any]
     notes: Notes = ()
     file: str = ""
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A selection is next to nothing when it is packed, and may be another than the file's.
-        packed = zlib.compress(np.packbits(self.selected).tobytes())
-        return {**vars(self), "pixels": (self.selected.shape, packed)}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        shape, packed = state["pixels"]
-        bits = np.frombuffer(zlib.decompress(packed), np.uint8)
-        pixels = np.unpackbits(bits, count=math.prod(shape)).astype(bool).reshape(shape)
-        pixels.setflags(write=False)
-        vars(self).update(state, pixels=pixels)
 
     @property
     def held(self) -> int:
@@ -448,24 +412,6 @@ def _read(path: Path, shown: str) -> bytes:
         raise UnreadError(shown, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ImageError(shown, f"cannot be read: {error}") from error
-
-
-def _as_pickled(file: str, name: str, digest: str) -> bytes:
-    """The bytes of a file that a pickled picture came from.
-
-    Raises:
-        ImageError: it is not there, or holds something else by now.
-    """
-    try:
-        data = _read(Path(file), name)
-    except ImageError as error:
-        # What was pickled may be anywhere by now.
-        mend = "give whoever unpickles it the same files, or make the edit of their bytes"
-        raise type(error)(name, error.reason, mend) from error
-    if (now := content_digest(data)) != digest:
-        changed = f"changed since it was pickled ({digest[:15]} then, {now[:15]} now)"
-        raise ImageError(name, changed, "make the edit anew")
-    return data
 
 
 def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) -> Image:

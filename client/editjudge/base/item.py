@@ -138,14 +138,6 @@ class Edit:
         item = self.item
         return tuple(filter(None, (*item.sources, item.mask, item.target, self.image)))
 
-    @property
-    def pickled_whole(self) -> tuple[str, ...]:
-        """Names of the pictures whose bytes are in a pickle of it: those that came from no file.
-
-        Of the others a pickle has the path and the digest.
-        """
-        return tuple(one.name for one in self.pictures if not one.file)
-
 
 def check_text(name: str, text: str) -> None:
     """Refuse text that no judge could read as meant.

@@ -3,70 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from ..app.canary import examine, kept_in
+from ..app.canary import CanaryScore, Examined, checks_file, examine
 from ..app.wire.base import text_of
-from ..app.wire.canary import Canary, Examined
 from ..base.console import console
 from ..base.screen import say, say_json
-from .options import JudgeOptions, cost_option, json_option, ledger_option, options
+from .options import settings_of, takes
 
 _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked": "yellow"}
 _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
 @click.command("canary")
-@click.option(
-    "--judge",
-    "judges",
-    multiple=True,
-    metavar="NAME",
-    help="A generalist, by its name; may be given several times. All that are configured without.",
+@takes(
+    judge="A generalist, by its name. The default is every one that is configured.",
+    rounds="How often each canary is asked; the first look asks three times at least.",
+    anew={"is_flag": True, "help": "Make this the first look, with which later ones are compared."},
 )
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, 100),
-    default=1,
-    help="How often each canary is asked; the first look asks three times at least.",
-)
-@click.option(
-    "--anew", is_flag=True, help="Have this be the first look, with which later ones are compared."
-)
-@options(JudgeOptions, "generalists")
-@cost_option
-@ledger_option
-@json_option
-def command(
-    judges: tuple[str, ...],
-    repeats: int,
-    anew: bool,
-    generalists: JudgeOptions,
-    max_cost: float | None,
-    ledger: Path | None,
-    as_json: bool,
-) -> int:
+@takes("generalist", "judge_model", "max_cost", "ledger", "json")
+def command(judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **asked: Any) -> int:
     """Ask judges about ten edits whose order is known, and compare with the first time.
 
-    First times are kept in the ledger, or in the state folder where none is configured. Exit code 3
-    when a judge shifted beyond its own noise or cannot order the edits, 1 when it could not be
-    asked.
+    The first and the last result are remembered beside the ledger, or in the state folder where
+    none is configured; run, summary, compare and the page show the last. Exit code 3 when a judge
+    shifted beyond its own noise or cannot order the edits, 1 when it could not be asked.
     """
-    settings = generalists.settings(max_cost=max_cost, ledger=ledger)
-    shown = [Examined.now(one) for one in examine(settings, judges, repeats, anew=anew)]
-    if as_json:
+    settings = settings_of(asked)
+    shown = examine(settings, judge, rounds, anew=anew)
+    if json:
         say_json(text_of(shown))
     else:
         for examined in shown:
-            _show(examined, kept_in(settings))
+            _show(examined, checks_file(settings))
     codes = {_EXIT[examined.state] for examined in shown}
     return next((code for code in (3, 1) if code in codes), 0)
 
 
-def _show(examined: Examined, kept: Path) -> None:
+def _show(examined: Examined, file: Path) -> None:
     """A table of the canaries, and the verdict in one line."""
     if any(canary.now is not None or canary.failure for canary in examined.canaries):
         console().print(_table(examined))
@@ -74,7 +52,7 @@ def _show(examined: Examined, kept: Path) -> None:
     took = f" ({examined.calls:,} calls{cost})"
     why = examined.why
     if examined.first and examined.state == "steady":
-        why = f"seen for the first time: later looks are compared with this one, kept in {kept}"
+        why = f"seen for the first time: later looks are compared with this one, kept in {file}"
     tau = "" if examined.tau is None else f"; order: tau {examined.tau:.2f}"
     say(f"{examined.service}: {why}{tau}{took}", fg=_COLOURS[examined.state])
 
@@ -89,13 +67,13 @@ def _table(examined: Examined) -> Table:
     return table
 
 
-def _before(canary: Canary) -> str:
+def _before(canary: CanaryScore) -> str:
     if canary.before is None:
         return "-"
     return f"{canary.before:.2f}" + ("" if canary.sd is None else f" ± {canary.sd:.2f}")
 
 
-def _now(canary: Canary) -> tuple[str | Text, str]:
+def _now(canary: CanaryScore) -> tuple[str | Text, str]:
     if canary.now is None:
         return Text(canary.failure or "-", "yellow"), "-"
     by = "-" if canary.before is None else f"{canary.now - canary.before:+.2f}"

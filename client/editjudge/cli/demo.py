@@ -19,27 +19,26 @@ from ..demo.page import COLUMNS, about
 from ..report.live import display, summary
 from ..report.site import write_report
 from ..report.summary import results_tables
-from .options import config_option, endpoint_option, settings_of
+from .options import FOLDER, settings_of, takes
 from .services import services_at_hand
 
 
 @click.command("demo")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("out/demo"),
-    show_default=True,
-    help="Where the pictures, the run, results.json and report.html go.",
+@takes(
+    out={
+        "type": FOLDER,
+        "default": Path("out/demo"),
+        "show_default": True,
+        "help": "Where the pictures, the run, results.json and report.html go.",
+    },
 )
-@endpoint_option
-@config_option
-def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
+def command(out: Path) -> int:
     """Judge a set of edits made from scikit-image's photographs by three known editors.
 
-    It is a run of core like any other: show, summary, compare and view take OUT/run. Exit code 3
+    It is a run of core like any other: show, summary, compare and report take OUT/run. Exit code 3
     when a service failed.
     """
-    settings = settings_of(config, endpoints)
+    settings = settings_of()
     data, at, report, page = (out / name for name in ("set", "run", "results.json", "report.html"))
     for file in (data / ITEMS, report, page):
         check_free(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
@@ -58,7 +57,7 @@ def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
         screen.print(table.terminal())
     with on_disk(out):
         put(report, text_of(Summary.of(results)).encode())
-    write_report([at], page, force=True, about=words)
+    write_report([at], page, about=words)
     tell(summary(done.finished))
     say(f"wrote {report} and {page}")
     return done.finished.exit_code

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from ..app.canary import last_checks
 from ..app.estimate import lines
 from ..app.run import Retry, Running, RunResult, foreseen
 from ..app.spec import RunSpec
@@ -73,6 +74,8 @@ def judged(
         return 130
     if not as_json:
         _show(result, running.unasked, titles_of(running.resolved.rules.columns))
+        if checks := last_checks(result.services, settings=settings):
+            tell(checks)
     return result.finished.exit_code
 
 
@@ -247,9 +250,6 @@ def _ending(finished: Finished) -> list[str]:
         f"{counted(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
         f" (first: {kind.first})"
         for name, kind in by_count
-    ]
-    lines += [
-        f"{one.service}: {one.why} (canary)" for one in finished.watched if one.state != "steady"
     ]
     failed = sum(line.failed for line in finished.verdicts.values())
     if failed:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
+from ..app.canary import last_checks
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
 from ..app.view import RunView
@@ -25,7 +27,6 @@ from ..report.summary import (
     agreement_tables,
     comparability,
     counted_lines,
-    drift_lines,
     narrowed,
     reasons,
     results_tables,
@@ -33,95 +34,81 @@ from ..report.summary import (
     without_intervals,
 )
 from ..report.table import Form, Table
-from .options import RulesOptions, json_option, options, single_image_option
+from .options import PATH, rules_of, takes
 
 
 @click.command("summary")
-@click.argument("run", type=click.Path(path_type=Path))
-@single_image_option
-@click.option(
-    "--count-missing",
-    is_flag=True,
-    help="The second mean: a missing output counts as the worst value there is, and is marked.",
+@click.argument("run", type=PATH)
+@takes(
+    "single_image",
+    "protocol",
+    "with_",
+    "without",
+    "dimension",
+    "model",
+    "published",
+    count_missing={
+        "is_flag": True,
+        "help": "The second mean: a missing output counts as the worst value there is, and is"
+        " marked.",
+    },
+    common={
+        "is_flag": True,
+        "help": "Count in each dimension only items on which all models have a number.",
+    },
+    each_round={"is_flag": True, "help": "Show the number of every round beside their mean."},
+    format_={
+        "type": click.Choice(["latex", "markdown", "csv", "json"]),
+        "help": "For a paper: best bold, second underlined, coverage in footnotes.",
+    },
+    unserved={
+        "is_flag": True,
+        "help": "Name what waits for models that nobody serves, and why.",
+    },
 )
-@click.option(
-    "--common",
-    is_flag=True,
-    help="Count in each dimension only items on which all models have a number.",
-)
-@click.option(
-    "--each-round", is_flag=True, help="Show the number of every round beside their mean."
-)
-@options(RulesOptions, "asked")
-@click.option(
-    "--published",
-    "with_published",
-    is_flag=True,
-    help="Set the rows that the paper prints beside the run's, and say which can be compared.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["latex", "markdown", "csv", "json"]),
-    help="For a paper: best bold, second underlined, coverage in footnotes.",
-)
-@click.option(
-    "--match",
-    "--column",
-    "--dimension",
-    "-d",
-    "columns",
-    multiple=True,
-    help="Only these columns: words of group, title or id, or a glob; may be given several times.",
-)
-@click.option(
-    "--model", "models", multiple=True, help="Only this model; several stand in this order."
-)
-@click.option(
-    "--unserved", is_flag=True, help="Name what waits for models that nobody serves, and why."
-)
-@json_option
+@takes("json")
 def command(
     run: Path,
     single_image: tuple[str, ...],
+    dimension: tuple[str, ...],
+    model: tuple[str, ...],
+    format_: Form | None,
+    *,
+    published: bool,
     count_missing: bool,
     common: bool,
     each_round: bool,
-    asked: RulesOptions,
-    with_published: bool,
-    form: Form | None,
-    columns: tuple[str, ...],
-    models: tuple[str, ...],
     unserved: bool,
-    as_json: bool,
+    json: bool,
+    **asked: Any,
 ) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
 
     Every number has its coverage: how many of the verdicts asked for have a number. Works while
-    the run goes on. Other rules than the run's own (--protocol, --with, --without, --weights)
+    the run goes on. Other rules than the run's own (--protocol, --with, --without)
     make composites anew from the verdicts there are.
     """
-    if form and (as_json or with_published or each_round or unserved):
+    if format_ and (json or published or each_round or unserved):
         raise ConfigError(
             "--format goes with none of --json, --published, --each-round, --unserved", "leave one"
         )
     with RunView(run) as view:
-        rules = asked.rules(view.spec)
+        rules = rules_of(asked, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         waiting = _waiting(view, results) if unserved else None
-    if form:
-        say(typeset(results, form, columns, models).rstrip("\n"))
+    if format_:
+        say(typeset(results, format_, dimension, model).rstrip("\n"))
         return 0
-    results = narrowed(results, columns, models)
-    printed = published_beside(results) if with_published else None
-    if as_json:
+    results = narrowed(results, dimension, model)
+    printed = published_beside(results) if published else None
+    if json:
         say_json(text_of(Summary.of(results, printed, waiting)))
     else:
         _show(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
             say(f"- {reason}: {', '.join(names)}")
-        for line in drift_lines(results):
-            say(line, fg="red", bold=True)
+        if checks := last_checks(results.identities):
+            say(checks)
     return 0
 
 

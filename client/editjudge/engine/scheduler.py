@@ -163,8 +163,6 @@ class Scheduler:
         files: Those that were read in this session.
         settled: Waited for before anything is signed or kept.
         fail_on_error: Share of failed verdicts, 0..1, above which the session ends; None never.
-        winding_down: Told how many verdicts are still to come once all edits are begun and their
-            pictures loaded, and again as each of these is done.
         ended: Why it ended.
     """
 
@@ -178,12 +176,9 @@ class Scheduler:
     fail_on_error: float | None = None
     ended: Ended = "done"
     say: Callable[[str], None] = lambda _: None
-    winding_down: Callable[[int], None] = lambda _: None
     _held: dict[int, int | None] = field(default_factory=dict)
     _lately: deque[int] = field(default_factory=lambda: deque(maxlen=_LATELY))
     _outputs: dict[str, Outputs] = field(default_factory=dict)
-    _to_come: int = 0
-    _all_begun: bool = False
     _room: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def run(self, queue: Iterable[Job]) -> Ended:
@@ -205,12 +200,7 @@ class Scheduler:
                     if self.ended != "done":
                         break
                     self._held[id(job)] = None
-                    self._to_come += len(job.dimensions)
                     group.create_task(self._done(job))
-                async with self._room:
-                    await self._room.wait_for(self._all_loaded)
-                self._all_begun = True
-                self._wind_down()
         except* _StopError as several:
             self.ended = next(e.ended for e in several.exceptions if isinstance(e, _StopError))
         return self.ended
@@ -219,13 +209,6 @@ class Scheduler:
         if self.ended != "done" or not self._held:
             return True
         return len(self._held) < self.in_flight and self._holding() < MAX_HELD
-
-    def _wind_down(self) -> None:
-        if self._all_begun and self.ended == "done":
-            self.winding_down(self._to_come)
-
-    def _all_loaded(self) -> bool:
-        return None not in self._held.values()
 
     def _holding(self) -> int:
         """Bytes of the edits in flight; one that is not loaded yet is taken to be like the last.
@@ -247,10 +230,8 @@ class Scheduler:
                 await self._judged(job)
         finally:
             del self._held[id(job)]
-            self._to_come -= len(job.dimensions)
             async with self._room:
                 self._room.notify()
-        self._wind_down()
 
     async def _judged(self, job: Job) -> None:
         item = job.source.ref.id

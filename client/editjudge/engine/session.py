@@ -22,8 +22,6 @@ from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import OthersCallStore
 from ..panel.transport import MAX_TOKENS
-from .canary.comparing import CanarySession
-from .canary.watching import CanaryWatch, due
 from .header import RunHeader
 from .items import completed, item_changes
 from .judge import Settled, unserved
@@ -71,7 +69,6 @@ class Finished:
         progress: How far it came.
         not_served: Why dimensions were not judged: each reason with the dimensions.
         usage: What generalists took.
-        watched: What canaries told of its judges.
     """
 
     ended: HowEnded
@@ -79,7 +76,6 @@ class Finished:
     progress: Progress
     not_served: Mapping[str, list[str]] = field(default_factory=dict)
     usage: Mapping[str, float] = field(default_factory=dict)
-    watched: tuple[CanarySession, ...] = ()
 
 
 @making_many()
@@ -298,7 +294,6 @@ class Session:
         async def settled() -> None:
             await asyncio.shield(known)
 
-        watch = self._watch(plan, panel)
         scheduler = Scheduler(
             self.order,
             judges,
@@ -309,32 +304,26 @@ class Session:
             settled=settled,
             fail_on_error=fail_on_error,
             say=self._watcher.say,
-            # Where money is limited, what is left of it is the edits' first.
-            winding_down=watch.winding_down if self.settings.max_cost is None else lambda _: None,
         )
         ended: HowEnded
         async with _beside(_ticking(self._watcher, settled)):
             try:
-                watch.begin(settled)
                 ended = await scheduler.run(jobs(plan))
                 await settled()
-                await watch.end(ask=ended == "done")
+                await self._tell_altered(panel)
             except asyncio.CancelledError:
                 if not known.done():
                     raise
                 ended = "interrupted"
-            finally:
-                await watch.end(ask=False)
         await self._keep_learned(plan, panel)
         await panel.keep_limits()
         not_served = self._not_served(plan, panel)
-        watched = tuple(watch.sessions.values())
-        return Finished(ended, plan, progress, not_served, took(panel, progress), watched)
+        return Finished(ended, plan, progress, not_served, took(panel, progress))
 
-    def _watch(self, plan: RunPlan, panel: Panel) -> CanaryWatch:
-        """Canaries for the judges of this session, where they are worth their calls."""
-        judges = due(plan) if self.settings.canary else ()
-        return CanaryWatch(panel, judges, self._calls, self._store.ledger, self._watcher.say)
+    async def _tell_altered(self, panel: Panel) -> None:
+        """Say which services are others now than they were at the session's beginning."""
+        for line in await panel.altered():
+            self._watcher.say(line)
 
     def _identities(self, header: RunHeader, panel: Panel) -> Identities:
         """Of the services at hand, and of those of earlier sessions that may come again."""

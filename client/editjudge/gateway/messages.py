@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import numpy as np
+from google.protobuf.message import Message
 from PIL import Image as Pil
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ..answers.lenient import whole
 from ..base.errors import (
@@ -28,14 +29,16 @@ from ..base.errors import (
 )
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask
-from ..base.item import Edit, Flaws
-from ..base.verdict import Failed, Outcome, Unscored
+from ..base.item import Edit
+from ..base.verdict import Failed, Outcome, Scored, Unscored
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.fold import within
 from ..panel.said import Said
 from ..v1 import judge_pb2 as pb
 
+M = TypeVar("M", bound=Message)
+COUNTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 FAILURES: Mapping[type[ServiceError], pb.Failure] = {
     Unreachable: pb.FAILURE_UNREACHABLE,
     Overloaded: pb.FAILURE_OVERLOADED,
@@ -49,8 +52,61 @@ FAILURES: Mapping[type[ServiceError], pb.Failure] = {
     BadReply: pb.FAILURE_BAD_REPLY,
 }
 """What became of a call, by the error here; of a kind of error, that of the kind."""
-_OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Outcome)
-_STATUS = "STATUS_"
+_OUTCOMES: Mapping[str, type[Outcome]] = {
+    kind.model_fields["status"].default: kind for kind in get_args(Outcome)
+}
+
+
+def message_of(kind: type[M], fields: Mapping[str, Any]) -> M:
+    """A message with these fields; what has no number of its own in the proto is JSON in it.
+
+    The proto calls such a field by its name and `_json`.
+    """
+    known = kind.DESCRIPTOR.fields_by_name
+    sent = {}
+    for name, value in fields.items():
+        if f"{name}_json" in known:
+            sent[f"{name}_json"] = json.dumps(value, ensure_ascii=False, default=dict)
+        elif value is not None and known[name].enum_type is not None:
+            sent[name] = f"{known[name].enum_type.name}_{value}".upper()
+        else:
+            sent[name] = whole(value) if isinstance(value, str) else value
+    message: M = kind(**sent)
+    return message
+
+
+def fields_of(message: Message) -> dict[str, Any]:
+    """The fields that a message has, by name: the opposite of `message_of`, for its parts too.
+
+    Raises:
+        ValueError: what is to be JSON is none, or a word is none that the proto has.
+    """
+    return dict(_field(field, value) for field, value in message.ListFields())
+
+
+def _field(field: Any, value: Any) -> tuple[str, Any]:
+    name = field.name
+    if name.endswith("_json"):
+        return name.removesuffix("_json"), _read(name, value)
+    if field.enum_type is not None:
+        word = field.enum_type.values_by_number.get(value)
+        if word is None:
+            raise ValueError(f"{name}: there is no {value}")
+        return name, word.name.removeprefix(f"{field.enum_type.name.upper()}_").lower()
+    if isinstance(value, Message):
+        return name, fields_of(value)
+    if isinstance(value, Mapping):
+        return name, dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return name, [fields_of(one) if isinstance(one, Message) else one for one in value]
+    return name, value
+
+
+def _read(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: this is no JSON: {error}") from error
 
 
 def request_of(
@@ -58,26 +114,26 @@ def request_of(
 ) -> pb.ScoreRequest:
     """What asks a Judge service for an edit, whatever its benchmark."""
     item = edit.item
-    message = pb.Edit(
-        id=item.id,
-        model=edit.model,
-        instruction=item.instruction,
-        sources=[_picture(image) for image in item.sources],
-        edited=_picture(edit.image) if edit.image else None,
-        mask=_mask(item.mask) if item.mask else None,
-        target=_picture(item.target) if item.target else None,
-        target_text=item.target_text,
-        hint=item.hint,
-        questions_json=_json(item.questions) if item.questions else "",
-        task=item.task,
-        extra_json=_json(item.extra) if item.extra else "",
-        flaws=flaws_sent(item.flaws),
-        mask_over_frame=item.mask is not None and item.mask.over_frame,
-    )
+    fields = {
+        "id": item.id,
+        "model": edit.model,
+        "instruction": item.instruction,
+        "sources": [_picture(image) for image in item.sources],
+        "edited": edit.image and _picture(edit.image),
+        "mask": item.mask and _mask(item.mask),
+        "target": item.target and _picture(item.target),
+        "target_text": item.target_text,
+        "hint": item.hint,
+        "questions": item.questions,
+        "task": item.task,
+        "extra": item.extra,
+        "flaws": [_flaw(field, outcome) for field, outcome in item.flaws.items()],
+        "mask_over_frame": item.mask is not None and item.mask.over_frame,
+    }
     if edit.image is None and edit.missing is not None:
-        message.missing.kind, message.missing.reason = edit.missing.kind, edit.missing.reason
+        fields["missing"] = pb.Missing(kind=edit.missing.kind, reason=whole(edit.missing.reason))
     named = [dimension.id for dimension in dimensions]
-    return pb.ScoreRequest(edit=message, dimensions=named, protocol=protocol)
+    return pb.ScoreRequest(edit=message_of(pb.Edit, fields), dimensions=named, protocol=protocol)
 
 
 def protocol_of(
@@ -99,19 +155,9 @@ def protocol_of(
     )
 
 
-def flaws_sent(flaws: Flaws) -> list[pb.Flaw]:
-    """What data spoilt, as messages."""
-    return [
-        pb.Flaw(
-            field=field,
-            status=pb.Status.Value(f"{_STATUS}{outcome.status.upper()}"),
-            kind=outcome.kind if isinstance(outcome, Unscored) else "",
-            reason=whole(outcome.reason),
-            retryable=isinstance(outcome, Failed) and outcome.retryable,
-            evidence_json=_json(getattr(outcome, "evidence", {}) or {}),
-        )
-        for field, outcome in flaws.items()
-    ]
+def _flaw(field: str, outcome: Unscored | Failed) -> pb.Flaw:
+    fields = outcome.model_dump(exclude={"error", "calls"})
+    return message_of(pb.Flaw, fields | {"field": field, "reason": outcome.reason})
 
 
 def _picture(image: Image) -> pb.Picture:
@@ -125,10 +171,6 @@ def _mask(mask: Mask) -> pb.Picture:
     Pil.fromarray(mask.selected.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
     # Named as the PNG that it is now.
     return pb.Picture(data=buffer.getvalue(), name=whole(f"{PurePath(mask.name).stem}.png"))
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=dict)
 
 
 def identities_of(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity]:
@@ -150,28 +192,20 @@ def outcome_of(message: pb.Outcome, dimension: Dimension) -> Outcome:
         ValueError: the message is no outcome: a status that nobody knows, a number that is none,
             or one with a status that has none.
     """
-    status = pb.Status.Name(message.status).removeprefix(_STATUS).lower()
-    told: dict[str, Any] = {"status": status}
-    if (status == "scored") != message.HasField("value"):
-        has = "no value" if status == "scored" else "a value"
-        raise ValueError(f"{dimension.id} is {status} and has {has}")
-    rests = {"evidence": json.loads(message.evidence_json or "{}"), "calls": tuple(message.calls)}
-    match status:
-        case "scored":
-            told |= rests | {"value": message.value, "imputed": message.imputed}
-        case "unscored":
-            told |= rests | {"kind": message.kind, "reason": message.reason}
-        case "not_applicable":
-            told |= rests | {"reason": message.reason}
-        case "failed":
-            told |= {"error": message.reason, "retryable": message.retryable}
-        case _:
-            told |= {"reason": message.reason}
+    fields = fields_of(message)
+    kind = _OUTCOMES.get(fields.get("status", ""))
+    if kind is None:
+        raise ValueError(f"{dimension.id} has no status")
+    if kind is not Scored and "value" in fields:
+        raise ValueError(f"{dimension.id} is {fields['status']} and has a value")
+    if kind is not Scored:
+        fields["error" if kind is Failed else "reason"] = message.reason
     try:
-        return within(dimension, _OUTCOME.validate_python(told))
+        outcome = kind.model_validate({n: fields[n] for n in kind.model_fields if n in fields})
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise ValueError(f"{dimension.id}: {first['loc']}: {first['msg']}") from error
+    return within(dimension, outcome)
 
 
 def failure_of(error: ServiceError) -> pb.Failure:
@@ -185,47 +219,24 @@ def kind_of(failure: int) -> type[ServiceError] | None:
     return next((kind for kind, number in FAILURES.items() if number == failure), None)
 
 
-def call_sent(said: Said) -> pb.Call:
-    """A call and what came back, as a message."""
-    message = pb.Call(reply_json=_json(said.reply), **said.model_dump(exclude={"reply", "call"}))
-    message.key = said.call
-    return message
+def call_of(said: Said) -> pb.Call:
+    """A call to a judge and what came back, as a message."""
+    fields = said.model_dump()
+    return message_of(pb.Call, {"key": fields.pop("call"), **fields})
 
 
 def said_of(message: pb.Call) -> Said:
-    """The same, from a message.
+    """A call to a judge, and what came back.
 
     Raises:
         ValueError: its reply is no JSON.
     """
-    told = {field.name: value for field, value in message.ListFields()}
-    counts = ("prompt_tokens", "cached_tokens", "completion_tokens")
-    return Said.model_validate(
-        {
-            "call": message.key,
-            "judge": message.judge,
-            "reply": json.loads(message.reply_json),
-            **{name: told.get(name) for name in ("model", "prompt", "cost")},
-            **{name: getattr(message, name) for name in counts},
-        }
-    )
-
-
-COUNTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
-COSTS = ("cost", "spent")
-
-
-def usage_sent(usage: Mapping[str, float]) -> pb.Usage:
-    """What generalists took, as a message; see `panel.usage.counting`."""
-    message = pb.Usage(**{name: int(usage.get(name, 0)) for name in COUNTS})
-    for name in COSTS:
-        if name in usage:
-            setattr(message, name, usage[name])
-    return message
+    fields = dict.fromkeys(("model", "prompt", "cost")) | dict.fromkeys(COUNTS[1:], 0)
+    fields |= fields_of(message)
+    return Said.model_validate({"call": fields.pop("key", ""), **fields})
 
 
 def usage_of(message: pb.Usage) -> dict[str, float]:
-    """The same, from a message; empty where nobody was asked."""
-    counts = {name: getattr(message, name) for name in COUNTS}
-    costs = {name: getattr(message, name) for name in COSTS if message.HasField(name)}
-    return {**counts, **costs} if any(counts.values()) else {}
+    """What generalists took; empty where nobody was asked."""
+    counts = dict.fromkeys(COUNTS, 0) | fields_of(message)
+    return counts if any(counts[name] for name in COUNTS) else {}

@@ -72,6 +72,10 @@ class Gateway(Panel):
     async def rebind(self) -> None:
         """Nothing is bound here."""
 
+    async def altered(self) -> tuple[str, ...]:
+        """The service compares its servers itself."""
+        return ()
+
     async def learn(self, request: pb.GetPanelRequest) -> Told:
         """Ask the service who judges there; from here on these are the services.
 

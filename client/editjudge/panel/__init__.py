@@ -126,6 +126,10 @@ class Panel:
         if not self._replaying:
             await self._bound.bind()
 
+    async def altered(self) -> tuple[str, ...]:
+        """Ask the bound servers for their models again: a line for each that is another now."""
+        return () if self._replaying else await self._bound.altered()
+
     async def settle(self) -> None:
         """Find out how generalists answer choices now: it is part of their identity."""
 

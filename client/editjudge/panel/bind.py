@@ -12,7 +12,7 @@ from ..base.config import Concurrency, Endpoint, GeneralistEndpoint, Settings
 from ..base.errors import ConfigError, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .calls import ReplyStore
-from .generalist import Generalist
+from .generalist import Generalist, altered_line
 from .limit import start_of
 from .pool import EndpointPool
 from .reach import check_consent, transport_for
@@ -101,6 +101,29 @@ class Bound:
             _become(self.services, services)
             _become(self.generalists, generalists)
             _become(self.problems, problems)
+
+    async def altered(self) -> tuple[str, ...]:
+        """Ask the servers in use what they are: a line for each that is not what was bound."""
+        specialists = (self._altered(*triton) for triton in self._tritons)
+        generalists = (
+            one.altered(self.settings.probe_timeout) for one in self.generalists.values()
+        )
+        told = await asyncio.gather(*specialists, *generalists)
+        return tuple(line for lines in told for line in lines)
+
+    async def _altered(
+        self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]
+    ) -> list[str]:
+        bound = {n: self.services[n] for n in names if n in self.services}
+        used = {n: one.identity for n, one in bound.items() if triton in one.replicas}
+        if not used or triton.gauge().open:
+            return []
+        now = await self._ready(triton, tuple(used), {})
+        return [
+            altered_line(name, triton.url, used[name], identity)
+            for name, identity in now.items()
+            if identity != used[name]
+        ]
 
     async def _served(self, problems: dict[str, str]) -> dict[ServiceName, Service]:
         """The specialists that any Triton has ready."""

@@ -24,6 +24,7 @@ from ..base.errors import (
     Abstained,
     CostLimit,
     LogprobsUnavailable,
+    NotServed,
     ServiceError,
     StoreError,
     WrongModel,
@@ -166,6 +167,26 @@ class Generalist:
         """
         same = _identity(self.model) == _identity(later.model)
         return same and self.replicas == later.replicas and self._wrong is None
+
+    async def altered(self, timeout: float) -> list[str]:
+        """Ask the servers for their model again: a line for each that has another now.
+
+        Nothing is said of a server that cannot be asked: its calls have told that.
+        """
+
+        async def asked(replica: Replica[Transport]) -> str:
+            if replica.gauge().open:
+                return ""
+            try:
+                now = _identity(await replica.target.identify(timeout))
+            except NotServed as error:
+                return f"{self.name} at {replica.url} is gone since this session began: {error}"
+            except ServiceError:
+                return ""
+            return "" if now == then else altered_line(self.name, replica.url, then, now)
+
+        then = _identity(self.model)
+        return [line for line in await asyncio.gather(*map(asked, self.replicas)) if line]
 
     @property
     def replicas(self) -> tuple[Replica[Transport], ...]:
@@ -500,6 +521,11 @@ def _facts(model: GeneralistModel) -> dict[str, str]:
 
 def _identity(model: GeneralistModel) -> ModelIdentity:
     return ModelIdentity(model.name, {name: fact for name, fact in _facts(model).items() if fact})
+
+
+def altered_line(service: str, url: str, then: ModelIdentity, now: ModelIdentity) -> str:
+    """What is said of a server that has another model than it had when it was bound."""
+    return f"{service} at {url} is {now} at the end of this session; it was {then} at its beginning"
 
 
 def _retried(reasons: list[str]) -> dict[str, Any]:

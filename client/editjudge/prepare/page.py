@@ -36,7 +36,7 @@ _GOOD_QUESTION = (
     "for an edit that failed, and leaves no second answer open."
 )
 _HOW = (
-    "Decisions stay in this browser; saving gives the file for editjudge prepare review. Keys: ? "
+    "Decisions stay in this browser; saving gives the file for editjudge review. Keys: ? "
     "lists them."
 )
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import json
 import string
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import Field
 
 from ..answers import (
     Commands,
@@ -41,10 +42,10 @@ from ..answers import (
     Verbatim,
 )
 from ..base.digest import content_digest
-from ..base.errors import ConfigError
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 from ..panel.transport import MAX_TOKENS
+from .folder import PromptFile, Words, parsed
 
 if TYPE_CHECKING:
     from ..panel.pictures import Picture
@@ -107,6 +108,24 @@ class Labels:
     target: str = ""
     given: str = ""
     made: str = ""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Them by what they stand before."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class TemplateFile(PromptFile):
+    """A template as it is written, ours or one's own."""
+
+    user: Words
+    system: str | None = None
+    asks: str = ""
+    source: str = ""
+    answer: dict[str, Any] = Field(default_factory=dict)
+    absent: dict[str, str] = Field(default_factory=dict)
+    labels: Labels | None = None
+    leaves_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -273,24 +292,21 @@ def _folders() -> list[Traversable]:
 
 
 def _read(name: str, file: Traversable, shared_system: str) -> Template:
-    declared = tomllib.loads(file.read_text("utf-8"))
-    answer = dict(declared.pop("answer"))
+    declared = parsed(TemplateFile, file.read_text("utf-8"), f"prompt {name}")
+    answer = dict(declared.answer)
     max_tokens = answer.pop("max_tokens", MAX_TOKENS)
-    try:
-        choices, contract = form_of(answer)
-        return Template(
-            name=name,
-            asks=declared["asks"],
-            source=declared["source"],
-            system=declared.get("system", shared_system).strip(),
-            user=declared["user"].strip(),
-            choices=choices,
-            contract=contract,
-            absent=tuple(sorted(declared.get("absent", {}).items())),
-            max_tokens=max_tokens,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"prompt {name}: {error}") from error
+    choices, contract = form_of(answer)
+    return Template(
+        name=name,
+        asks=declared.asks,
+        source=declared.source,
+        system=(shared_system if declared.system is None else declared.system).strip(),
+        user=declared.user,
+        choices=choices,
+        contract=contract,
+        absent=tuple(sorted(declared.absent.items())),
+        max_tokens=max_tokens,
+    )
 
 
 def form_of(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[Any] | None]:

@@ -10,26 +10,21 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Literal, TypeAlias
+
+from pydantic import StrictBool, field_validator
 
 from ..answers import ScoreField, Scores
 from ..base.errors import ConfigError
-from ..base.parse import parse_toml
+from ..base.official import escaped
 from . import Template, templates
+from .folder import PromptFile, Words, parsed, text_of
 
 FOLDER = "rubric"
 SCORE = "score"
-_LARGEST = 64 * 1024
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_KEYS: Mapping[str, type] = {
-    "asks": str,
-    "criterion": str,
-    "shows": list,
-    "higher_is_better": bool,
-    "scale": dict,
-}
-_TYPES = {str: "a text", list: "a list of texts", bool: "true or false", dict: "a table"}
-_SHOWN: Mapping[str, str] = {
+Shown: TypeAlias = Literal["sources", "edited", "target", "instruction", "target_text", "hint"]
+_SHOWN: Mapping[Shown, str] = {
     "sources": "{sources}",
     "edited": "{edited}",
     "target": "{target}",
@@ -38,9 +33,44 @@ _SHOWN: Mapping[str, str] = {
     "hint": "What is known about it:\n-----\n{hint}\n-----\n",
 }
 """How each thing that a rubric may show stands in the prompt, in this order: images first."""
-_USUAL = ["sources", "edited", "instruction"]
 _HIGHEST = 1000
 _SYSTEM_OF = "core/instruction_following"
+
+
+class RubricFile(PromptFile):
+    """A rubric as it is written."""
+
+    asks: Words
+    criterion: Words
+    shows: tuple[Shown, ...] = ("sources", "edited", "instruction")
+    higher_is_better: StrictBool = True
+    scale: dict[str, Words]
+
+    @field_validator("asks")
+    @classmethod
+    def _one_line(cls, asks: str) -> str:
+        if len(asks.splitlines()) > 1:
+            raise ValueError("asks has several lines; write one question, the rest as criterion")
+        return asks
+
+    @field_validator("shows")
+    @classmethod
+    def _with_the_edit(cls, shows: tuple[Shown, ...]) -> tuple[Shown, ...]:
+        if "edited" not in shows:
+            raise ValueError('the edited image is not shown; add "edited"')
+        return shows
+
+    @field_validator("scale")
+    @classmethod
+    def _numbers(cls, scale: dict[str, str]) -> dict[str, str]:
+        for key in scale:
+            if not re.fullmatch(r"-?(0|[1-9]\d{0,3})", key) or abs(int(key)) > _HIGHEST:
+                raise ValueError(
+                    f"{key} is no number of a scale; write whole numbers up to {_HIGHEST:,}"
+                )
+        if len(set(map(int, scale))) < 2:
+            raise ValueError("the scale has no two ends; say what its lowest and highest mean")
+        return scale
 
 
 @dataclass(frozen=True)
@@ -79,24 +109,9 @@ def rubric_files(paths: Iterable[Path]) -> dict[str, str]:
         name = f"{FOLDER}/{path.stem}.toml"
         if name in files:
             raise ConfigError(f"two rubrics are called {path.stem}", "rename one of the files")
-        files[name] = _text(path)
+        files[name] = text_of(path)
         rubric(name.removesuffix(".toml"), files[name], str(path))
     return files
-
-
-def _text(path: Path) -> str:
-    if path.suffix != ".toml":
-        raise ConfigError(f"{path} is no rubric", "a rubric is a file <name>.toml")
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise ConfigError(f"{path} is larger than 64 KiB", "it is no rubric")
-        return content.decode("utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", "check the path") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "save it as UTF-8") from error
 
 
 def rubric(name: str, text: str, place: str) -> RubricTemplate:
@@ -110,91 +125,26 @@ def rubric(name: str, text: str, place: str) -> RubricTemplate:
     Raises:
         ConfigError: it cannot be used; names file, line and mend.
     """
-    _check_name(name.partition("/")[2], place)
-    try:
-        declared = parse_toml(text)
-    except ValueError as error:
-        raise ConfigError(f"{place}: {error}", "mend its TOML") from error
-    read = _Read(declared, text, place)
-    read.check_keys()
-    labels = read.scale()
+    file = name.partition("/")[2]
+    if not _NAME.fullmatch(file):
+        raise ConfigError(
+            f"{place}: {file!r} can be no part of a dimension's name",
+            "call the file by small letters, digits and _, at most 40, a letter first",
+        )
+    read = parsed(RubricFile, text, place)
+    labels = {int(key): " ".join(label.split()) for key, label in read.scale.items()}
     steps = "\n".join(f"- {number}: {labels[number]}" for number in sorted(labels, reverse=True))
-    shown = "".join(text for key, text in _SHOWN.items() if key in read.shows())
-    words = "\n\n".join((declared["asks"].strip(), declared["criterion"].strip(), steps))
+    shown = "".join(text for key, text in _SHOWN.items() if key in read.shows)
     low, high = min(labels), max(labels)
     return RubricTemplate(
         name=name,
-        asks=declared["asks"].strip(),
+        asks=read.asks,
         source="a rubric of one's own",
         system=templates()[_SYSTEM_OF].system,
-        user=shown + words.replace("{", "{{").replace("}", "}}"),
+        user=shown + escaped("\n\n".join((read.asks, read.criterion, steps))),
         contract=Scores((ScoreField(SCORE, low, high),)),
         origin="custom",
         low=low,
         high=high,
-        higher_is_better=declared.get("higher_is_better", True),
+        higher_is_better=read.higher_is_better,
     )
-
-
-def _check_name(name: str, place: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{place}: {name!r} can be no part of a dimension's name",
-            "call the file by small letters, digits and _, at most 40, a letter first",
-        )
-
-
-@dataclass(frozen=True)
-class _Read:
-    """A rubric while it is looked at; errors name the line of a key."""
-
-    declared: Mapping[str, Any]
-    text: str
-    place: str
-
-    def refuse(self, key: str, what: str, mend: str) -> NoReturn:
-        lines = self.text.splitlines()
-        begins = re.compile(rf"""\s*\[?\s*["']?{re.escape(key)}["']?\s*[=\].]""")
-        at = next((f":{n}" for n, line in enumerate(lines, 1) if begins.match(line)), "")
-        raise ConfigError(f"{self.place}{at}: {what}", mend)
-
-    def check_keys(self) -> None:
-        for key, value in self.declared.items():
-            if key not in _KEYS:
-                self.refuse(key, f"there is no key {key}", f"there is {', '.join(_KEYS)}")
-            if not isinstance(value, _KEYS[key]):
-                kind = _TYPES[_KEYS[key]]
-                self.refuse(key, f"{key} is not {kind}", f"write it as {kind}")
-        for key in ("asks", "criterion", "scale"):
-            if key not in self.declared:
-                raise ConfigError(f"{self.place} lacks {key}", "see docs/own.md")
-        for key in ("asks", "criterion"):
-            if not self.declared[key].strip():
-                self.refuse(key, f"{key} is empty", "write what is to be judged")
-        if len(self.declared["asks"].strip().splitlines()) > 1:
-            self.refuse("asks", "asks has several lines", "write one question; the rest: criterion")
-
-    def shows(self) -> list[str]:
-        shows: list[Any] = self.declared.get("shows", _USUAL)
-        for name in shows:
-            if not isinstance(name, str) or name not in _SHOWN:
-                what = f"nothing that can be shown is called {name!r}"
-                self.refuse("shows", what, f"there is {', '.join(_SHOWN)}")
-        if "edited" not in shows:
-            self.refuse("shows", "the edited image is not shown", 'add "edited"')
-        return shows
-
-    def scale(self) -> dict[int, str]:
-        """What each labelled number means."""
-        labels: dict[int, str] = {}
-        for key, label in self.declared["scale"].items():
-            if not re.fullmatch(r"-?(0|[1-9]\d{0,3})", key) or abs(int(key)) > _HIGHEST:
-                mend = f"write whole numbers up to {_HIGHEST:,}, each with what it means"
-                self.refuse(key, f"{key} is no number of a scale", mend)
-            if not isinstance(label, str) or not label.strip():
-                self.refuse(key, f"{key} of the scale has no words", f'write {key} = "…"')
-            labels[int(key)] = " ".join(label.split())
-        if len(labels) < 2:
-            mend = "say at least what the lowest and the highest number mean"
-            self.refuse("scale", "the scale has no two ends", mend)
-        return labels

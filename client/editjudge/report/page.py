@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..app.canary import last_checks
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
 from ..app.unserved import need_models
@@ -34,7 +35,7 @@ from ..engine.header import RunHeader
 from .edits import CHUNK, Details, Edits, Plain, RunEdits
 from .figures import LOOKS, draw, drawn, svg_element
 from .numbers import best_and_second, ends_text, rounded, untrained_line
-from .summary import comparability, drift_lines, reasons
+from .summary import comparability, reasons
 
 Mode: TypeAlias = Literal["file", "folder", "view"]
 """How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
@@ -60,6 +61,7 @@ class ShownRun:
     Attributes:
         name: What it is called.
         dimensions: Those that are known here, by id.
+        checks: How its judges were when they were last checked, in one line; empty without judges.
         waiting: Why dimensions wait for a service, by id.
         published: What the paper prints; None where nobody wants it.
     """
@@ -68,7 +70,8 @@ class ShownRun:
     results: Results
     header: RunHeader
     dimensions: Mapping[str, Dimension]
-    waiting: Mapping[str, str] = field(default_factory=dict)
+    checks: str
+    waiting: Mapping[str, str]
     published: PublishedBeside | None = None
 
     @classmethod
@@ -89,7 +92,8 @@ class ShownRun:
         results = view.results(each=each, evidence=details is not None)
         beside = published_beside(results) if published else None
         known, waiting = view.resolved.known, view.waiting()
-        return cls(str(view.folder), results, view.header, known, waiting, beside)
+        checks = last_checks(results.identities)
+        return cls(str(view.folder), results, view.header, known, checks, waiting, beside)
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,7 @@ def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
         before = f"{run.name}: " if len(runs) > 1 else ""
         untrained = untrained_line(run.results.identities)
         lines = [untrained] if untrained else []
-        lines += [*drift_lines(run.results), *run.results.changes.lines]
+        lines += [*filter(None, [run.checks]), *run.results.changes.lines]
         if run.header.editjudge != today:
             by = run.header.editjudge
             lines.append(f"the run was last written by editjudge {by}, this is {today}")

@@ -111,7 +111,6 @@ def write_report(
     out: Path,
     *,
     published: bool = False,
-    force: bool = False,
     pictures: bool = True,
     side: int = SIDE,
     about: About | None = None,
@@ -123,7 +122,6 @@ def write_report(
 
     Args:
         published: Also what the papers print.
-        force: Replace a file that is no page of ours, or write into a folder that is none.
         pictures: Without them the page says where they lie.
         side: Pixels of the longer side of its pictures.
         about: What it says besides.
@@ -136,7 +134,7 @@ def write_report(
         StoreError: a run is damaged, or the disk is full.
     """
     one_file = out.suffix.lower() in {".html", ".htm"}
-    _check_out(out, one_file=one_file, force=force)
+    _check_out(out, one_file=one_file)
     with ExitStack() as stack, on_disk(out):
         views = [stack.enter_context(RunView(run)) for run in runs]
         if one_file and (count := sum(map(_edits_asked, views))) > LARGEST:
@@ -172,17 +170,17 @@ def _unshown(lost: Sequence[str]) -> Iterator[str]:
         yield f"{counted(len(lost), 'picture')} cannot be shown (first: {lost[0]})"
 
 
-def _check_out(out: Path, *, one_file: bool, force: bool) -> None:
+def _check_out(out: Path, *, one_file: bool) -> None:
     """Refuse to write over what is no page of ours.
 
     Raises:
         ConfigError: it is something else.
     """
-    mend = "give another --out, or add --force"
+    mend = "give another --out, or remove it"
     if one_file:
         if out.is_dir():
             raise ConfigError(f"{out} is a folder", "give a file, or a name without .html")
-        if out.exists() and not force and not _is_page(out):
+        if out.exists() and not _is_page(out):
             raise ConfigError(f"{out} is there, and is no page of editjudge report", mend)
         return
     if out.exists() and not out.is_dir():
@@ -190,7 +188,7 @@ def _check_out(out: Path, *, one_file: bool, force: bool) -> None:
     if RunView.is_at(out):
         raise ConfigError(f"{out} is a run", "give another folder with --out")
     ours = any(out.glob(f"data/{_DATA}*"))
-    if out.is_dir() and any(out.iterdir()) and not force and not ours:
+    if out.is_dir() and any(out.iterdir()) and not ours:
         raise ConfigError(f"{out} holds something, and is no page of editjudge report", mend)
 
 

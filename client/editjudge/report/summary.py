@@ -123,7 +123,6 @@ def narrowed(
                 one for one in beside.agreement if any(one.dimension in c.dimensions for c in meant)
             ),
         ),
-        drift=_of_ids(results.drift, ids),
     )
 
 
@@ -197,7 +196,6 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     if any(_deviation(results, m, c) is not None for m in models for c in columns):
         yield "sd: standard deviation over rounds"
     yield from counted_lines(results)
-    yield from sorted({results.drift[c.id] for c in columns if c.id in results.drift})
 
 
 def counted_lines(results: Results) -> Iterator[str]:
@@ -227,16 +225,6 @@ def _numbers_table(results: Results, columns: Sequence[Column], models: Sequence
             further = (cell.capped, int(cell.other_items))
             rows.append(Row((*names, cell.value, deviation, *counts, *interval, *further)))
     return Table([Head(name) for name in _NUMBERS], rows)
-
-
-def drift_lines(results: Results) -> Iterator[str]:
-    """What canaries found wrong with judges, with the columns that rest on it, and what is open."""
-    yield from (each.note for each in results.watched if each.finding.state == "unchecked")
-    resting: dict[str, list[str]] = {}
-    for column, note in results.drift.items():
-        resting.setdefault(note, []).append(column)
-    for note, columns in resting.items():
-        yield f"! {note}; on it rest {', '.join(columns)}"
 
 
 def results_tables(

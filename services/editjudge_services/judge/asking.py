@@ -12,13 +12,12 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID, uuid4
 
-from google.rpc import code_pb2
-
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local import private
 from editjudge.base.screen import tell
 
 from .accounts import Taken
+from .refusals import code_of
 
 REQUEST_HEADER = "x-request-id"
 """Of the front door: its log has the same."""
@@ -54,7 +53,6 @@ class Asking:
 
     Args:
         taken: What it takes.
-        status_of: The code of an error, as gRPC numbers them.
         ended: Told when it is over.
 
     Attributes:
@@ -69,7 +67,6 @@ class Asking:
         self,
         caller: Caller,
         taken: Taken,
-        status_of: Callable[[EditjudgeError], int],
         ended: Callable[[Asking], None],
     ) -> None:
         self.caller = caller
@@ -79,7 +76,6 @@ class Asking:
         self.in_parts = False
         self.code = "OK"
         self.seconds = 0.0
-        self._status_of = status_of
         self._ended = ended
         self._began = time.monotonic()
 
@@ -96,7 +92,7 @@ class Asking:
             return
         self.seconds = time.monotonic() - self._began
         if isinstance(error, EditjudgeError):
-            self.code = code_pb2.Code.Name(self._status_of(error))
+            self.code = code_of(error)
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         if self.code == "OK":

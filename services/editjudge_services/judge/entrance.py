@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from .protocols import Unusable
-from .servicer import abort
+from .bodies import Unusable
+from .refusals import abort
 from .terms import terms_in
 
 Method = Callable[[Any, Any], Any]

@@ -4,52 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from aiohttp import web
-from google.rpc import code_pb2
-from pydantic import ValidationError
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel
 
 from editjudge.answers.lenient import whole
-from editjudge.app.wire.base import Wire, text_of
-from editjudge.app.wire.lists import Dimension
+from editjudge.app.wire.base import text_of
 from editjudge.app.wire.verdict import Score
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
-from editjudge.base.errors import EditjudgeError
-from editjudge.base.identity import untrained
-from editjudge.base.signature import package_version
 from editjudge.base.threads import in_thread
 
-from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
-from .described import described
-from .judging import Judging
-from .metrics import CONTENT_TYPE
-from .page import Page, page_of
-from .protocols import Unusable, listed
-from .servicer import status_of, told
-from .terms import terms_in
-from .wire import (
+from .bodies import (
     Batch,
     BatchAsked,
     DimensionServed,
     Error,
     PanelServed,
+    Part,
     Refused,
     Result,
     ScoreAsked,
+    Unusable,
+    checked,
 )
+from .judging import Judging
+from .metrics import CONTENT_TYPE
+from .openapi import openapi, own_page
+from .protocols import listed
+from .refusals import foreseen, refused
+from .terms import terms_in
 
-W = TypeVar("W", bound=Wire)
+W = TypeVar("W", bound=Part)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_HTTP = {
-    code_pb2.INVALID_ARGUMENT: 400,
-    code_pb2.FAILED_PRECONDITION: 400,
-    code_pb2.RESOURCE_EXHAUSTED: 429,
-}
+_HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTED": 429}
 _OF_BATCH = 16
 """Edits of a batch that are judged at a time; they wait for places, if need be."""
 _TOKENS = web.RequestKey("tokens", int)
@@ -120,8 +110,8 @@ class JsonService:
             self._done.set()
 
     async def _score(self, request: web.Request) -> web.Response:
-        async def read() -> Asked:
-            return await in_thread((await _body(request, ScoreAsked)).asked)
+        async def read() -> ScoreAsked:
+            return await _body(request, ScoreAsked)
 
         with self._asking(request) as asking:
             team = asking.caller.team
@@ -141,9 +131,8 @@ class JsonService:
         return _reply(Batch(results=tuple(results)))
 
     async def _result(self, request: web.Request, sent: object, some: asyncio.Semaphore) -> Result:
-        async def read() -> Asked:
-            checked = await in_thread(_checked, ScoreAsked.model_validate, sent)
-            return await in_thread(checked.asked)
+        async def read() -> ScoreAsked:
+            return await in_thread(checked, ScoreAsked.model_validate, sent)
 
         try:
             with self._asking(request) as asking:
@@ -152,7 +141,7 @@ class JsonService:
             text_of(score)  # what cannot be written costs itself
             return Result(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
-            return Result(error=_refused(told(error))[0])
+            return Result(error=refused(foreseen(error)))
 
     @contextlib.contextmanager
     def _asking(self, request: web.Request) -> Iterator[Asking]:
@@ -161,7 +150,7 @@ class JsonService:
             try:
                 yield asking
             except web.HTTPException:  # too large, or no JSON
-                asking.code = code_pb2.Code.Name(code_pb2.INVALID_ARGUMENT)
+                asking.code = "INVALID_ARGUMENT"
                 raise
             finally:
                 request[_TOKENS] = request.get(_TOKENS, 0) + asking.taken.used.tokens
@@ -169,31 +158,16 @@ class JsonService:
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
         asked = await asyncio.to_thread(listed, patterns, "pattern")
-        served = frozenset(map(str, self._judging.client.panel.served))
-        known = []
-        for dimension in asked:
-            about = Dimension.of(dimension)
-            here = served.issuperset(about.services)
-            known.append(DimensionServed(**about.model_dump(), served=here))
-        return _reply(known)
+        return _reply(DimensionServed.all_of(asked, self._judging.client.panel))
 
     async def _panel(self, _: web.Request) -> web.Response:
-        panel = self._judging.client.panel
-        identities = panel.identities()
-        return _reply(
-            PanelServed(
-                services={role: str(identity) for role, identity in sorted(identities.items())},
-                untrained=tuple(sorted(untrained(identities))),
-                problems=dict(panel.problems),
-                version=package_version("editjudge"),
-            )
-        )
+        return _reply(PanelServed.of(self._judging.client.panel))
 
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(openapi())
 
     async def _docs(self, _: web.Request) -> web.Response:
-        page = await asyncio.to_thread(_page)
+        page = await asyncio.to_thread(own_page)
         headers = {
             "content-security-policy": page.policy,
             "referrer-policy": "no-referrer",
@@ -211,67 +185,6 @@ class JsonService:
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
 
 
-_PATHS: tuple[tuple[str, str, str, type[Wire] | None, type[Wire]], ...] = (
-    ("/v1/score", "post", "Judge one edit.", ScoreAsked, Score),
-    ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchAsked, Batch),
-    ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, DimensionServed),
-    ("/v1/panel", "get", "Who judges here.", None, PanelServed),
-)
-
-
-def openapi() -> dict[str, Any]:
-    """The routes in OpenAPI 3.1."""
-    models = {m for *_, asked, given in _PATHS for m in (asked, given) if m is not None} | {Error}
-    keys, definitions = models_json_schema(
-        [(model, "validation") for model in sorted(models, key=lambda m: m.__name__)],
-        ref_template="#/components/schemas/{model}",
-    )
-
-    def content(model: type[Wire], *, several: bool = False) -> dict[str, Any]:
-        schema: Mapping[str, Any] = keys[model, "validation"]
-        if several:
-            schema = {"type": "array", "items": schema}
-        return {"content": {"application/json": {"schema": schema}}}
-
-    paths: dict[str, Any] = {}
-    for path, method, summary, asked, result in _PATHS:
-        many = result is DimensionServed
-        operation: dict[str, Any] = {
-            "summary": summary,
-            "responses": {
-                "200": {"description": "the answer", **content(result, several=many)},
-                "4XX": {"description": "refused: the field and the mend", **content(Error)},
-            },
-        }
-        if asked is not None:
-            operation["requestBody"] = {"required": True, **content(asked)}
-            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
-            operation["responses"]["200"]["headers"] = {TOKENS_HEADER: tokens}
-        if many:
-            operation["parameters"] = [
-                {
-                    "name": "pattern",
-                    "in": "query",
-                    "description": "Ids or globs; again for several, all where there is none.",
-                    "schema": {"type": "array", "items": {"type": "string"}},
-                }
-            ]
-        paths[path] = {method: operation}
-    return described(
-        {
-            "openapi": "3.1.0",
-            "info": {"title": "editjudge", "version": package_version("editjudge")},
-            "paths": paths,
-            "components": {"schemas": definitions.get("$defs", {})},
-        }
-    )
-
-
-@cache
-def _page() -> Page:
-    return page_of(openapi())
-
-
 @web.middleware
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
@@ -280,15 +193,16 @@ async def _refusals(request: web.Request, handler: Handler) -> web.StreamRespons
             return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         mend = f"send less than {MAX_BODY_BYTES:,} bytes"
-        refused, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
+        why, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
     except web.HTTPException as error:
-        refused, status = _no_such(request, error), error.status
+        why, status = _no_such(request, error), error.status
         headers = {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-        return _reply(Error(error=refused), status=status, headers=headers)
+        return _reply(Error(error=why), status=status, headers=headers)
     except Exception as error:  # noqa: BLE001 - of this request alone
-        refused, status = _refused(told(error))
+        why = refused(foreseen(error))
+        status = _HTTP.get(why.code, 500)
     headers = {"retry-after": "1"} if status == 429 else {}
-    return _reply(Error(error=refused), status=status, headers=headers)
+    return _reply(Error(error=why), status=status, headers=headers)
 
 
 def _check_query(request: web.Request) -> None:
@@ -317,17 +231,6 @@ def _no_such(request: web.Request, error: web.HTTPException) -> Refused:
     return Refused(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
 
 
-def _refused(error: EditjudgeError) -> tuple[Refused, int]:
-    code = status_of(error).code
-    refused = Refused(
-        code=code_pb2.Code.Name(code),
-        message=error.message,
-        field=error.field if isinstance(error, Unusable) else "",
-        mend=error.mend,
-    )
-    return refused, _HTTP.get(code, 500)
-
-
 async def _body(request: web.Request, model: type[W]) -> W:
     """The body, checked beside the event loop: pictures in base64 are megabytes.
 
@@ -345,21 +248,7 @@ async def _body(request: web.Request, model: type[W]) -> W:
         text = await request.read()
     except web.RequestPayloadError as error:
         raise Unusable("body", "it is cut short", "send all of it") from error
-    return await in_thread(_checked, model.model_validate_json, text)
-
-
-def _checked(validate: Callable[[Any], W], sent: object) -> W:
-    """What was sent, as the model that it is.
-
-    Raises:
-        Unusable: naming the first field that cannot be used.
-    """
-    try:
-        return validate(sent)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or "body"
-        raise Unusable(field, first["msg"], "see /v1/openapi.json") from error
+    return await in_thread(checked, model.model_validate_json, text)
 
 
 def _announced(request: web.Request) -> int:
@@ -377,10 +266,13 @@ def _announced(request: web.Request) -> int:
 
 
 def _reply(
-    models: Wire | list[Any], *, status: int = 200, headers: Mapping[str, str] | None = None
+    body: BaseModel | Sequence[BaseModel],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
 ) -> web.Response:
     return web.Response(
-        text=whole(text_of(models, indent=None)),
+        text=whole(text_of(body, indent=None)),
         content_type="application/json",
         status=status,
         headers=headers,

@@ -16,15 +16,16 @@ from editjudge.base.screen import tell
 from editjudge.base.signature import Signature
 from editjudge.base.threads import in_thread, through
 from editjudge.benchmarks.dimension import Dimension
+from editjudge.benchmarks.registry import CORE
 from editjudge.engine.judge import Judgement
 from editjudge.panel.kept import keeping
 
 from .accounts import Accounts
-from .asked import Asked
 from .asking import Asking, Audit, Caller
+from .bodies import Protocol, ScoreAsked, Unusable
 from .callers import CallCache
 from .metrics import Metrics
-from .protocols import Meaning, Protocol, Unusable
+from .protocols import Meaning, meaning_of
 from .room import Room, Shared
 
 _TEAM = re.compile(f"({NAME})?")
@@ -135,12 +136,10 @@ class Judging:
         Raises:
             Unusable: the team has no name that one can have.
         """
-        from .servicer import status_of  # it stands on this module
-
         if not _TEAM.fullmatch(caller.team):
             raise Unusable("x-team", "this is no name of a team", _NAMES)
         taken = self.accounts.taken(caller.team)
-        with Asking(caller, taken, lambda error: status_of(error).code, self._ended) as asking:
+        with Asking(caller, taken, self._ended) as asking:
             yield asking
 
     def _ended(self, asking: Asking) -> None:
@@ -153,7 +152,7 @@ class Judging:
         return self.edits.taken
 
     async def score(
-        self, read: Callable[[], Awaitable[Asked]], asking: Asking, *, waits: bool = False
+        self, read: Callable[[], Awaitable[ScoreAsked]], asking: Asking, *, waits: bool = False
     ) -> Judgement:
         """Judge an edit.
 
@@ -173,12 +172,12 @@ class Judging:
             through(),
         ):
             asked = await read()
-            meaning = await in_thread(asked.protocol.meaning)
+            meaning = await in_thread(meaning_of, asked.protocol)
             dimensions = await in_thread(meaning.chosen, asked.dimensions)
             asking.dimensions = len(dimensions)
-            pixels = await in_thread(asked.pixels)
+            pixels = await in_thread(asked.edit.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits), through():
-                edit = await asked.edit()
+                edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == CORE)
                 await self._signed(meaning, dimensions)  # so that the event loop finds them made
                 with keeping(apart):
                     judgement = await self.client.judge(
@@ -203,7 +202,7 @@ class Judging:
         """
         asking.edits = 0
         async with self.edits.taking(asking.caller.team, 1, waits=False), through():
-            meaning = await in_thread(protocol.meaning)
+            meaning = await in_thread(meaning_of, protocol)
             dimensions = await in_thread(meaning.chosen, patterns)
             asking.dimensions = len(dimensions)
             await self.client.panel.settle()

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from editjudge.app.spec import MAX_ROUNDS, Resolved, RunSpec
-from editjudge.base.errors import ConfigError, InputError
+from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.dimension import Dimension
-from editjudge.benchmarks.registry import CORE, select
 from editjudge.benchmarks.registry import benchmark as benchmark_of
 from editjudge.benchmarks.registry import dimensions as all_dimensions
-from editjudge.benchmarks.rounds import USUAL, number_in_rounds, with_rounds
+from editjudge.benchmarks.registry import select
+from editjudge.benchmarks.rounds import number_in_rounds, with_rounds
 from editjudge.engine.judge import Signatures
 from editjudge.engine.plan import in_order
 from editjudge.prompts.custom import custom_templates
 
+from .bodies import Protocol, Unusable
+
 _MOST_GLOBS = 512
 _LONGEST_NAME = 200
-_MOST_JUDGES = 16
 _MOST_PROMPTS = 512
 _LONGEST_PROMPTS = 1024 * 1024
 MAX_DIMENSIONS = 8192
@@ -32,56 +32,13 @@ _KEPT_BYTES = 128 * 1024 * 1024
 """Of protocols whose dimensions are kept ready."""
 
 
-class Unusable(InputError):
-    """A request that cannot be judged.
-
-    Attributes:
-        field: Of the request, for example `edit.mask`.
-    """
-
-    def __init__(self, field: str, reason: str, mend: str = "") -> None:
-        super().__init__(field, reason, mend)
-        self.field = field
-
-
-@dataclass(frozen=True, slots=True)
-class Protocol:
-    """By which rules is judged, and who is asked.
-
-    Attributes:
-        benchmark: Its name.
-        name: Of its protocol, in short or in full; "" for the usual one.
-        on: Switches to turn on.
-        off: Switches to turn off.
-        judges: Names of the generalists that judge.
-        rounds: How often each of them judges.
-        prompts: Templates of one's own: file and text.
-    """
-
-    benchmark: str = CORE
-    name: str = ""
-    on: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
-    judges: tuple[str, ...] = (USUAL,)
-    rounds: int = 1
-    prompts: tuple[tuple[str, str], ...] = ()
-
-    def meaning(self) -> Meaning:
-        """What it means here; those that were asked for lately are kept.
-
-        Raises:
-            Unusable: naming the field.
-        """
-        return _MEANINGS.of(self)
-
-
 def listed(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
     """Dimensions of all benchmarks by their usual rules; all of them for no pattern.
 
     Raises:
         Unusable: an id or glob matches none.
     """
-    return Protocol().meaning().chosen(tuple(patterns) or ("*",), field)
+    return meaning_of(Protocol()).chosen(tuple(patterns) or ("*",), field)
 
 
 class Meaning:
@@ -157,33 +114,35 @@ class Meanings:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[Protocol, Meaning] = OrderedDict()
+        self._kept: OrderedDict[str, Meaning] = OrderedDict()
         self._lock = Lock()
 
     @property
     def bytes(self) -> int:
-        """That they take now, about."""
+        """That they take, about."""
         return sum(meaning.bytes for meaning in self._kept.values())
 
     def of(self, protocol: Protocol) -> Meaning:
-        """What a protocol means.
+        """What a protocol means here.
 
         Raises:
-            Unusable: naming the field of the request.
+            Unusable: naming the field.
         """
+        key = protocol.model_dump_json()
         with self._lock:
-            if protocol in self._kept:
-                self._kept.move_to_end(protocol)
-                return self._kept[protocol]
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
         meaning = Meaning(protocol)
         with self._lock:
-            meaning = self._kept.setdefault(protocol, meaning)
+            meaning = self._kept.setdefault(key, meaning)
             while self.bytes > self._most:
                 self._kept.popitem(last=False)
         return meaning
 
 
-_MEANINGS = Meanings(_KEPT_BYTES)
+meaning_of = Meanings(_KEPT_BYTES).of
+"""What a protocol means here; see `Meanings.of`."""
 
 
 def _spec(protocol: Protocol) -> RunSpec:
@@ -197,7 +156,9 @@ def _spec(protocol: Protocol) -> RunSpec:
         if unknown := [name[:_LONGEST_NAME] for name in names if name not in switches]:
             there = f"there are {', '.join(sorted(switches))}" if switches else "there are none"
             raise Unusable(f"protocol.{field}", f"no switch is called {unknown[0]!r}", there)
-    _check_judges(protocol)
+    if protocol.rounds * len(set(protocol.judges)) > MAX_ROUNDS:
+        most = f"send 1 to {MAX_ROUNDS:,}, of all judges together"
+        raise Unusable("protocol.rounds", f"{protocol.rounds:,} of each judge", most)
     _check_prompts(protocol)
     try:
         return RunSpec(
@@ -208,32 +169,19 @@ def _spec(protocol: Protocol) -> RunSpec:
             off=protocol.off,
             judges=protocol.judges,
             rounds=protocol.rounds,
-            prompts=dict(protocol.prompts),
+            prompts=protocol.prompts,
         )
     except ConfigError as error:
         raise Unusable("protocol.name", error.message, error.mend) from error
 
 
-def _check_judges(protocol: Protocol) -> None:
-    judges, rounds = protocol.judges, protocol.rounds
-    if not 1 <= len(judges) <= _MOST_JUDGES or any(not _is_name(name) for name in judges):
-        raise Unusable("protocol.judges", "they are no names", f"send 1 to {_MOST_JUDGES}")
-    if not rounds >= 1 or rounds * len(set(judges)) > MAX_ROUNDS:
-        most = f"send 1 to {MAX_ROUNDS:,}, of all judges together"
-        raise Unusable("protocol.rounds", f"{rounds:,} of each judge", most)
-
-
-def _is_name(name: str) -> bool:
-    return name.isidentifier() and len(name) <= _LONGEST_NAME
-
-
 def _check_prompts(protocol: Protocol) -> None:
     field, files = "protocol.prompts", protocol.prompts
-    length = sum(len(text) for _, text in files)
+    length = sum(map(len, files.values()))
     if len(files) > _MOST_PROMPTS or length > _LONGEST_PROMPTS:
         most = f"send {_MOST_PROMPTS} files of {_LONGEST_PROMPTS:,} characters at most"
         raise Unusable(field, f"{len(files):,} files of {length:,} characters", most)
     try:
-        custom_templates(dict(files))
+        custom_templates(files)
     except ConfigError as error:
         raise Unusable(field, error.message, error.mend) from error

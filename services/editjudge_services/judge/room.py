@@ -7,13 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from editjudge.base.errors import EditjudgeError
-
-from .protocols import Unusable
-
-
-class Busy(EditjudgeError):
-    """There is no room now; asking again later can help."""
+from .bodies import Unusable
+from .refusals import Busy
 
 
 @dataclass(frozen=True, slots=True)

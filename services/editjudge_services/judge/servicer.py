@@ -3,74 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, NoReturn
+from typing import Any
 
-import grpc
-from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.duration_pb2 import Duration
-from google.rpc import code_pb2, error_details_pb2, status_pb2
-from grpc_status import rpc_status
-
-from editjudge.answers.lenient import whole
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
-from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.base.screen import tell
-from editjudge.base.signature import Signature
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from .asked import Asked
 from .asking import REQUEST_HEADER, Asking, Caller
+from .bodies import DimensionServed, PanelServed, ScoreAsked, Unusable
 from .judging import Judging
-from .messages import asked_of, dimension_of, panel_of, protocol_of, response_of
-from .protocols import Unusable, listed
-from .room import Busy
+from .messages import asked_of, dimension_of, protocol_of, response_of
+from .protocols import listed
+from .refusals import Busy, Late, abort, foreseen, refusal_of
 
 _IN_STREAM = 16
 """Edits of one stream that are judged at a time; it is read on only below that."""
-_SHOWN = 300
-
-
-class Late(EditjudgeError):
-    """The caller's deadline is over, or the time for which a stream may ask nothing."""
-
-
-_CODES: tuple[tuple[type[EditjudgeError], int], ...] = (
-    (Unusable, code_pb2.INVALID_ARGUMENT),
-    (Busy, code_pb2.RESOURCE_EXHAUSTED),
-    (Late, code_pb2.DEADLINE_EXCEEDED),
-    (ConfigError, code_pb2.FAILED_PRECONDITION),
-    (StoreError, code_pb2.INTERNAL),
-)
-
-
-def told(error: Exception) -> EditjudgeError:
-    """What a caller is told of any error; one that nobody foresaw is ours, and costs it alone."""
-    if isinstance(error, EditjudgeError):
-        return error
-    defect = whole(f"{type(error).__name__}: {error}")[:_SHOWN]
-    tell(f"a request failed: {defect}")
-    return EditjudgeError(defect)
-
-
-def status_of(error: EditjudgeError) -> status_pb2.Status:
-    """The error as every gRPC client reads it: code, words, the field and the mend."""
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), code_pb2.INTERNAL)
-    status = status_pb2.Status(code=code, message=whole(str(error)))
-    detail = AnyMessage()
-    if isinstance(error, Unusable):
-        violation = error_details_pb2.BadRequest.FieldViolation(
-            field=error.field, description=whole(f"{error.reason}; {error.mend}".rstrip("; "))
-        )
-        detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
-    elif isinstance(error, Busy):
-        detail.Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1)))
-    else:
-        return status
-    status.details.append(detail)
-    return status
 
 
 def _caller(context: Any, method: str) -> Caller:
@@ -108,7 +57,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         except Exception as error:  # noqa: BLE001 - of this request alone
             if tokens:
                 await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
-            await abort(context, told(error))
+            await abort(context, foreseen(error))
         return response
 
     async def _score(
@@ -120,7 +69,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     ) -> pb.ScoreResponse:
         """Judge an edit; with `placed` it waits for room, and says there that it has its bytes."""
 
-        async def read() -> Asked:
+        async def read() -> ScoreAsked:
             return asked_of(request)
 
         team = asking.caller.team
@@ -212,16 +161,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             with self._judging.asking(caller) as asking:
                 response = await self._score(request, asking, placed=placed)
         except Exception as error:  # noqa: BLE001 - of this request alone
-            known = told(error)
-            return pb.ScoreStreamResponse(
-                refusal=pb.Refusal(
-                    request_id=request.request_id,
-                    code=status_of(known).code,
-                    message=whole(known.message),
-                    field=known.field if isinstance(known, Unusable) else "",
-                    mend=whole(known.mend),
-                )
-            )
+            return pb.ScoreStreamResponse(refusal=refusal_of(foreseen(error), request.request_id))
         finally:
             placed.set()
         return pb.ScoreStreamResponse(response=response)
@@ -234,29 +174,21 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             asked = await asyncio.to_thread(listed, request.patterns, "patterns")
         except Unusable as error:
             await abort(context, error)
-        served = frozenset(map(str, self._judging.client.panel.served))
-        return pb.ListDimensionsResponse(dimensions=[dimension_of(d, served) for d in asked])
+        served = DimensionServed.all_of(asked, self._judging.client.panel)
+        return pb.ListDimensionsResponse(dimensions=map(dimension_of, served))
 
     async def GetPanel(  # noqa: N802
         self, request: pb.GetPanelRequest, context: Any
     ) -> pb.GetPanelResponse:
         """Who judges here, and how values by a protocol are signed."""
-        signatures: Mapping[str, Signature] = {}
+        signatures: dict[str, str] = {}
         try:
             if request.HasField("protocol"):
                 protocol = protocol_of(request.protocol)
                 with self._judging.asking(_caller(context, "GetPanel")) as asking:
-                    signatures = await self._judging.signatures(
-                        protocol, request.dimensions, asking
-                    )
+                    made = await self._judging.signatures(protocol, request.dimensions, asking)
+                signatures = {name: str(signature) for name, signature in made.items()}
         except Exception as error:  # noqa: BLE001 - of this request alone
-            await abort(context, told(error))
-        return panel_of(self._judging.client.panel, signatures)
-
-
-async def abort(context: Any, error: EditjudgeError) -> NoReturn:
-    """End a call with an error, its details included."""
-    status = rpc_status.to_status(status_of(error))
-    context.set_trailing_metadata(status.trailing_metadata)
-    await context.abort(status.code, status.details)
-    raise grpc.aio.AbortError
+            await abort(context, foreseen(error))
+        panel = PanelServed.of(self._judging.client.panel)
+        return pb.GetPanelResponse(**panel.model_dump(), signatures=signatures)

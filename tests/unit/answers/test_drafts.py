@@ -109,8 +109,6 @@ def test_other_forms_of_replies(closes: str) -> None:
     assert ShortAnswer().parse(f"Is it? {closes} a car") == "a car"
     listed = Commands().parse(f'["the hat"]?{closes}["the car"]')
     assert [command.phrase for command in listed] == ["the car"]
-    spoken = Commands().parse(f"The hat.\nNo.{closes}\nPlease segment the car")
-    assert [command.phrase for command in spoken] == ["the car"]
     assert Questions(1, 3).parse(f'{{"questions": {closes} ["Is it red?"]') == ("Is it red?",)
 
 

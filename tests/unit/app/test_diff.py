@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.app.diff import Only, RunDifference, diff
+from editjudge.app.diff import Only, diff
 from editjudge.app.merge import merge
 from editjudge.app.wire.diff import RunDifference as Printed
 from editjudge.base.errors import ConfigError
@@ -124,15 +124,6 @@ def test_verdicts_on_a_dimension_that_one_run_lacks_are_not_counted_one_by_one(
         "only the first run has 1 verdict (first: core.a of alpha for two)",
         "1 verdict is the same",
     ]
-
-
-def test_a_mark_that_only_one_run_has_is_a_difference() -> None:
-    note = "generalist.judge: shifted by -0.20 (canary)"
-    assert RunDifference(drift={"core.a": (note, note)}).is_none
-    told = RunDifference(drift={"core.a": (note, "")})
-    assert not told.is_none
-    assert next(lines(told)) == f"core.a of the first run is marked: {note}"
-    assert Printed.of(told).drift["core.a"].second == ""
 
 
 def test_items_are_laid_side_by_side_in_the_order_of_their_ids(tmp_path: Path) -> None:

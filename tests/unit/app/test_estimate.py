@@ -10,7 +10,6 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.app.estimate import (
-    _TOKENS_OF_A_CANARY,
     Estimate,
     call_lines,
     estimate,
@@ -23,7 +22,6 @@ from editjudge.base.identity import ServiceName
 from editjudge.benchmarks.core.dataset import CoreData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
-from editjudge.engine.canary import watching
 from editjudge.engine.items import ItemChanges
 from editjudge.engine.order import Order
 from editjudge.engine.runplan import RunPlan, observe, plan_run
@@ -137,7 +135,7 @@ def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
     assert specialist.second_tries == {}
 
 
-def test_what_an_edit_takes_is_told_without_canaries(folder: Path) -> None:
+def test_what_an_edit_takes_is_told(folder: Path) -> None:
     todo = work(folder, LEVEL, QUESTIONS)
     told = estimate(todo, settings())
     each = told.per_edit[ServiceName.parsed(JUDGE)]
@@ -146,10 +144,6 @@ def test_what_an_edit_takes_is_told_without_canaries(folder: Path) -> None:
     line = f"an edit: {JUDGE} 9 calls, {each.prompt_tokens:,.0f} prompt tokens"
     assert line in lines(told, todo)
     assert wire.Estimate.of(told, ItemChanges()).per_edit[JUDGE].calls == 9
-    told.canaries[ServiceName.parsed(JUDGE)] += 2
-    told.calls[ServiceName.parsed(JUDGE)] += 2
-    told.prompt_tokens[ServiceName.parsed(JUDGE)] += 2 * _TOKENS_OF_A_CANARY
-    assert told.per_edit[ServiceName.parsed(JUDGE)] == each
     assert Estimate().per_edit == {}
 
 
@@ -207,19 +201,3 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
                 " replies that are cut have no number; leave it out, or give 4,096"
             ),
         )
-
-
-def test_canaries_are_counted_where_they_are_worth_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watching, "LEAST", 2 * EDITS)
-    twice = JudgeRounds(("judge", "second"), 2)
-    both = settings().model_copy(update={"generalists": dict.fromkeys(twice.judges, SECOND)})
-    watched = estimate(work(folder, LEVEL, judge_rounds=twice), both)
-    # The mean of the rounds is nothing more that is asked.
-    assert watched.canaries == {"generalist.judge": 4 * 10, "generalist.second": 4 * 10}
-    assert watched.calls == dict.fromkeys(watched.canaries, 2 * EDITS + 40)
-    assert not found(folder, LEVEL).canaries
-    assert not estimate(work(folder, PIXELS), both).canaries
-    without = both.model_copy(update={"canary": False})
-    assert not estimate(work(folder, LEVEL, judge_rounds=twice), without).canaries

@@ -16,9 +16,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
+from editjudge.app.canary import Examined
 from editjudge.app.spec import RunSpec
 from editjudge.app.wire import (
-    canary,
     checks,
     compare,
     demo,
@@ -48,7 +48,7 @@ PRINTED = (
     *(run.Started, run.Progressed, run.Noted, run.Again, run.Finished),
     *(results.Summary, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score, demo.Demo),
     *(checks.Estimate, checks.Validation, checks.Change, diff.RunDifference),
-    *(canary.Examined, compare.ModelComparison, compare.Rankings),
+    *(Examined, compare.ModelComparison, compare.Rankings),
     *(services.Finding, services.Stack, services.NoStack, usage.UsedOnDay),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, prepared.Prepared, prepared.Reviewed, prepared.Converted),

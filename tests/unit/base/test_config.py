@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from editjudge.base.config import Endpoint, Secret, Settings, load_settings, parsed_generalist
+from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings, load_settings
 from editjudge.base.errors import ConfigError
 
 
@@ -95,8 +97,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 SECRETS = {
     "not set": (Secret(env="NOT_SET_HERE"), "NOT_SET_HERE is not set"),
     "no file": (Secret(file=Path("absent")), "absent: No such file"),
-    "neither": (Secret(), "either `env` or `file`"),
-    "both": (Secret(env="A", file=Path("b")), "either `env` or `file`"),
 }
 
 
@@ -109,9 +109,15 @@ def test_absent_secrets_are_named(case: str) -> None:
     assert "header authorization" in str(caught.value)
 
 
+@pytest.mark.parametrize("places", [{}, {"env": "A", "file": Path("b")}])
+def test_a_secret_is_in_one_place(places: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="either `env` or `file`"):
+        Secret(**places)
+
+
 def test_half_a_client_certificate_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="go together"):
-        Endpoint(url="grpcs://h:1", cert_file=tmp_path / "c.pem").certificates()
+    with pytest.raises(ValidationError, match="go together"):
+        Endpoint(url="grpcs://h:1", cert_file=tmp_path / "c.pem")
     with pytest.raises(ConfigError, match=r"ca\.pem: No such file"):
         Endpoint(url="grpcs://h:1", ca_file=tmp_path / "ca.pem").certificates()
 
@@ -120,7 +126,7 @@ def test_an_address_that_cannot_be_used_is_said_in_one_line() -> None:
     with pytest.raises(ConfigError, match=r"^endpoint http://h: write it as grpc://host:port"):
         Settings().at("grpc://ok:1", "http://h")
     with pytest.raises(ConfigError, match=r"^generalist grpc:/h: write it as http"):
-        parsed_generalist("grpc:/h")
+        GeneralistEndpoint.at("grpc:/h", "generalist")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +34,6 @@ from editjudge.scorers.scorer import Scorer
 from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel
-from ...patience import patience, until
 
 ORDERS = Path("orders")
 
@@ -250,49 +248,6 @@ def test_a_signature_is_that_of_the_services_of_now() -> None:
     texts = [signatures.of(known.values(), services) for services in (before, after, before)]
     assert texts[0] == texts[2]
     assert all(texts[0][name] != texts[1][name] for name in known)
-
-
-async def test_how_much_is_left_is_told_once_the_last_picture_is_loaded(
-    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, kept, gate, load = order(tmp_path, log, 3, "a"), Kept(), threading.Event(), Items.load
-
-    def held_back(self: Items, ref: ItemRef, left_encoded: int = 0) -> Item:
-        assert ref.index < 2 or gate.wait(patience(30))
-        return load(self, ref, left_encoded)
-
-    monkeypatch.setattr(Items, "load", held_back)
-    work = plan_run(observe(asked), None, {})
-    told: list[tuple[int, int]] = []
-    judging = scheduler(asked, work, kept, winding_down=lambda n: told.append((n, log.loads)))
-    running = asyncio.create_task(judging.run(jobs(work)))
-    await until(lambda: len(kept.edits) == 2)
-    assert not told
-    gate.set()
-    assert await running == "done"
-    assert told == [(1, 3), (0, 3)]
-
-
-async def test_edits_that_are_cancelled_tell_nothing(
-    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What begins as the last ones are done would be begun, and paid, by an interruption."""
-    asked, kept = order(tmp_path, log, 3, "a"), Kept()
-
-    async def never(*_: Any, **__: Any) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(kept, "keep", never)
-    work = plan_run(observe(asked), None, {})
-    told: list[int] = []
-    running = asyncio.create_task(
-        scheduler(asked, work, kept, winding_down=told.append).run(jobs(work))
-    )
-    await until(lambda: told)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert told == [3]
 
 
 @pytest.mark.parametrize("in_flight", [1, 3, 16])

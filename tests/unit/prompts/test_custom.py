@@ -19,7 +19,8 @@ from editjudge.cli.prompts import command
 from editjudge.panel.pictures import Picture, Pictures
 from editjudge.panel.prompt import Text
 from editjudge.prompts import Labelled, template, templates
-from editjudge.prompts.custom import custom_in, custom_templates, prompt_files
+from editjudge.prompts.custom import custom_in, custom_templates
+from editjudge.prompts.folder import prompt_files
 from editjudge.scorers.asking import Asking
 
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
@@ -125,9 +126,13 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
         ("kris/qality", QUALITY, "no prompt is called kris/qality; there is kris/consistency,"),
         ("chess/quality", QUALITY, "no prompt is called chess/quality; see: editjudge list"),
         ("kris/quality", "user = ", "Invalid value"),
-        ("kris/quality", 'user = "{edited}"\nscale = 3', "no key scale; there is user, system"),
-        ("kris/quality", 'system = "x"', "lacks user; write the prompt"),
-        ("kris/quality", "user = 3", "user is no text"),
+        (
+            "kris/quality",
+            'user = "{edited}"\nscale = 3',
+            ":2: there is no key scale; there is",
+        ),
+        ("kris/quality", 'system = "x"', "it lacks user"),
+        ("kris/quality", "user = 3", "user: Input should be a valid string"),
         ("kris/quality", 'user = "How good?"', "lacks {edited}, which kris/quality gives; put it"),
         ("core/question", 'user = "{sources}{edited}{instruction}"', "lacks {question}"),
         ("kris/quality", 'user = "{edited}{hint}"', "is given no {hint}; it may hold edited,"),
@@ -168,7 +173,11 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
             'user = "{sources}{instruction}"\n[answer]\ncontract = "commands"\n',
             "another indexed than i2i/source_subjects; write indexed = true",
         ),
-        ("kris/quality", f'{QUALITY}[labels]\nresult = "R"', "no image is labelled as result"),
+        (
+            "kris/quality",
+            f'{QUALITY}[labels]\nresult = "R"',
+            "labels.result: Unexpected",
+        ),
         ("kris/quality", f'{QUALITY}[labels]\nedited = "{{x}}"', "a label holds more than {n}"),
         ("kris/quality", f'{QUALITY}[absent]\nhint = "none"', "[absent] hint is not in the text"),
     ],

@@ -13,6 +13,7 @@ from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.own import rubric_dimensions
 from editjudge.benchmarks.registry import benchmark, select
 from editjudge.cli.prompts import command
+from editjudge.cli.score import command as score
 from editjudge.prompts.custom import custom_templates
 from editjudge.prompts.rubrics import RubricTemplate, rubric, rubric_files
 
@@ -77,17 +78,25 @@ def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None
     ("change", "line", "told"),
     [
         (("asks =", "ask ="), 1, "there is no key ask"),
-        (('"Does the light fit?"', "3"), 1, "asks is not a text"),
-        (('"Does the light fit?"', '" "'), 1, "asks is empty"),
+        (('"Does the light fit?"', "3"), 1, "asks: Input should be a valid string"),
+        (('"Does the light fit?"', '" "'), 1, "asks: String should have at least 1 character"),
         (('"Does the light fit?"', '"a\\nb"'), 1, "several lines"),
-        (("5 =", "best ="), 5, "best is no number of a scale"),
-        (("5 =", '"5.5" ='), 5, "5.5 is no number"),
-        (("5 =", "5000 ="), 5, "5000 is no number"),
-        (('"as photographed"', "true"), 5, "5 of the scale has no words"),
+        (("5 =", "best ="), 3, "best is no number of a scale"),
+        (("5 =", '"5.5" ='), 3, "5.5 is no number"),
+        (("5 =", "5000 ="), 3, "5000 is no number"),
+        (('"as photographed"', "true"), 5, "scale.5: Input should be a valid string"),
         (('5 = "as photographed"', ""), 3, "no two ends"),
-        (("[scale]", 'shows = ["mask"]\n[scale]'), 3, "nothing that can be shown is called 'mask'"),
+        (
+            ("[scale]", 'shows = ["mask"]\n[scale]'),
+            3,
+            "shows.0: Input should be 'sources'",
+        ),
         (("[scale]", 'shows = ["sources"]\n[scale]'), 3, "the edited image is not shown"),
-        (("[scale]", "higher_is_better = 1\n[scale]"), 3, "is not true or false"),
+        (
+            ("[scale]", "higher_is_better = 1\n[scale]"),
+            3,
+            "should be a valid boolean",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_its_line(
@@ -102,7 +111,7 @@ def test_what_cannot_be_used_is_refused_by_its_line(
 
 def test_what_has_no_line_is_refused_by_its_file(tmp_path: Path) -> None:
     for key in ("asks", "criterion"):
-        with pytest.raises(ConfigError, match=f"light.toml lacks {key}"):
+        with pytest.raises(ConfigError, match=f"light.toml: it lacks {key}"):
             made("\n".join(line for line in LIGHT.splitlines() if not line.startswith(key)))
     with pytest.raises(ConfigError, match="line 1"):
         made("asks =\n")
@@ -115,22 +124,23 @@ def test_what_has_no_line_is_refused_by_its_file(tmp_path: Path) -> None:
         place.write_text(LIGHT)
     with pytest.raises(ConfigError, match="two rubrics are called light"):
         rubric_files([tmp_path / "light.toml", tmp_path / "a" / "light.toml"])
-    (tmp_path / "long.toml").write_bytes(b"#" * 100_000)
-    with pytest.raises(ConfigError, match="larger than 64 KiB"):
+    (tmp_path / "long.toml").write_bytes(b"#" * 2_000_000)
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
         rubric_files([tmp_path / "long.toml"])
 
 
-def test_preview_shows_what_is_asked_with_or_without_an_edit(
-    tmp_path: Path, photo_file: Path
-) -> None:
+def test_what_is_asked_is_shown_with_or_without_an_edit(tmp_path: Path, photo_file: Path) -> None:
     file = tmp_path / "light.toml"
     file.write_text('shows = ["edited", "target"]\n' + LIGHT)
-    shown = CliRunner().invoke(command, ["preview", str(file)]).output
+    shown = CliRunner().invoke(command, ["check", str(file)]).output
     assert "rubric.light  1..5, higher is better" in shown
     assert "[edited]\n[target]\nDoes the light fit?" in shown
-    edit = ["--source", str(photo_file), "--edited", str(photo_file)]
+    photo = str(photo_file)
+    edit = ["--source", photo, "--edited", photo, "--instruction", "x", "--dry-run"]
+    with pytest.raises(ConfigError, match="give --rubric FILE"):
+        CliRunner().invoke(score, edit, catch_exceptions=False)
+    edit += ["--rubric", str(file)]
     with pytest.raises(InputError, match="rubric/light needs target"):
-        CliRunner().invoke(command, ["preview", str(file), *edit], catch_exceptions=False)
-    asked = [*edit, "--instruction", "x", "--target", str(photo_file)]
-    shown = CliRunner().invoke(command, ["preview", str(file), *asked]).output
+        CliRunner().invoke(score, edit, catch_exceptions=False)
+    shown = CliRunner().invoke(score, [*edit, "--target", photo]).output
     assert f"{photo_file.name}, " in shown.partition("Edited image:")[2]

@@ -160,14 +160,6 @@ def test_what_changed_since_is_shown_and_does_not_count(tmp_path: Path) -> None:
     )
 
 
-def test_drift_is_told(page: Page) -> None:
-    (shown,) = page.shown
-    note = {ASKED[0]: "judge shifted by 0.1"}
-    drifted = replace(shown, results=replace(shown.results, drift=note))
-    report = report_of([drifted], page.index, About())
-    assert any(note[ASKED[0]] in line for line in report["warnings"])
-
-
 def test_without_matplotlib_there_are_no_figures(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:

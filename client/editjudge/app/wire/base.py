@@ -27,7 +27,7 @@ class Wire(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def text_of(models: Wire | Sequence[Wire], *, indent: int | None = 2) -> str:
+def text_of(models: BaseModel | Sequence[BaseModel], *, indent: int | None = 2) -> str:
     """Strict JSON text.
 
     Args:
@@ -35,7 +35,7 @@ def text_of(models: Wire | Sequence[Wire], *, indent: int | None = 2) -> str:
     """
     plain = (
         models.model_dump(mode="json")
-        if isinstance(models, Wire)
+        if isinstance(models, BaseModel)
         else [one.model_dump(mode="json") for one in models]
     )
     return json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=indent)

@@ -88,11 +88,10 @@ class Estimate(Wire):
     """`run --dry-run --json`: what a session would take.
 
     Attributes:
-        per_edit: By service, without what only watches a judge.
+        per_edit: By service, on average.
         outdated: Verdicts that are there and are judged again.
         calls: By service, at most.
         known: Of these, those that the ledger answers; of a sample of edits, for all of them.
-        canaries: How many of the calls only watch a judge for drift.
         second_tries: Calls that come on top where no reply can be read.
         cost: Null where no price is configured, and where a Judge service asks.
         data: What became of the run's items since they were judged.
@@ -103,7 +102,6 @@ class Estimate(Wire):
     verdicts: int
     calls: dict[str, int]
     known: dict[str, int]
-    canaries: dict[str, int]
     second_tries: dict[str, int]
     image_bytes: int
     prompt_tokens: dict[str, int]
@@ -128,7 +126,6 @@ class Estimate(Wire):
             verdicts=estimated.verdicts,
             calls=_by_name(estimated.calls),
             known=_by_name(estimated.known.calls),
-            canaries=_by_name(estimated.canaries),
             second_tries=_by_name(estimated.second_tries),
             image_bytes=estimated.image_bytes,
             prompt_tokens=_by_name(estimated.prompt_tokens),

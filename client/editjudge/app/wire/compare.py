@@ -98,7 +98,6 @@ class OnDimension(Wire):
         signed_otherwise: Edits left out since the two were not judged in the same way.
         causes: In what the signatures of the first of these differ.
         furthest: The edits that differ most, at most ten.
-        drift: A note on a judge that shifted; empty where none did.
     """
 
     dimension: str
@@ -115,7 +114,6 @@ class OnDimension(Wire):
     signed_otherwise: int
     causes: tuple[Cause, ...]
     furthest: tuple[EditPair, ...]
-    drift: str
 
 
 class ModelComparison(Wire):
@@ -209,7 +207,6 @@ def _on(told: compare.OnDimension) -> OnDimension:
         signed_otherwise=told.signed_otherwise,
         causes=tuple(map(Cause.by, told.causes)),
         furthest=tuple(EditPair(**each._asdict()) for each in told.furthest),
-        drift=told.drift,
     )
 
 

@@ -73,8 +73,6 @@ class RunDifference(Wire):
         values: By dimension, other verdicts by the same signatures.
         packages: Versions of packages beside verdicts by the same signatures.
         same: Verdicts that are the same.
-        drift: By dimension, what marks it in either run: a judge that shifted, or that cannot order
-            its canaries; empty where nothing does.
     """
 
     equal: bool
@@ -87,7 +85,6 @@ class RunDifference(Wire):
     values: dict[str, OtherValues]
     packages: tuple[Cause, ...]
     same: int
-    drift: dict[str, Both]
 
     @classmethod
     def of(cls, told: diff.RunDifference) -> Self:
@@ -119,7 +116,6 @@ class RunDifference(Wire):
             },
             packages=tuple(map(Cause.by, told.versions)),
             same=told.same,
-            drift={name: Both(first=a, second=b) for name, (a, b) in told.drift.items()},
         )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Self
 
-from pydantic import Field
-
 from ...base.identity import printed, untrained
 from ...benchmarks import cell as of
 from ...engine.items import ItemChanges
@@ -14,7 +12,6 @@ from .. import agreement, spread
 from ..published import PublishedBeside
 from ..results import Results
 from .base import Status, Wire
-from .canary import Watched
 
 
 class CellInterval(Wire):
@@ -259,9 +256,6 @@ class Summary(Wire):
         judges: By model, judge and column.
         agreement: By dimension: each two judges, then each judge's rounds.
         published: With `--published` what the paper prints; null without.
-        watched: What canaries told of the judges, session by session.
-        drift: By column that rests on a judge which shifted or cannot order the canaries, that in
-            a line.
         unserved: With `--unserved` the dimensions that wait for models, by reason; null without.
     """
 
@@ -282,8 +276,6 @@ class Summary(Wire):
     judges: dict[str, dict[str, dict[str, Spread]]]
     agreement: tuple[Agreement, ...]
     published: Published | None = None
-    watched: tuple[Watched, ...] = ()
-    drift: dict[str, str] = Field(default_factory=dict)
     unserved: dict[str, tuple[str, ...]] | None = None
 
     @classmethod
@@ -323,8 +315,6 @@ class Summary(Wire):
             },
             agreement=tuple(map(Agreement.of, beside.agreement)),
             published=Published.of(beside_it) if beside_it else None,
-            watched=tuple(map(Watched.in_session, results.watched)),
-            drift=dict(results.drift),
             unserved=None if unserved is None else {why: tuple(n) for why, n in unserved.items()},
         )
 

@@ -13,7 +13,6 @@ from ...engine.progress import Progress, took
 from ...engine.session import HowEnded
 from ...panel import Panel
 from .base import Number, Wire
-from .canary import Watched
 from .checks import Outdated
 from .results import Cell
 
@@ -175,7 +174,6 @@ class Finished(Counted):
         first_failure: What the first failed verdict says.
         not_served: Why dimensions were not judged, each reason with the dimensions.
         columns: Means by model and dimension.
-        watched: What canaries told of the judges in this session.
     """
 
     event: Literal["finished"] = "finished"
@@ -186,7 +184,6 @@ class Finished(Counted):
     first_failure: str | None
     not_served: dict[str, list[str]]
     columns: dict[str, dict[str, Cell]]
-    watched: tuple[Watched, ...] = ()
 
 
 RunEvent: TypeAlias = Annotated[

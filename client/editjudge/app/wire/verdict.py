@@ -259,7 +259,6 @@ class Row(Wire):
     A dimension that was not served has neither item nor model, a missing output no dimension.
 
     Attributes:
-        drift: Where its judge shifted, or cannot order the canaries, that in a line.
         became: Whether item and output are the `same` that were judged, one of them `changed`, or
             the item is `gone`: then `summary` does not count it.
     """
@@ -276,21 +275,16 @@ class Row(Wire):
     versions: str | None = None
     evidence: Evidence | None = None
     calls: tuple[Said, ...] | None = None
-    drift: str | None = None
     became: Known | None = None
 
     @classmethod
-    def of(
-        cls, stored: StoredVerdict, drift: str | None = None, became: Known | None = None
-    ) -> Self:
+    def of(cls, stored: StoredVerdict, became: Known | None = None) -> Self:
         """As JSON.
 
         Args:
-            drift: Where its judge shifted, or cannot order the canaries, that in a line.
             became: What became of item and output.
         """
         return cls(
-            drift=drift,
             became=became,
             item=stored.item,
             model=stored.model,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge_services.judge.protocols import MAX_DIMENSIONS, Meaning, Meanings, Protocol, Unusable
+from editjudge_services.judge.bodies import Protocol, Unusable
+from editjudge_services.judge.protocols import MAX_DIMENSIONS, Meaning, Meanings
 
 
 def test_more_dimensions_than_anybody_means_are_refused_before_they_are_made() -> None:

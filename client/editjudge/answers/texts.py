@@ -1,4 +1,4 @@
-"""Answers that are one of a few texts."""
+"""Answers that are texts: one of a few options, or in words of the judge's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .contract import OutputContract, Unparsable, shown
+from .contract import OutputContract, Unparsable, object_schema, shown
+from .json_object import fields, text_of
 from .spoken import Spoken
 
 _QUOTES = "\"'`“”\u2018\u2019«»"
@@ -117,3 +118,94 @@ class FirstWord(Option):
             if rest != start and not (rest[:1].isalnum() or (spoken.cut and not rest)):
                 return option
         return super()._chosen(spoken)
+
+
+@dataclass(frozen=True)
+class Verbatim(OutputContract[str]):
+    """One of the texts that the prompt lists, taken as it stands, space around it apart.
+
+    Its worth shows when it is compared, to the letter, with the answer that is due: whether it is
+    one of the texts is not checked.
+
+    Source: GIE-Bench's official evaluation.
+    """
+
+    name: ClassVar[str] = "verbatim"
+    parser: ClassVar[int] = 2
+
+    @property
+    def instruction(self) -> str:
+        """Says how to choose. The prompt lists the texts itself, marked as data."""
+        return COPY_ONE
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """The reply itself; see `OutputContract.parse`."""
+        return _complete(reply.strip(), cut=cut)
+
+
+@dataclass(frozen=True)
+class ShortAnswer(OutputContract[str]):
+    """An answer to a question, in a few words.
+
+    Source: Omni IIE Bench, released code, whose model answers in at most 50 tokens.
+
+    Attributes:
+        longest: In characters.
+    """
+
+    name: ClassVar[str] = "short_answer"
+
+    longest: int = 300
+
+    @property
+    def instruction(self) -> str:
+        """Asks for the answer alone."""
+        return "Answer in a few words, with nothing but the answer."
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """The answer in one line, without thinking before it; see `OutputContract.parse`."""
+        text = _complete(" ".join(Spoken(reply, cut=cut).last.split()), cut=cut)
+        if len(text) > self.longest:
+            raise Unparsable(f"the answer has {len(text):,} characters, more than {self.longest}")
+        return text
+
+
+@dataclass(frozen=True)
+class OneText(OutputContract[str]):
+    """One text in one line, under a key that says what it is.
+
+    Source: GIE-Bench, section 3.1 and figure 8: the instruction that a generalist writes.
+
+    Attributes:
+        key: Of the text.
+        longest: In characters.
+    """
+
+    name: ClassVar[str] = "one_text"
+
+    key: str = "text"
+    longest: int = 300
+
+    @property
+    def instruction(self) -> str:
+        """The key and how long the text may be."""
+        return (
+            f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a '
+            f"text of at most {self.longest} characters."
+        )
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """An object with that text; its length is checked on reading."""
+        return object_schema({self.key: {"type": "string"}})
+
+    def parse(self, reply: str, *, cut: bool = False) -> str:
+        """Read the text, in single spaces; see `OutputContract.parse`."""
+        spoken = Spoken(reply, cut=cut)
+        return spoken.alone(text_of(fields(spoken, (self.key,)), self.key, self.longest))
+
+
+def _complete(text: str, *, cut: bool) -> str:
+    if cut or not text:
+        raise Unparsable("cut at the token limit" if cut else "the reply is empty")
+    return text

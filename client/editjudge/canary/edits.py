@@ -1,27 +1,21 @@
-"""What a judge is asked about the canaries, and what it says."""
+"""The canaries, and what a judge is asked about them."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import secrets
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 
-from ...base.config import GeneralistEndpoint
-from ...base.digest import content_digest
-from ...base.errors import Abstained, ServiceError
-from ...base.images import load_image
-from ...base.item import Edit, Item
-from ...panel.calls import Call, Reply, ReplyStore
-from ...panel.generalist import Generalist
-from ...panel.said import Said
-from ...prompts import Template
-from ...scorers.asking import Question
-from .comparing import HIGH, LOW, Look
+from ..base.digest import content_digest
+from ..base.errors import Abstained, ServiceError
+from ..base.images import load_image
+from ..base.item import Edit, Item
+from ..panel.generalist import Generalist
+from ..panel.remembered import RememberedReplies
+from ..prompts import Template
+from ..scorers.asking import Question
+from .comparison import HIGH, LOW, Look
 from .scenes import SCENES, png
 
 TEMPLATE = Template(
@@ -96,52 +90,37 @@ def canary_set() -> str:
     return content_digest("\n".join([TEMPLATE.digest, *shown]).encode())
 
 
-def canary_calls(endpoint: GeneralistEndpoint | None, rounds: int) -> int:
-    """How many calls it takes to ask about all of them so many times, at most."""
-    return rounds * len(canaries()) * QUESTION.calls(endpoint)
+def places() -> dict[str, tuple[str, int]]:
+    """By canary its scene and its place in it."""
+    return {canary.name: (canary.scene, canary.place) for canary in canaries()}
 
 
-async def look(
-    generalist: Generalist,
-    kept: ReplyStore,
-    rounds: int,
-    room: AbstractAsyncContextManager[object] | None = None,
-) -> Look:
+async def look(generalist: Generalist, rounds: int) -> Look:
     """Ask about each canary so many times, as a run asks, but past every known reply.
 
     The same request is made each time, so that what differs is the judge's own noise. Whoever calls
-    pays, see `Budget.pays`; replies are kept with their costs, under keys that nobody looks up.
-
-    Args:
-        room: Entered by each canary that is asked, one that lets in few at a time; by default all
-            are asked at once.
+    pays, see `Budget.pays`.
     """
-    began = now()
+    began = datetime.now(UTC).isoformat(timespec="seconds")
     await asyncio.to_thread(_prepare, generalist)
     scores: dict[str, list[float]] = {canary.name: [] for canary in canaries()}
     failures: dict[str, str] = {}
 
     async def ask(asked: Generalist, canary: Canary) -> None:
-        async with room or contextlib.nullcontext():
-            score = await _score(asked, canary.edit)
+        score = await _score(asked, canary.edit)
         if isinstance(score, float):
             scores[canary.name].append(score)
         else:
             failures[canary.name] = score
 
-    # Each time past the calls of the other times too: equal calls in flight are made once.
-    times = [generalist.with_replies(_KeptApart(kept)) for _ in range(rounds)]
+    # A store for each round: equal calls in flight, and calls that are stored, are made once.
+    times = [generalist.with_replies(RememberedReplies()) for _ in range(rounds)]
     await asyncio.gather(*(ask(asked, canary) for asked in times for canary in canaries()))
     return Look(
         when=began,
         scores={name: tuple(each) for name, each in scores.items() if each},
         failures=failures,
     )
-
-
-def now(timespec: str = "seconds") -> str:
-    """ISO 8601, UTC, to this unit."""
-    return datetime.now(UTC).isoformat(timespec=timespec)
 
 
 def _prepare(generalist: Generalist) -> None:
@@ -159,31 +138,3 @@ async def _score(generalist: Generalist, edit: Edit) -> float | str:
         return str(error)
     share = said.value.expectation(TEMPLATE.weights)
     return float(LOW + (HIGH - LOW) * share)
-
-
-class _KeptApart:
-    """A `ReplyStore` that knows nothing and keeps replies under keys of their own."""
-
-    def __init__(self, kept: ReplyStore) -> None:
-        self._kept = kept
-        self._mark = secrets.token_hex(8)
-
-    async def get(self, call: Call) -> Reply | None:
-        """None: what was said before is what is to be compared."""
-        return None
-
-    async def put(self, call: Call, reply: Reply) -> None:
-        """Keep a reply, with what it cost."""
-        await self._kept.put(replace(call, form={**call.form, "canary": self._mark}), reply)
-
-    async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
-        """What came back from calls of others."""
-        return await self._kept.said(keys)
-
-    async def fact(self, name: str) -> str | None:
-        """Something found out about a service before, or None."""
-        return await self._kept.fact(name)
-
-    async def keep_fact(self, name: str, value: str) -> None:
-        """Keep what was found out."""
-        await self._kept.keep_fact(name, value)

@@ -1,14 +1,13 @@
-"""Lists in the forms that the prompts of I2I-Bench's appendix F ask for."""
+"""Lists that a reply is by itself."""
 
 from __future__ import annotations
 
 import pytest
 
-from editjudge.answers import Command, Commands, QuestionAnswers, Questions, Unparsable
+from editjudge.answers import Command, Commands, Questions, Unparsable
 
 PLAIN = Commands()
 INDEXED = Commands(indexed=True, low=0, sources=3)
-SUBJECTS = (Command("the tall man", 1), Command("the cat", 2))
 
 
 @pytest.mark.parametrize(
@@ -25,31 +24,6 @@ def test_a_list_by_itself(reply: str) -> None:
     assert PLAIN.parse(reply) == (Command("the sky", 0), Command("the hills", 0))
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        (
-            '["source_index": 1, "segmentation_prompt": "Please segment the tall man",'
-            ' "source_index": 2, "segmentation_prompt": "Please segment the cat"]'
-        ),
-        (
-            '[{"source_index": 1, "segmentation_prompt": "Please segment the tall man"},'
-            ' {"source_index": 2, "phrase": "the cat"}]'
-        ),
-        (
-            "[“source_index”: 1, “segmentation_prompt”: “Please segment the tall man”,"
-            " “source_index”: 2, “segmentation_prompt”: “the cat”]"
-        ),
-        (
-            '{"commands": ["source_index": 1, "phrase": "the tall man",'
-            ' "source_index": 2, "phrase": "the cat"]}'
-        ),
-    ],
-)
-def test_objects_with_and_without_their_braces(reply: str) -> None:
-    assert INDEXED.parse(reply) == SUBJECTS
-
-
 @pytest.mark.parametrize("before", ["[", "[] ", "[1] and [2]: "])
 def test_brackets_in_prose_are_no_list(before: str) -> None:
     assert PLAIN.parse(before + '{"commands": ["the sky"]}') == (Command("the sky", 0),)
@@ -59,25 +33,16 @@ def test_nothing_to_name() -> None:
     assert INDEXED.parse("[]") == ()
 
 
-def test_a_spoken_command() -> None:
-    assert PLAIN.parse("Please segment the woman's red hat.") == (
-        Command("the woman's red hat", 0),
-    )
-
-
 @pytest.mark.parametrize(
     ("contract", "reply", "cut", "reason"),
     [
         (PLAIN, '["the sky"] or ["the hills"]', False, "more than one JSON list"),
         (PLAIN, '["the sky", "the h', True, "cut at the token limit before the JSON list was"),
         (PLAIN, '["the sky", "the h', False, "the JSON list is not complete"),
-        (PLAIN, "Please segment the", True, "cut at the token limit"),
-        (PLAIN, "I would segment the hat.", False, "no JSON object"),
+        (PLAIN, "Please segment the hat.", False, "no JSON object"),
         (PLAIN, "[the sky]", False, "malformed"),
-        (INDEXED, "Please segment the hat", False, "no JSON object"),
-        (INDEXED, '["source_index": 1, "source_index": 2, "phrase": "cat"]', False, "missing"),
-        (INDEXED, '["source_index": 1, "the cat"]', False, "values with keys and values without"),
-        (INDEXED, '["source_index": 5, "phrase": "the cat"]', False, "there is 0 to 2"),
+        (INDEXED, '["source_index": 1, "phrase": "cat"]', False, "malformed"),
+        (INDEXED, '[{"source_index": 1, "segmentation_prompt": "cat"}]', False, 'missing "phrase"'),
     ],
 )
 def test_what_is_no_list(contract: Commands, reply: str, cut: bool, reason: str) -> None:
@@ -90,8 +55,6 @@ def test_questions_by_themselves() -> None:
         "Is it red?",
         "Is it round?",
     )
-    pairs = QuestionAnswers().parse('["question": "Is it red?", "answer": "yes"]')
-    assert pairs == (("Is it red?", "yes"),)
 
 
 def test_a_bare_list_is_held_to_no_schema() -> None:

@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.engine.canary.asking import canaries, canary_set
-from editjudge.engine.canary.comparing import (
+from editjudge.canary.comparison import (
     Baseline,
-    CanarySession,
     Finding,
     Look,
     agreement,
     compared,
     unit_of,
 )
-from editjudge.engine.canary.scenes import SCENES, png
-from editjudge.engine.canary.watching import places
+from editjudge.canary.edits import canaries, canary_set, places
+from editjudge.canary.scenes import SCENES, png
 
 PLACES = places()
 LEVELS = (5.0, 3.0, 2.0, 1.0, 1.0) * 2
@@ -163,40 +161,3 @@ def test_noise_is_seldom_taken_for_a_shift(
 
     assert share(0.0, 2000) <= most
     assert share(-0.7, 200) >= seen
-
-
-def session(*looks: Look | None, began: str = "1") -> CanarySession:
-    first = look([(level,) * 3 for level in LEVELS])
-    baseline = Baseline(judge="judge", asked="", unit=0.0, look=first)
-    start, end = (*looks, None, None)[:2]
-    return CanarySession(
-        service="generalist.judge",
-        began=began,
-        places=PLACES,
-        baseline=baseline,
-        start=start,
-        end=end,
-    )
-
-
-GOOD, LOW = look(LEVELS), look([level - 0.5 for level in LEVELS])
-
-
-@pytest.mark.parametrize(
-    ("of", "later", "state"),
-    [
-        (session(GOOD, GOOD), None, "steady"),
-        (session(GOOD, LOW), None, "shifted"),
-        (session(LOW, GOOD), None, "shifted"),
-        (session(GOOD), None, "unchecked"),
-        (session(GOOD), session(GOOD, began="2"), "steady"),
-        (session(GOOD), session(LOW, began="2"), "unchecked"),
-        (session(), session(GOOD, began="2"), "unchecked"),
-        (session(GOOD, look([None] * 10)), None, "unchecked"),
-    ],
-)
-def test_a_session_is_what_its_looks_say(
-    of: CanarySession, later: CanarySession | None, state: str
-) -> None:
-    assert of.found(later).state == state
-    assert CanarySession.model_validate_json(of.model_dump_json()) == of

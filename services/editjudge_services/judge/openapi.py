@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page for people: whole in itself, without scripts, nothing fetched."""
+"""The routes in OpenAPI, and as a page for people: whole in itself, without scripts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,93 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from editjudge.app.wire.verdict import Score
+from editjudge.base.contracts import TOKENS_HEADER
+from editjudge.base.signature import package_version
+
+from .bodies import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
 
 _REFERENCE = "#/components/schemas/"
+_BEFORE = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQMAAABJtOi3AAAABlBMVEX////d3d0cZ2AmAAAAF0lEQVR42mNgIBb8/8/A"
+    "xMDAQCWCWAAA9BUCHTVYa/EAAAAASUVORK5CYII="
+)
+_AFTER = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQMAAABJtOi3AAAABlBMVEX////IHh7kMBY6AAAAF0lEQVR42mNgIBb8/8/A"
+    "xMDAQCWCWAAA9BUCHTVYa/EAAAAASUVORK5CYII="
+)
+_SCORE = {
+    "edit": {
+        "instruction": "make the square red",
+        "sources": [{"data": _BEFORE, "name": "before.png"}],
+        "edited": {"data": _AFTER, "name": "after.png"},
+    },
+    "dimensions": ["core.psnr.*"],
+}
+EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"requests": [_SCORE]}}
+"""A body for each route that takes one: a grey square of 32 pixels that became red."""
+_REFUSED = Refused(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
+_PATHS: tuple[tuple[str, str, str, type[BaseModel] | None, type[BaseModel]], ...] = (
+    ("/v1/score", "post", "Judge one edit.", ScoreAsked, Score),
+    ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchAsked, Batch),
+    ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, DimensionServed),
+    ("/v1/panel", "get", "Who judges here.", None, PanelServed),
+)
+_PATTERN: dict[str, Any] = {
+    "name": "pattern",
+    "in": "query",
+    "description": "Ids or globs; again for several, all where there is none.",
+    "schema": {"type": "array", "items": {"type": "string"}},
+    "example": ["core.psnr.*"],
+}
+
+
+def openapi() -> dict[str, Any]:
+    """The routes in OpenAPI 3.1."""
+    models = {m for *_, asked, result in _PATHS for m in (asked, result) if m is not None} | {Error}
+    keys, definitions = models_json_schema(
+        [(model, "validation") for model in sorted(models, key=lambda m: m.__name__)],
+        ref_template=f"{_REFERENCE}{{model}}",
+    )
+    schemas = {model: keys[model, "validation"] for model in models}
+    error = _content(schemas[Error], Error(error=_REFUSED).model_dump())
+    paths: dict[str, Any] = {}
+    for path, method, summary, asked, result in _PATHS:
+        schema = schemas[result]
+        if result is DimensionServed:
+            schema = {"type": "array", "items": schema}
+        responses: dict[str, Any] = {
+            "200": {"description": "the answer", **_content(schema)},
+            "4XX": {"description": "refused: the field and the mend", **error},
+        }
+        operation: dict[str, Any] = {"summary": summary, "responses": responses}
+        if asked is not None:
+            body = _content(schemas[asked], EXAMPLES[path])
+            operation["requestBody"] = {"required": True, **body}
+            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
+            responses["200"]["headers"] = {TOKENS_HEADER: tokens}
+        if result is DimensionServed:
+            operation["parameters"] = [_PATTERN]
+        paths[path] = {method: operation}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "editjudge", "version": package_version("editjudge")},
+        "paths": paths,
+        "components": {"schemas": definitions["$defs"]},
+    }
+
+
+def _content(schema: Mapping[str, Any], example: Any = None) -> dict[str, Any]:
+    shown = {} if example is None else {"example": example}
+    return {"content": {"application/json": {"schema": schema, **shown}}}
 
 
 class Page(NamedTuple):
@@ -57,6 +138,12 @@ def page_of(document: Mapping[str, Any]) -> Page:
         " form-action 'none'; frame-ancestors 'none'"
     )
     return Page(html, policy)
+
+
+@cache
+def own_page() -> Page:
+    """The page of this service."""
+    return page_of(openapi())
 
 
 def _fields(schema: Mapping[str, Any]) -> list[Field]:

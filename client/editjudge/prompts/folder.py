@@ -1,0 +1,122 @@
+"""Files of prompts: how they are found, and the errors of those that cannot be used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from ..base.errors import ConfigError
+from ..base.parse import parse_toml
+
+SYSTEM = "system.txt"
+_LARGEST = 1024 * 1024
+M = TypeVar("M", bound="PromptFile")
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class PromptFile(BaseModel):
+    """What a TOML file of prompts may hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def parsed(kind: type[M], text: str, place: str) -> M:
+    """What a file holds.
+
+    Args:
+        text: Its TOML.
+        place: The file, for errors.
+
+    Raises:
+        ConfigError: it cannot be used; names the file, the line where there is one, and the key.
+    """
+    try:
+        return kind.model_validate(parse_toml(text))
+    except ValidationError as invalid:
+        # A key that is misspelt explains the one that is missing.
+        first = min(invalid.errors(), key=lambda error: error["type"] != "extra_forbidden")
+        keys = [str(key) for key in first["loc"] if key != "[key]"]
+        problem, mend = _problem(first["type"], first["msg"], ".".join(keys)), ""
+        if first["type"] == "extra_forbidden":
+            mend = f"there is {', '.join(kind.model_fields)}"
+        raise ConfigError(f"{place}{_line_of(keys, text)}: {problem}", mend) from invalid
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}", "mend its TOML") from error
+
+
+def _problem(kind: str, message: str, key: str) -> str:
+    if kind == "extra_forbidden":
+        return f"there is no key {key}"
+    if kind == "missing":
+        return f"it lacks {key}"
+    if kind == "value_error":
+        return message.removeprefix("Value error, ")
+    return f"{key}: {message}"
+
+
+def _line_of(keys: Iterable[str], text: str) -> str:
+    """Where the innermost of some keys stands, as `:3`; empty where none does."""
+    lines = text.splitlines()
+    for key in reversed(list(keys)):
+        begins = re.compile(rf"""\s*\[?\s*["']?{re.escape(key)}["']?\s*[=\].]""")
+        for number, line in enumerate(lines, 1):
+            if begins.match(line):
+                return f":{number}"
+    return ""
+
+
+def text_of(path: Path) -> str:
+    """The text of a file of prompts.
+
+    Raises:
+        ConfigError: it cannot be read, or is none.
+    """
+    if path.name != SYSTEM and path.suffix != ".toml":
+        mend = f"templates and rubrics are <name>.toml, templates with a {SYSTEM} beside them"
+        raise ConfigError(f"{path} is no template and no rubric", mend)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ConfigError(f"{path} is larger than 1 MiB", "it is no prompt")
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "save it as UTF-8") from error
+
+
+def files_in(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
+    """What a folder of templates holds: texts by path, and why other files cannot be used.
+
+    Files whose names begin with a full stop or with README are left aside.
+
+    Raises:
+        ConfigError: there is no such folder, or no template in it.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder of prompts", "check the path")
+    texts: dict[str, str] = {}
+    strays: list[ConfigError] = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.name.startswith((".", "README")):
+            continue
+        try:
+            texts[path.relative_to(folder).as_posix()] = text_of(path)
+        except ConfigError as error:
+            strays.append(error)
+    if not strays and not any(name.endswith(".toml") for name in texts):
+        raise ConfigError(f"{folder} holds no template", "name one as in editjudge list prompts")
+    return texts, tuple(strays)
+
+
+def prompt_files(folder: Path) -> dict[str, str]:
+    """The files of a folder of templates: their texts by path, as a run keeps them.
+
+    Raises:
+        ConfigError: there is no such folder, nothing in it, or a file that is no template.
+    """
+    texts, strays = files_in(folder)
+    if strays:
+        raise strays[0]
+    return texts

@@ -1,0 +1,88 @@
+"""Why a request is not judged: the code, the field and the mend, by each protocol."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from editjudge.answers.lenient import whole
+from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.base.screen import tell
+from editjudge.v1 import judge_pb2 as pb
+
+from .bodies import Refused, Unusable
+
+_SHOWN = 300
+
+
+class Busy(EditjudgeError):
+    """There is no room now; asking again later can help."""
+
+
+class Late(EditjudgeError):
+    """The caller's deadline is over, or the time for which a stream may ask nothing."""
+
+
+_CODES: tuple[tuple[type[EditjudgeError], str], ...] = (
+    (Unusable, "INVALID_ARGUMENT"),
+    (Busy, "RESOURCE_EXHAUSTED"),
+    (Late, "DEADLINE_EXCEEDED"),
+    (ConfigError, "FAILED_PRECONDITION"),
+)
+
+
+def code_of(error: EditjudgeError) -> str:
+    """The code of an error, as gRPC names it."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "INTERNAL")
+
+
+def foreseen(error: Exception) -> EditjudgeError:
+    """The error that a caller meets; one that nobody foresaw is ours, and costs it alone."""
+    if isinstance(error, EditjudgeError):
+        return error
+    defect = whole(f"{type(error).__name__}: {error}")[:_SHOWN]
+    tell(f"a request failed: {defect}")
+    return EditjudgeError(defect)
+
+
+def refused(error: EditjudgeError) -> Refused:
+    """An error as JSON has it."""
+    return Refused(
+        code=code_of(error),
+        message=whole(error.message),
+        field=error.field if isinstance(error, Unusable) else "",
+        mend=whole(error.mend),
+    )
+
+
+def refusal_of(error: EditjudgeError, request_id: str) -> pb.Refusal:
+    """An error as a stream has it."""
+    fields = refused(error).model_dump()
+    code = code_pb2.Code.Value(fields.pop("code"))
+    return pb.Refusal(request_id=request_id, code=code, **fields)
+
+
+async def abort(context: Any, error: EditjudgeError) -> NoReturn:
+    """End a gRPC call with an error, as every client reads it: with its field, or when to retry."""
+    detail = AnyMessage()
+    if isinstance(error, Unusable):
+        violation = error_details_pb2.BadRequest.FieldViolation(
+            field=error.field, description=whole(f"{error.reason}; {error.mend}".rstrip("; "))
+        )
+        detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
+    elif isinstance(error, Busy):
+        detail.Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1)))
+    sent = status_pb2.Status(
+        code=code_pb2.Code.Value(code_of(error)),
+        message=whole(str(error)),
+        details=[detail] if detail.type_url else [],
+    )
+    status = rpc_status.to_status(sent)
+    context.set_trailing_metadata(status.trailing_metadata)
+    await context.abort(status.code, status.details)
+    raise grpc.aio.AbortError
