@@ -8,10 +8,9 @@ import click
 
 from ..app.run import run
 from ..app.view import RunView
-from ..app.wire.base import text_of
-from ..app.wire.results import Summary
 from ..base.console import console
 from ..base.screen import say, tell
+from ..base.strict import text_of
 from ..base.writing import check_free, on_disk, put
 from ..demo import EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
@@ -56,7 +55,7 @@ def command(out: Path) -> int:
     for table in results_tables(some, results.cells, width=screen.width):
         screen.print(table.terminal())
     with on_disk(out):
-        put(report, text_of(Summary.of(results)).encode())
+        put(report, text_of(results).encode())
     write_report([at], page, about=words)
     tell(summary(done.finished))
     say(f"wrote {report} and {page}")

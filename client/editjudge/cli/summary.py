@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,10 @@ from ..app.canary import last_checks
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
 from ..app.view import RunView
-from ..app.wire.base import text_of
-from ..app.wire.results import Summary
 from ..base.console import console
 from ..base.errors import ConfigError
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
 from ..report.numbers import legend, untrained_line
@@ -102,7 +102,7 @@ def command(
     results = narrowed(results, dimension, model)
     printed = published_beside(results) if published else None
     if json:
-        say_json(text_of(Summary.of(results, printed, waiting)))
+        say_json(text_of(replace(results, published=printed, unserved=waiting)))
     else:
         _show(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
@@ -137,7 +137,7 @@ def _show(
     show = partial(
         results_tables,
         cells=results.cells,
-        beside=results.beside,
+        beside=results,
         width=screen.width,
         decimals=results.benchmark.decimals,
         each_round=each_round,
@@ -147,7 +147,7 @@ def _show(
         _show_published(printed, show, screen)
     elif parted.told:
         _print(screen, show(parted.told))
-    columns = printed.columns if printed else parted.told
+    columns = printed.shown if printed else parted.told
     of_table = (row[column.id] for row in results.cells.values() for column in columns)
     for line in (
         *legend(of_table),
@@ -158,8 +158,8 @@ def _show(
         *counted_lines(results),
     ):
         say(line)
-    if results.beside.agreement:
-        _print(screen, agreement_tables(results.beside.agreement))
+    if results.agreement:
+        _print(screen, agreement_tables(results.agreement))
 
 
 def _print(screen: Console, tables: Iterable[Table]) -> None:
@@ -181,8 +181,8 @@ def _say_above(results: Results) -> None:
         say(f"{role}: {identity}")
     if warning := untrained_line(results.identities):
         say(warning, fg="red", bold=True)
-    if results.beside.judge_rounds.each and any(role.is_generalist for role in results.identities):
-        say(_judges(results.beside.judge_rounds))
+    if results.judge_rounds.each and any(role.is_generalist for role in results.identities):
+        say(_judges(results.judge_rounds))
 
 
 def _show_published(

@@ -173,8 +173,8 @@ def _run(run: ShownRun) -> Plain:
         "prompts": results.words,
         "created": header.created,
         "editjudge": header.editjudge,
-        "judges": list(results.beside.judge_rounds.judges),
-        "rounds": results.beside.judge_rounds.rounds,
+        "judges": list(results.judge_rounds.judges),
+        "rounds": results.rounds,
         "services": printed(results.identities),
         "data": header.data,
     }
@@ -283,10 +283,8 @@ def _together(
     """The table of the first run, with the rows of all; names that come twice have their run's."""
     names = [model for _, model in keys]
     labels = [m if names.count(m) == 1 else f"{m} ({runs[n].name}, {n + 1})" for n, m in keys]
-    rows = [(label, runs[n].results, m) for (n, m), label in zip(keys, labels, strict=True)]
-    cells = {label: of.cells[model] for label, of, model in rows}
-    ensemble = {label: of.beside.ensemble.get(model, {}) for label, of, model in rows}
-    return replace(results, cells=cells, beside=replace(results.beside, ensemble=ensemble))
+    cells = {label: runs[n].results.cells[m] for (n, m), label in zip(keys, labels, strict=True)}
+    return replace(results, cells=cells)
 
 
 def _cells(results: Results, column: Column) -> list[Plain]:
@@ -298,14 +296,13 @@ def _cells(results: Results, column: Column) -> list[Plain]:
     texts = [_number(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
     places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
-    spreads = [results.beside.ensemble.get(model, {}).get(column.id) for model in results.cells]
     return [
         {
             "value": cell.value,
             "text": text,
             "place": place,
             **_interval(cell, decimals),
-            "deviation": spread.deviation if spread else None,
+            "deviation": cell.sd,
             "scored": cell.scored,
             "asked": cell.asked,
             "imputed": cell.imputed,
@@ -314,7 +311,7 @@ def _cells(results: Results, column: Column) -> list[Plain]:
             "counts": dict(cell.counts),
             "reason": cell.reason,
         }
-        for cell, text, place, spread in zip(cells, texts, places, spreads, strict=True)
+        for cell, text, place in zip(cells, texts, places, strict=True)
     ]
 
 
