@@ -17,7 +17,8 @@ from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import show_path
 from ..base.writing import on_disk, put
-from ..benchmarks.items import ItemsFile, Line, said
+from ..benchmarks.items import ItemsFile, Line
+from ..benchmarks.texts import said
 from .draft import by_its_mask
 from .entry import FIELDS, Entry, Status, What
 
