@@ -29,7 +29,7 @@ async def test_the_page_accepts_rejects_saves_and_is_applied(data: Set, tmp_path
         done = await written(*data.asked("questions", "--generalist", url))
     assert done.code == 3, done.err
     decided = await asyncio.to_thread(_decided_in_a_browser, data.out, tmp_path)
-    applied = await written("review", data.out, "--decisions", decided, "--json")
+    applied = await written("review", data.out, decided, "--json")
     assert applied.code == 0, applied.err
     assert applied.json["accepted"] == 1
     assert applied.json["rejected"] == {"set/1": "two answers\u2026 <i>j"}

@@ -42,7 +42,6 @@ from .summary import Cells, by_judge, cells
 from .view import RunView
 from .wire import checks as wired
 from .wire import run as wire
-from .wire.results import table
 
 Tell: TypeAlias = Callable[[wire.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
@@ -322,7 +321,7 @@ class Running:
             unscored=wire.unscored_of(progress),
             first_failure=progress.first_failure or None,
             not_served=finished.not_served,
-            columns=table(made),
+            columns=made,
         )
         self._teller.tell(event)
         identities = self._store.header.identities

@@ -30,36 +30,32 @@ from ..base.words import counted, few
 from ..report.numbers import not_finished, untrained_line
 from ..report.table import Head, Row, Table
 from ..stats.paired import smallest_p
-from .options import json_option
+from .options import PATH, takes
 
 _FAILED = 4
 _SHOWN = 3
 
 
 @click.command("compare")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.argument("models", nargs=-1, metavar="[A B]")
-@click.option("--other", type=click.Path(path_type=Path), help="The run in which B is.")
-@click.option(
-    "--dimension",
-    "-d",
-    "dimensions",
-    multiple=True,
-    help="An id, a glob, a part of an id, or the title of a column.",
+@takes(
+    other={"type": PATH, "help": "The run in which B is."},
+    dimension="An id, a glob, a part of an id, or the title of a column.",
+    fail_if={
+        "type": click.Choice(["worse", "better", "different"]),
+        "help": "Exit 4 where B is surely so on any dimension.",
+    },
 )
-@click.option(
-    "--fail-if",
-    type=click.Choice(["worse", "better", "different"]),
-    help="Exit 4 where B is surely so on any dimension.",
-)
-@json_option
+@takes("json")
 def command(
     run: Path,
     models: tuple[str, ...],
     other: Path | None,
-    dimensions: tuple[str, ...],
+    dimension: tuple[str, ...],
     fail_if: str | None,
-    as_json: bool,
+    *,
+    json: bool,
 ) -> int:
     """Say whether model B is better than model A, and how sure that is; nothing is called.
 
@@ -77,12 +73,12 @@ def command(
     with contextlib.ExitStack() as opened:
         view = opened.enter_context(RunView(run))
         if not models:
-            _rank(view, dimensions, as_json=as_json)
+            _rank(view, dimension, as_json=json)
             return 0
         second = opened.enter_context(RunView(other)) if other else view
-        told = compare_models((view, models[0]), (second, models[1]), dimensions)
+        told = compare_models((view, models[0]), (second, models[1]), dimension)
         checks = last_checks(view.header.identities, second.header.identities)
-    if as_json:
+    if json:
         say_json(text_of(Printed.of(told)))
     else:
         _show(told)

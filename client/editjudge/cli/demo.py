@@ -22,28 +22,27 @@ from ..demo.editors import EDITORS
 from ..demo.files import ITEMS, is_demo
 from ..demo.page import write_page
 from ..report.summary import results_tables
-from .options import config_option, endpoint_option, settings_of
+from .options import FOLDER, settings_of, takes
 from .services import services_at_hand
 
 T = TypeVar("T")
 
 
 @click.command("demo")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("out/demo"),
-    show_default=True,
-    help="Where the pictures, results.json and report.html go.",
+@takes(
+    out={
+        "type": FOLDER,
+        "default": Path("out/demo"),
+        "show_default": True,
+        "help": "Where the pictures, results.json and report.html go.",
+    },
 )
-@endpoint_option
-@config_option
-def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
+def command(out: Path) -> int:
     """Judge a set of edits made from scikit-image's photographs by three known editors.
 
     Exit code 3 when a service failed.
     """
-    settings = settings_of(config, endpoints)
+    settings = settings_of()
     results, report = out / "results.json", out / "report.html"
     items = out / "set" / ITEMS
     for file in (items, results, report):

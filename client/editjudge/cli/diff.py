@@ -12,16 +12,16 @@ from ..app.wire.base import text_of
 from ..app.wire.diff import RunDifference as Printed
 from ..base.screen import say, say_json
 from ..base.words import counted, few
-from .options import json_option
+from .options import PATH, takes
 
 _DIFFER = 4
 
 
 @click.command("diff")
-@click.argument("first", type=click.Path(path_type=Path), metavar="RUN1")
-@click.argument("second", type=click.Path(path_type=Path), metavar="RUN2")
-@json_option
-def command(first: Path, second: Path, as_json: bool) -> int:
+@click.argument("first", type=PATH, metavar="RUN1")
+@click.argument("second", type=PATH, metavar="RUN2")
+@takes("json")
+def command(first: Path, second: Path, *, json: bool) -> int:
     """Say what two runs differ in, and which of their numbers can be compared.
 
     Names what was asked, what only one has, which items and outputs are others, in which keys
@@ -31,7 +31,7 @@ def command(first: Path, second: Path, as_json: bool) -> int:
     Exit code 4 when they differ.
     """
     told = diff(first, second)
-    if as_json:
+    if json:
         say_json(text_of(Printed.of(told)))
     else:
         for line in lines(told):

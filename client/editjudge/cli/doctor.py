@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,11 +30,7 @@ from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
 from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
-from .options import (
-    GatewayOptions,
-    json_option,
-    options,
-)
+from .options import PATH, settings_of, takes
 from .services import services_at_hand
 
 _ROUND_TRIPS = 5
@@ -51,22 +48,23 @@ _ANSWERS = {
 
 
 @click.command("doctor")
-@options(GatewayOptions, "services")
-@click.option(
-    "--expect",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A panel file: what is served otherwise than it says is wrong (docs/deploying.md).",
+@takes("generalist", "judge_model", "endpoint", "gateway")
+@takes(
+    "json",
+    expect={
+        "type": PATH,
+        "metavar": "FILE",
+        "help": "A panel file: what is served otherwise than it says is wrong (docs/deploying.md).",
+    },
 )
-@json_option
-def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int:
+def command(expect: Path | None, *, json: bool, **asked: Any) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
 
     It says what it checked: a service may have no known answer, a server may let anybody in. Exit
     code 1 when something is wrong, with the mend.
     """
     expected = None if expect is None else expected_in(expect)
-    settings = with_local_stack(services.settings())
+    settings = with_local_stack(settings_of(asked))
     if settings.gateway is not None:
         from .gateway import examined
 
@@ -74,7 +72,7 @@ def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int
         if expected is not None and identities is not None:
             served = {name: facts_of(identity) for name, identity in identities.items()}
             told = compared(told, expected, served, untold={DEVICE, ROOT})
-        return _told(told, as_json=as_json)
+        return _told(told, as_json=json)
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
     findings: list[Finding] = []
@@ -86,7 +84,7 @@ def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int
 
     with services_at_hand(settings, start=start, say=tell, without=without) as at_hand:
         findings += asyncio.run(_examine(at_hand, expected))
-    return _told(findings, as_json=as_json)
+    return _told(findings, as_json=json)
 
 
 def _told(findings: list[Finding], *, as_json: bool) -> int:

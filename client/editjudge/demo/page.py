@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..app.results import Results
-from ..app.spread import JudgeSpread
 from ..app.view import Pictures, StoredVerdict
 from ..base.images import Image, Mask
 from ..base.signature import versions
@@ -105,7 +104,6 @@ def _results(
         identities=judgements[0].services,
         columns=tuple(columns),
         cells=cells,
-        beside=JudgeSpread(),
         changes=ItemChanges(),
     )
 

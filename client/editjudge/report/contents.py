@@ -151,8 +151,8 @@ def _run(run: ShownRun) -> Plain:
         "prompts": results.words,
         "created": header.created if header else None,
         "editjudge": header.editjudge if header else package_version("editjudge"),
-        "judges": list(results.beside.judge_rounds.judges),
-        "rounds": results.beside.judge_rounds.rounds,
+        "judges": list(results.judge_rounds.judges),
+        "rounds": results.rounds,
         "services": printed(results.identities),
         "data": header.data if header else None,
         "notes": [],
@@ -300,11 +300,7 @@ def _together(
 ) -> Results:
     """The table of the first run, with the rows of all."""
     cells = {label: runs[n].results.cells[m] for (n, m), label in zip(keys, labels, strict=True)}
-    ensembles = {
-        label: runs[n].results.beside.ensemble.get(m, {})
-        for (n, m), label in zip(keys, labels, strict=True)
-    }
-    return replace(results, cells=cells, beside=replace(results.beside, ensemble=ensembles))
+    return replace(results, cells=cells)
 
 
 def _cells(results: Results, column: Column) -> list[Plain]:
@@ -320,7 +316,7 @@ def _cells(results: Results, column: Column) -> list[Plain]:
             "text": text,
             "place": place,
             **_sureness(cell, decimals),
-            "deviation": _deviation(results, model, column),
+            "deviation": cell.sd,
             "scored": cell.scored,
             "asked": cell.asked,
             "imputed": cell.imputed,
@@ -328,7 +324,7 @@ def _cells(results: Results, column: Column) -> list[Plain]:
             "reason": cell.reason,
             "signature": str(cell.signature),
         }
-        for model, cell, text, place in zip(results.cells, cells, texts, places, strict=True)
+        for cell, text, place in zip(cells, texts, places, strict=True)
     ]
 
 
@@ -347,14 +343,8 @@ def _number(value: float | None, decimals: int | None) -> str:
     return rounded(value, decimals)
 
 
-def _deviation(results: Results, model: str, column: Column) -> float | None:
-    """Over rounds, where there are several."""
-    spread = results.beside.ensemble.get(model, {}).get(column.id)
-    return None if spread is None else spread.deviation
-
-
 def _column(column: Column, run: ShownRun) -> Plain:
-    said = run.published.comparability.get(column.id) if run.published else None
+    said = run.published.columns.get(column.id) if run.published else None
     return {
         "id": column.id,
         "group": column.group,

@@ -66,7 +66,6 @@ def write_report(
     out: Path,
     *,
     published: bool = False,
-    force: bool = False,
     pictures: bool = True,
     side: int = SIDE,
     progress: Progress = lambda made, _: made,
@@ -77,7 +76,6 @@ def write_report(
 
     Args:
         published: Also what the papers print.
-        force: Replace a file that is no page of ours, or write into a folder that is none.
         pictures: Without them the page says where they lie.
         side: Pixels of the longer side of its pictures.
         progress: Shows how many thumbnails of how many are made.
@@ -89,7 +87,7 @@ def write_report(
         StoreError: a run is damaged, or the disk is full.
     """
     one_file = out.suffix.lower() in {".html", ".htm"}
-    _check_free(out, one_file=one_file, force=force)
+    _check_free(out, one_file=one_file)
     with ExitStack() as stack, on_disk(out):
         views = [stack.enter_context(RunView(run)) for run in runs]
         if one_file and (count := sum(map(edits_asked, views))) > LARGEST:
@@ -227,24 +225,24 @@ def _unshown(lost: Sequence[str]) -> Iterator[str]:
         yield f"{len(lost):,} {what} cannot be shown (first: {lost[0]})"
 
 
-def _check_free(out: Path, *, one_file: bool, force: bool) -> None:
+def _check_free(out: Path, *, one_file: bool) -> None:
     """Refuse to write over what is no page of ours.
 
     Raises:
         ConfigError: it is something else.
     """
-    mend = "give another --out, or add --force"
+    mend = "give another --out, or remove it"
     if one_file:
         if out.is_dir():
             raise ConfigError(f"{out} is a folder", "give a file, or a name without .html")
-        if out.exists() and not force and not _is_ours(out):
+        if out.exists() and not _is_ours(out):
             raise ConfigError(f"{out} is there, and is no page of editjudge report", mend)
         return
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file", "give a folder, or a name that ends in .html")
     if RunView.is_at(out):
         raise ConfigError(f"{out} is a run", "give another folder with --out")
-    if out.is_dir() and any(out.iterdir()) and not force and not (out / _OWN).is_file():
+    if out.is_dir() and any(out.iterdir()) and not (out / _OWN).is_file():
         raise ConfigError(f"{out} holds something, and is no page of editjudge report", mend)
 
 

@@ -75,8 +75,7 @@ class Checkpoint(BaseModel):
         Raises:
             ConfigError: a file is missing or has other content.
         """
-        verb = "untrained" if self.untrained else "pull"
-        mend = f"run: editjudge models {verb} {self.entry}"
+        mend = f"run: editjudge models pull {self.entry}{' --untrained' * self.untrained}"
         check_files(checkpoint_dir(self.entry), self.files, mend)
 
     def intact(self) -> bool:

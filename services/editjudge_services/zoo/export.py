@@ -172,5 +172,5 @@ def _figures(values: list[float]) -> str:
 
 def _bring(entry: Entry) -> str:
     if entry.supply == "file":
-        return f"run: editjudge models import {entry.name} {entry.files[0]}"
+        return f"run: editjudge models pull {entry.name} --from {entry.files[0]}"
     return f"run: editjudge models pull {entry.name}"

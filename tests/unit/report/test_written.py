@@ -102,14 +102,14 @@ def test_nothing_else_is_written_over(run: Path, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "mine.txt").write_text("mine")
     for out in (file, folder):
-        with pytest.raises(ConfigError, match="no page of editjudge report.*--force"):
+        with pytest.raises(ConfigError, match="no page of editjudge report.*remove it"):
             write_report([run], out)
-        write_report([run], out, force=True)
     assert (folder / "mine.txt").read_text() == "mine"
 
 
 def test_what_others_put_below_data_stays(run: Path, tmp_path: Path) -> None:
     data = tmp_path / "project" / "data"
+    write_report([run], tmp_path / "project")
     held = [data / name for name in ("train/a.png", "0123456789abcdef/mine.txt", ".partial/b")]
     for file in held:
         file.parent.mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_what_others_put_below_data_stays(run: Path, tmp_path: Path) -> None:
     older.mkdir()
     (older / "detail-0.js").write_text("editjudge.put()")
     for _ in range(2):
-        write_report([run], tmp_path / "project", force=True)
+        write_report([run], tmp_path / "project")
         assert [file.read_text() for file in held] == ["mine"] * 3
         assert not older.exists()
     ours = {folder.name for folder in data.iterdir()} - {file.parent.name for file in held}

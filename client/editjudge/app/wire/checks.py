@@ -13,8 +13,8 @@ from ...benchmarks.cell import Tally
 from ...engine import outdated as engine
 from ...engine.items import ItemChanges
 from .. import estimate, rescore, validate
+from ..results import DataChanges
 from .base import Status, Wire
-from .results import DataChanges
 
 
 class Cause(Wire):

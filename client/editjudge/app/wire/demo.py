@@ -8,7 +8,6 @@ from typing import Self
 from ...benchmarks import cell
 from ...engine.judge import Judgement
 from .base import Wire
-from .results import Cell, table
 from .verdict import Score
 
 
@@ -22,7 +21,7 @@ class Demo(Wire):
     """
 
     editors: dict[str, str]
-    summary: dict[str, dict[str, Cell]]
+    summary: dict[str, dict[str, cell.Cell]]
     edits: tuple[Score, ...]
 
     @classmethod
@@ -34,4 +33,8 @@ class Demo(Wire):
     ) -> Self:
         """As JSON."""
         edits = tuple(map(Score.of, judgements))
-        return cls(editors=dict(editors), summary=table(cells), edits=edits)
+        return cls(
+            editors=dict(editors),
+            summary={model: dict(row) for model, row in cells.items()},
+            edits=edits,
+        )

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field
 
 from ...base.identity import printed
+from ...benchmarks.cell import Cell
 from ...engine.progress import Progress, took
 from ...engine.session import HowEnded
 from ...panel import Panel
 from .base import Number, Wire
 from .checks import Outdated
-from .results import Cell
 
 
 class Line(Wire):
