@@ -45,7 +45,7 @@ BAD: list[tuple[list[str], str]] = [
     (["report", "{tmp}", "--out", "{tmp}/p.html"], "{tmp}"),
     (["report", "{run}", "--out", "{tmp}/mine.html"], "remove it"),
     (["report", "{run}", "--out", "{tmp}/p.html", "--published"], "leave --published out"),
-    (["report", "{run}", "--out", "{tmp}/p.html", "--open"], "leave one out"),
+    (["report", "{run}", "--out", "{tmp}/p.html", "--port", "9"], "leave one out"),
     (["report", "{tmp}"], "{tmp}"),
     (["report", "{run}", "--published"], "leave --published out"),
 ]

@@ -25,7 +25,7 @@ _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
     rounds="How often each canary is asked; the first look asks three times at least.",
     anew={"is_flag": True, "help": "Make this the first look, with which later ones are compared."},
 )
-@takes("generalist", "judge_model", "max_cost", "ledger", "json")
+@takes("generalist", "judge_model", "ledger", "json")
 def command(judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **asked: Any) -> int:
     """Ask judges about ten edits whose order is known, and compare with the first time.
 

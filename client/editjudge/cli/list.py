@@ -42,24 +42,21 @@ Listed: TypeAlias = (
     type=click.Choice(["benchmarks", "switches", "dimensions", "services", "prompts"]),
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@takes("prompts", text={"is_flag": True, "help": "Print the words of prompts too."})
-@takes("json")
-def command(
-    what: str, names: tuple[str, ...], prompts: Path | None, *, text: bool, json: bool
-) -> None:
+@takes("prompts", "json")
+def command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool) -> None:
     """List what there is to choose from, or only what NAME names.
 
     benchmarks: each with its protocols. switches: what the protocols of a benchmark differ in;
     --with and --without change it. dimensions: each with its question, range, direction, inputs
     and source; NAME may be a glob or a part of an id. services: each with its model's name and
-    tensors. prompts: ours with their digests, and the official ones that can be imported; NAME may
-    be a glob (kris/*) or a folder (kris).
+    tensors. prompts: ours with their digests, and the official ones that can be imported; of NAME,
+    which may be a glob (kris/*) or a folder (kris), the words too.
     """
     shown = _KINDS[what](names, prompts)
     if json:
         say_json(text_of(shown))
         return
-    for line in _lines(shown, text=text):
+    for line in _lines(shown, text=bool(names)):
         say(line)
 
 

@@ -29,26 +29,21 @@ def command() -> None:
 
 @command.command("import")
 @click.argument("name", metavar="BENCH")
-@click.option(
-    "--from",
-    "source",
-    required=True,
-    type=PATH,
-    help="A copy of the official repository, or a file or folder with the texts.",
-)
+@click.argument("path", type=PATH)
 @takes("json")
-def import_(name: str, source: Path, *, json: bool) -> None:
+def import_(name: str, path: Path, *, json: bool) -> None:
     """Find the prompts of BENCH by their digests and keep them.
 
-    A text that differs in one byte is not taken.
+    PATH is a copy of the official repository, or a file or folder with the texts. A text that
+    differs in one byte is not taken.
     """
-    files = import_official_prompts(name, source)
+    files = import_official_prompts(name, path)
     folder = official_prompts()[name].folder
     if json:
         say_json(text_of(Imported(prompts=name, folder=folder, found=files)))
         return
-    for file, path in files.items():
-        say(f"{file} from {path}")
+    for file, found in files.items():
+        say(f"{file} from {found}")
     say(f"kept in {folder}")
 
 

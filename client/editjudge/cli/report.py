@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import webbrowser
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -44,11 +43,10 @@ _SHOWN = 3
         "default": 0,
         "help": "Show the page at this port instead of a free one.",
     },
-    open_={"is_flag": True, "help": "Open the page that is shown in the browser."},
 )
 @takes("published")
 def command(
-    runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, open_: bool, published: bool
+    runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, published: bool
 ) -> None:
     """Show runs as a page for the browser: leaderboard, figures, and every edit.
 
@@ -56,11 +54,11 @@ def command(
     its address holds a secret. With --out it is written, and loads nothing from a network. Nothing
     is called.
     """
-    if out is not None and (port or open_):
-        raise ConfigError("--port and --open show the page, --out writes it", "leave one out")
+    if out is not None and port:
+        raise ConfigError("--port shows the page, --out writes it", "leave one out")
     if out is None:
         with Viewed(runs, published=published) as viewed:
-            asyncio.run(_serve(viewed, port, open_it=open_))
+            asyncio.run(_serve(viewed, port))
     else:
         _write(runs, out, published=published, side=size)
 
@@ -88,13 +86,11 @@ def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
     return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
 
 
-async def _serve(viewed: Viewed, port: int, *, open_it: bool) -> None:
+async def _serve(viewed: Viewed, port: int) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, ended.set)
     async with viewing(viewed, port) as address:
         say(f"{viewed.title}\n{address}\nCtrl-C ends it.")
-        if open_it:
-            await asyncio.to_thread(webbrowser.open, address)
         await ended.wait()

@@ -15,7 +15,7 @@ _EDIT = ("source", "edited", "instruction", "mask", "target", "target_text")
 @click.command("score")
 @takes(*_EDIT, "dimension", "prompts", "rubric")
 @takes(dry_run="Show what a judge is asked by each --rubric, and call nothing.")
-@takes("generalist", "judge_model", "endpoint", "gateway", "max_cost", "ledger", "json")
+@takes("generalist", "judge_model", "endpoint", "gateway", "ledger", "json")
 def command(*, dry_run: bool, json: bool, **asked: Any) -> int:
     """Judge one edit with every dimension whose inputs and services are at hand.
 

@@ -33,7 +33,6 @@ _DAY_SECONDS = 86_400
 @click.group("serve", invoke_without_command=True)
 @takes(
     "generalist",
-    "judge_model",
     "endpoint",
     address={
         "default": "127.0.0.1:8002",
