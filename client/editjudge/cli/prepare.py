@@ -8,22 +8,20 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import click
 
-from ..app.wire.base import text_of
-from ..app.wire.prepared import Converted, Prepared
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..base.words import counted
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.compact import COMPARES, convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
-from ..prepare.comparing import decide
-from ..prepare.entry import JUDGE, STATUSES, Maker
-from ..prepare.instructions import InstructionWriter
+from ..prepare.comparing import Converted, decide
+from ..prepare.items import JUDGE, STATUSES, Maker
 from ..prepare.masks import MaskFinder
-from ..prepare.preparation import Preparation, preparing
-from ..prepare.questions import FACTS, TASKS, QuestionWriter
+from ..prepare.preparation import Preparation, Prepared, preparing
+from ..prepare.writers import FACTS, TASKS, InstructionWriter, QuestionWriter
 from ..prompts import Template
 from ..prompts.custom import custom_in
 from ..report.numbers import usage_text
@@ -182,9 +180,8 @@ def _prepared(maker: Maker, asked: Options, *, json: bool) -> int:
 
 def _make(preparation: Preparation) -> None:
     start = any(not role.is_generalist for role in preparation.maker.roles)
-    progress = preparation.live.say
     try:
-        with services_at_hand(preparation.settings, start=start, say=progress) as at_hand:
+        with services_at_hand(preparation.settings, start=start, say=tell) as at_hand:
             preparation.make(at_hand)
     except KeyboardInterrupt:
         tell("interrupted; the same command goes on where this ended")

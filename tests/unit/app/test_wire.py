@@ -23,9 +23,7 @@ from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
 from editjudge.app.wire import (
     checks,
-    demo,
     lists,
-    prepared,
     run,
     services,
     usage,
@@ -42,18 +40,21 @@ from editjudge.base.verdict import (
     Unscored,
 )
 from editjudge.engine.header import RunHeader
+from editjudge.prepare.comparing import Converted
+from editjudge.prepare.preparation import Prepared
+from editjudge.prepare.review import Reviewed
 
 from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(run.Started, run.Progressed, run.Noted, run.Again, run.Finished),
-    *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score, demo.Demo),
+    *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score),
     *(checks.Estimate, checks.Validation, checks.Change),
     *(Examined, ModelComparison, Rankings),
     *(services.Finding, services.Stack, services.NoStack, usage.UsedOnDay),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
-    *(lists.Imported, lists.Checked, prepared.Prepared, prepared.Reviewed, prepared.Converted),
+    *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
 )
 
 
