@@ -15,13 +15,13 @@ from ..answers import Option
 from ..app.client import with_local_stack
 from ..app.expected import DEVICE, ROOT, Services, differences, expected_in, facts_of
 from ..app.unserved import unserved, unserved_line
-from ..app.wire.base import text_of
 from ..app.wire.services import Finding
 from ..base.config import Settings
 from ..base.errors import Abstained, NotAuthorised, ServiceError
 from ..base.identity import ServiceName
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist

@@ -11,13 +11,13 @@ import click
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.screen import say, say_json, tell
-from ..base.strict import text_of
+from ..base.strict import Number, Strict, text_of
 from ..base.words import counted
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.compact import COMPARES, convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
-from ..prepare.comparing import Converted, decide
+from ..prepare.comparing import decide
 from ..prepare.items import JUDGE, STATUSES, Maker
 from ..prepare.masks import MaskFinder
 from ..prepare.preparation import Preparation, Prepared, preparing
@@ -42,6 +42,21 @@ _ONLY: Mapping[str, tuple[What, ...]] = {
     "select": ("masks",),
 }
 """For what alone an option is."""
+
+
+class Converted(Strict):
+    """`prepare gie --json`.
+
+    Attributes:
+        usage: What it took to decide which questions compare; empty where words decide.
+    """
+
+    data: Path
+    items: int
+    bytes: int
+    data_digest: str
+    notes: tuple[str, ...]
+    usage: dict[str, Number]
 
 
 @click.command("prepare")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..app.client import Ledger
 from ..base.config import Settings
 from ..base.errors import Abstained, ConfigError
 from ..base.item import Edit, Item
-from ..base.strict import Number, Strict
 from ..benchmarks.comparing import compares
 from ..benchmarks.gie.compact import Compares, decided_by, keep_compares
 from ..benchmarks.gie.dataset import GieData
@@ -25,21 +23,6 @@ from .folder import CALLS
 from .items import JUDGE
 
 TEMPLATE = "prepare/compares"
-
-
-class Converted(Strict):
-    """GIE-Bench's data after it was converted.
-
-    Attributes:
-        usage: What it took to decide which questions compare; empty where words decide.
-    """
-
-    data: Path
-    items: int
-    bytes: int
-    data_digest: str
-    notes: tuple[str, ...]
-    usage: dict[str, Number]
 
 
 class Decided(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..app.client import Ledger
-from ..app.wire.run import Progressed
+from ..app.events import Progressed
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import (
