@@ -22,7 +22,7 @@ from ..demo.editors import EDITORS
 from ..demo.files import ITEMS, is_demo
 from ..demo.page import write_page
 from ..report.summary import results_tables
-from .options import FOLDER, settings_of, takes
+from .options import FOLDER, path, settings_of, takes
 from .services import services_at_hand
 
 T = TypeVar("T")
@@ -30,12 +30,13 @@ T = TypeVar("T")
 
 @click.command("demo")
 @takes(
-    out={
-        "type": FOLDER,
-        "default": Path("out/demo"),
-        "show_default": True,
-        "help": "Where the pictures, results.json and report.html go.",
-    },
+    out=path(
+        "PATH",
+        "Where the pictures, results.json and report.html go.",
+        type=FOLDER,
+        default=Path("out/demo"),
+        show_default=True,
+    ),
 )
 def command(out: Path) -> int:
     """Judge a set of edits made from scikit-image's photographs by three known editors.

@@ -30,7 +30,7 @@ from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
 from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
-from .options import PATH, settings_of, takes
+from .options import path, settings_of, takes
 from .services import services_at_hand
 
 _ROUND_TRIPS = 5
@@ -51,11 +51,9 @@ _ANSWERS = {
 @takes("generalist", "judge_model", "endpoint", "gateway")
 @takes(
     "json",
-    expect={
-        "type": PATH,
-        "metavar": "FILE",
-        "help": "A panel file: what is served otherwise than it says is wrong (docs/deploying.md).",
-    },
+    expect=path(
+        "FILE", "A panel file: what is served otherwise than it says is wrong (docs/deploying.md)."
+    ),
 )
 def command(expect: Path | None, *, json: bool, **asked: Any) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
