@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Unscored,
         Verdict,
     )
-    from .benchmarks.benchmark import Rules
+    from .benchmarks.benchmark import Benchmark, Rules
     from .benchmarks.cell import Cell
     from .benchmarks.column import (
         AskedWeighted,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ScoredWeighted,
     )
     from .benchmarks.dimension import Derived, Dimension, Reading, derived
+    from .benchmarks.items import ItemsFile, Line
     from .benchmarks.tabulation import tabulate
     from .engine.header import RunHeader
     from .engine.judge import Judgement
@@ -57,7 +58,7 @@ _WHERE = {
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
     "app.wire.run": ("RunEvent",),
-    "benchmarks.benchmark": ("Rules",),
+    "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),
     "benchmarks.column": (
         "AskedWeighted",
@@ -68,6 +69,7 @@ _WHERE = {
         "Row",
         "ScoredWeighted",
     ),
+    "benchmarks.items": ("ItemsFile", "Line"),
     "benchmarks.tabulation": ("tabulate",),
     "base.config": ("Settings", "load_settings"),
     "benchmarks.dimension": ("Derived", "Dimension", "Reading", "derived"),
@@ -96,6 +98,7 @@ _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "AskedWeighted",
+    "Benchmark",
     "Cell",
     "Client",
     "Column",
@@ -108,7 +111,9 @@ __all__ = [
     "Failed",
     "Image",
     "Item",
+    "ItemsFile",
     "Judgement",
+    "Line",
     "Mask",
     "Mean",
     "MissingOutput",

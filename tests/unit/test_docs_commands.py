@@ -17,6 +17,7 @@ import click
 import pytest
 
 from editjudge.base.config import Settings
+from editjudge.benchmarks.registry import BENCHMARKS
 from editjudge.benchmarks.registry import GROUP as DIMENSIONS
 from editjudge.cli import GROUP as COMMANDS
 from editjudge.cli import root
@@ -153,7 +154,7 @@ def test_toml_is_read_by_who_it_is_for(page: Path, tmp_path: Path) -> None:
         elif "scale" in content:
             rubric("rubric/light", block, page.name)
         elif "project" in content:
-            assert {*content["project"]["entry-points"]} <= {DIMENSIONS, COMMANDS}
+            assert {*content["project"]["entry-points"]} <= {BENCHMARKS, DIMENSIONS, COMMANDS}
         else:
             Settings.model_validate(content)
     if templates:

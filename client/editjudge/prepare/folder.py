@@ -16,7 +16,8 @@ from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import show_path
-from ..benchmarks.items import ItemsFile, Line, said
+from ..benchmarks.items import ItemsFile, Line
+from ..benchmarks.texts import said
 from .draft import by_its_mask
 from .entry import FIELDS, Entry, Status, What
 

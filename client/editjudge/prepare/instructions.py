@@ -10,7 +10,8 @@ from typing import ClassVar
 from ..answers.json_object import plain
 from ..base.identity import ServiceName
 from ..base.item import Item
-from ..benchmarks.items import Line, blank
+from ..benchmarks.items import Line
+from ..benchmarks.texts import blank
 from ..panel import Panel
 from ..prompts import template
 from .entry import JUDGE, Entry, What, sources_of

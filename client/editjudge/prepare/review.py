@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ..app.wire.prepared import Reviewed
 from ..base.errors import ConfigError, InputError
 from ..base.images import show_path
-from ..benchmarks.items import Line, said
+from ..benchmarks.items import Line
+from ..benchmarks.texts import said
 from .draft import DraftData
 from .entry import TO_REVIEW, Status, What
 from .folder import ACCEPTED, REJECTED, Folder, Record, without, write_lines

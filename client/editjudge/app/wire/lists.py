@@ -45,7 +45,7 @@ class Dimension(Wire):
             unit=dimension.unit,
             higher_is_better=dimension.higher_is_better,
             needs=tuple(sorted(dimension.needs)),
-            services=tuple(sorted(roles_of(dimension, dimensions()))),
+            services=tuple(sorted(roles_of(dimension, dimensions([dimension.id])))),
             variant=dimension.variant,
             tolerance=dimension.tolerance,
             source=dimension.source,
