@@ -56,7 +56,7 @@ def choice(values: Iterable[str], about: str, **more: Any) -> Attributes:
     return {"type": click.Choice([*values]), "help": about, **more}
 
 
-def number(kind: click.ParamType, about: str, default: float | None = None) -> Attributes:
+def number(kind: click.ParamType[Any], about: str, default: float | None = None) -> Attributes:
     """An option with a number."""
     return {"type": kind, "help": about, "default": default, "show_default": default is not None}
 
@@ -186,7 +186,7 @@ def takes(*names: str, **changes: str | Attributes) -> Callable[[F], F]:
     for name, change in changes.items():
         if isinstance(change, str):
             several = f" {_EACH}" * bool(OPTIONS[name].get("multiple"))
-            change = {**OPTIONS[name], "help": f"{change}{several}"}  # noqa: PLW2901
+            change = {**OPTIONS[name], "help": f"{change}{several}"}
         declared[name] = dict(change)
 
     def decorated(function: F) -> F:
