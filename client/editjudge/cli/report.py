@@ -15,9 +15,8 @@ from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..base.words import counted
 from ..report.pictures import SIDE
-from ..report.viewed import Viewed
-from ..report.viewing import viewing
-from ..report.written import write_report
+from ..report.site import write_report
+from ..report.view import LiveRuns, serving
 from .options import PATH, number, path, takes
 
 _SHOWN = 3
@@ -51,8 +50,8 @@ def command(
     if out is not None and port:
         raise ConfigError("--port shows the page, --out writes it", "leave one out")
     if out is None:
-        with Viewed(runs, published=published) as viewed:
-            asyncio.run(_serve(viewed, port))
+        with LiveRuns(runs, published=published) as live:
+            asyncio.run(_serve(live, port))
     else:
         _write(runs, out, published=published, side=size)
 
@@ -80,11 +79,11 @@ def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
     return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
 
 
-async def _serve(viewed: Viewed, port: int) -> None:
+async def _serve(live: LiveRuns, port: int) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, ended.set)
-    async with viewing(viewed, port) as address:
-        say(f"{viewed.title}\n{address}\nCtrl-C ends it.")
+    async with serving(live, port) as address:
+        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
         await ended.wait()

@@ -38,7 +38,7 @@ from .draft import DraftData
 from .entry import FIELDS, JUDGE, STATUSES, Entry, Maker
 from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
 from .live import Live
-from .sheet import write_sheet
+from .page import write_page
 
 _FATAL = (CostLimit, NotAuthorised, WrongModel)
 """Errors that every later call would have too."""
@@ -267,7 +267,7 @@ class Preparation:
         # In this order: items are only there with the record of what became of them.
         self.folder.keep(record)
         self.folder.keep_items(self.data, self.entries)
-        write_sheet(self.folder, record, self.entries)
+        write_page(self.folder, record, self.entries)
 
     def result(self) -> Prepared:
         """What became of the items, as JSON."""

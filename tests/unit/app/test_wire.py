@@ -18,13 +18,12 @@ from pydantic.json_schema import models_json_schema
 
 from editjudge.app.agreement import Figure
 from editjudge.app.canary import Examined
+from editjudge.app.compare import ModelComparison, Rankings
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
 from editjudge.app.wire import (
     checks,
-    compare,
     demo,
-    diff,
     lists,
     prepared,
     run,
@@ -50,8 +49,8 @@ SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(run.Started, run.Progressed, run.Noted, run.Again, run.Finished),
     *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score, demo.Demo),
-    *(checks.Estimate, checks.Validation, checks.Change, diff.RunDifference),
-    *(Examined, compare.ModelComparison, compare.Rankings),
+    *(checks.Estimate, checks.Validation, checks.Change),
+    *(Examined, ModelComparison, Rankings),
     *(services.Finding, services.Stack, services.NoStack, usage.UsedOnDay),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, prepared.Prepared, prepared.Reviewed, prepared.Converted),

@@ -17,36 +17,6 @@ from ..results import DataChanges
 from .base import Status, Wire
 
 
-class Cause(Wire):
-    """A part of signatures that is not what it was.
-
-    Attributes:
-        kind: What it is: `prompt`, `model`, `service`, `implementation`, `parameter`, ….
-        of: What has it, for example the prompt or the service.
-        name: Which of its parameters; empty for itself.
-        before: Its value; empty where it was not there.
-        after: The same of today.
-    """
-
-    kind: str
-    of: str
-    name: str
-    before: str
-    after: str
-
-    @classmethod
-    def by(cls, difference: Difference) -> Self:
-        """As JSON."""
-        part = difference.part
-        return cls(
-            kind=part.kind,
-            of=part.of,
-            name=part.name,
-            before=difference.before,
-            after=difference.after,
-        )
-
-
 class Outdated(Wire):
     """Verdicts that are judged again, why, and what that takes.
 
@@ -58,7 +28,7 @@ class Outdated(Wire):
     """
 
     text: str
-    causes: tuple[Cause, ...]
+    causes: tuple[Difference, ...]
     dimensions: tuple[str, ...]
     verdicts: int
     calls: dict[str, int]
@@ -70,7 +40,7 @@ class Outdated(Wire):
         count = f"at most {calls.total():,} calls" if calls else "no call"
         return cls(
             text=f"{verdicts.text}: {verdicts.verdicts:,} verdicts to judge again, {count}",
-            causes=tuple(map(Cause.by, verdicts.causes)),
+            causes=verdicts.causes,
             dimensions=verdicts.dimensions,
             verdicts=verdicts.verdicts,
             calls=_by_name(calls),
