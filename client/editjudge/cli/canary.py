@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..app.canary import CanaryScore, Examined, checks_file, examine
-from ..app.wire.base import text_of
 from ..base.console import console
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from .options import flag, settings_of, takes
 
 _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked": "yellow"}

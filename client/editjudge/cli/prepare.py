@@ -8,11 +8,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import click
 
-from ..app.wire.base import text_of
-from ..app.wire.prepared import Converted, Prepared
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.screen import say, say_json, tell
+from ..base.strict import Number, Strict, text_of
 from ..base.words import counted
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.compact import COMPARES, convert
@@ -22,7 +21,7 @@ from ..prepare.comparing import decide
 from ..prepare.entry import JUDGE, STATUSES, Maker
 from ..prepare.instructions import InstructionWriter
 from ..prepare.masks import MaskFinder
-from ..prepare.preparation import Preparation, preparing
+from ..prepare.preparation import Preparation, Prepared, preparing
 from ..prepare.questions import FACTS, TASKS, QuestionWriter
 from ..prompts import Template
 from ..prompts.custom import custom_in
@@ -44,6 +43,21 @@ _ONLY: Mapping[str, tuple[What, ...]] = {
     "select": ("masks",),
 }
 """For what alone an option is."""
+
+
+class Converted(Strict):
+    """`prepare gie --json`.
+
+    Attributes:
+        usage: What it took to decide which questions compare; empty where words decide.
+    """
+
+    data: Path
+    items: int
+    bytes: int
+    data_digest: str
+    notes: tuple[str, ...]
+    usage: dict[str, Number]
 
 
 @click.command("prepare")

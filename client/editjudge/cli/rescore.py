@@ -9,10 +9,10 @@ import click
 from rich.table import Table
 
 from ..app.rescore import Changes, rescored_run
-from ..app.wire.base import text_of
 from ..app.wire.checks import Change as ChangeJson
 from ..base.console import console
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..benchmarks.cell import Tally
 from .options import PATH, flag, takes
 

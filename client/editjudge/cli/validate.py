@@ -11,9 +11,9 @@ import click
 from ..app.estimate import call_lines
 from ..app.spec import Resolved
 from ..app.validate import Validation, validated
-from ..app.wire.base import text_of
 from ..app.wire.checks import Validation as ValidationJson
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from ..base.words import counted
 from ..panel.services import own_services
 from .options import SPEC, check_judges, path, settings_of, spec_of, takes

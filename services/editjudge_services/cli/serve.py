@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from editjudge.app.wire.base import text_of
 from editjudge.app.wire.usage import UsedOnDay
 from editjudge.base.config import Settings
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.screen import say, say_json, tell
+from editjudge.base.strict import text_of
 from editjudge.cli.options import PATH, flag, number, path, settings_of, takes, text, texts
 from editjudge.cli.services import services_at_hand
 from editjudge.report.table import Head, Row, Table
