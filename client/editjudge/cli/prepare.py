@@ -25,7 +25,7 @@ from ..prepare.writers import FACTS, TASKS, InstructionWriter, QuestionWriter
 from ..prompts import Template
 from ..prompts.custom import custom_in
 from ..report.numbers import usage_text
-from .options import Options, roots_of, settings_of, takes
+from .options import Options, choice, roots_of, settings_of, takes, text
 from .services import services_at_hand
 
 _LISTED = 20
@@ -68,16 +68,16 @@ class Converted(Strict):
     data="items.jsonl of core, i2i or co_edit (docs/runs.md), left as it is; of gie"
     " gie_bench.json (600 MB), or its folder.",
     out="Folder of what is made; kept.",
-    segmenter={
-        "metavar": "ROLE",
-        "help": "Of masks: segmenter.grounded_sam (the default), segmenter.grounded_sam_huge or"
+    segmenter=text(
+        "ROLE",
+        "Of masks: segmenter.grounded_sam (the default), segmenter.grounded_sam_huge or"
         " segmenter.sa2va.",
-    },
-    select={
-        "type": click.Choice(["all", "best"]),
-        "help": "Of masks: of several matches of a phrase all, or the surest. The default is the"
+    ),
+    select=choice(
+        ["all", "best"],
+        "Of masks: of several matches of a phrase all, or the surest. The default is the"
         " surest, as GIE-Bench does, and of items with a target all, as Omni IIE Bench does.",
-    },
+    ),
 )
 @takes("generalist", "judge_model", "endpoint", "max_cost", "ledger", "json")
 def command(what: What, *, json: bool, **asked: Any) -> int:
