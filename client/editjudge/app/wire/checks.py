@@ -9,15 +9,16 @@ from typing import Self
 from ...base.config import Settings
 from ...base.differences import Difference
 from ...base.identity import ServiceName
+from ...base.strict import Strict
+from ...base.verdict import Status
 from ...benchmarks.cell import Tally
 from ...engine import outdated as engine
 from ...engine.items import ItemChanges
 from .. import estimate, rescore, validate
 from ..results import DataChanges
-from .base import Status, Wire
 
 
-class Outdated(Wire):
+class Outdated(Strict):
     """Verdicts that are judged again, why, and what that takes.
 
     Attributes:
@@ -47,14 +48,14 @@ class Outdated(Wire):
         )
 
 
-class PerEdit(Wire):
+class PerEdit(Strict):
     """What an edit takes of a service, on average: calls at most, prompt tokens about."""
 
     calls: float
     prompt_tokens: float
 
 
-class Estimate(Wire):
+class Estimate(Strict):
     """`run --dry-run --json`: what a session would take.
 
     Attributes:
@@ -109,7 +110,7 @@ class Estimate(Wire):
         )
 
 
-class Problem(Wire):
+class Problem(Strict):
     """One thing that is wrong with data or outputs."""
 
     kind: validate.Kind
@@ -118,7 +119,7 @@ class Problem(Wire):
     note: bool
 
 
-class Validation(Wire):
+class Validation(Strict):
     """`validate --json`.
 
     Attributes:
@@ -156,7 +157,7 @@ class Validation(Wire):
         )
 
 
-class Side(Wire):
+class Side(Strict):
     """Verdicts before, or after."""
 
     mean: float | None
@@ -168,7 +169,7 @@ class Side(Wire):
         return cls.model_validate({"mean": tally.mean(), "counts": tally.statuses})
 
 
-class Change(Wire):
+class Change(Strict):
     """An entry of `rescore --json`: one model on one dimension.
 
     Attributes:
