@@ -16,7 +16,7 @@ from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.screen import say, say_json, tell
 from editjudge.base.strict import text_of
-from editjudge.cli.options import PATH, settings_of, takes
+from editjudge.cli.options import PATH, flag, number, path, settings_of, takes, text, texts
 from editjudge.cli.services import services_at_hand
 from editjudge.report.table import Head, Row, Table
 
@@ -33,69 +33,38 @@ _DAY_SECONDS = 86_400
 @takes(
     "generalist",
     "endpoint",
-    address={
-        "default": "127.0.0.1:8002",
-        "show_default": True,
-        "metavar": "HOST:PORT",
-        "help": "Where callers come to. It asks nobody who he is: put the front door before it.",
-    },
-    http_address={
-        "default": "127.0.0.1:8003",
-        "show_default": True,
-        "metavar": "HOST:PORT",
-        "help": "The same as JSON over HTTP.",
-    },
-    edits={
-        "type": click.IntRange(1),
-        "default": 64,
-        "show_default": True,
-        "help": "At a time.",
-    },
-    edits_of_one={
-        "type": click.IntRange(1),
-        "default": 32,
-        "show_default": True,
-        "help": "At a time, of one caller.",
-    },
-    megapixels={
-        "type": click.IntRange(2),
-        "default": 128,
-        "show_default": True,
-        "help": "Of pictures that are judged at a time; a caller has half. They take up to 120 MB"
-        " each.",
-    },
-    notice={
-        "type": click.FloatRange(0),
-        "default": 6.0,
-        "show_default": True,
-        "help": "Seconds between saying that it ends and ending.",
-    },
-    drain={
-        "type": click.FloatRange(0),
-        "default": 30.0,
-        "show_default": True,
-        "help": "Seconds for what is in flight then.",
-    },
-    cache={
-        "type": PATH,
-        "metavar": "FOLDER",
-        "help": "Keep calls, which are not made again, and what each team has used. Without it both"
-        " are gone with the service.",
-    },
-    cache_shared={
-        "is_flag": True,
-        "help": "What one team paid for answers the others too.",
-    },
-    keep_days={
-        "type": click.FloatRange(0, min_open=True),
-        "metavar": "DAYS",
-        "help": "Delete calls from the cache so many days after they were kept.",
-    },
-    audit={
-        "type": PATH,
-        "metavar": "FILE",
-        "help": "Add a line of JSON for each edit, without its content; - is standard error.",
-    },
+    address=text(
+        "HOST:PORT",
+        "Where callers come to. It asks nobody who he is: put the front door before it.",
+        default="127.0.0.1:8002",
+        show_default=True,
+    ),
+    http_address=text(
+        "HOST:PORT", "The same as JSON over HTTP.", default="127.0.0.1:8003", show_default=True
+    ),
+    edits=number(click.IntRange(1), "At a time.", 64),
+    edits_of_one=number(click.IntRange(1), "At a time, of one caller.", 32),
+    megapixels=number(
+        click.IntRange(2),
+        "Of pictures that are judged at a time; a caller has half. They take up to 120 MB each.",
+        128,
+    ),
+    notice=number(click.FloatRange(0), "Seconds between saying that it ends and ending.", 6.0),
+    drain=number(click.FloatRange(0), "Seconds for what is in flight then.", 30.0),
+    cache=path(
+        "FOLDER",
+        "Keep calls, which are not made again, and what each team has used. Without it both are"
+        " gone with the service.",
+    ),
+    cache_shared=flag("What one team paid for answers the others too."),
+    keep_days=text(
+        "DAYS",
+        "Delete calls from the cache so many days after they were kept.",
+        type=click.FloatRange(0, min_open=True),
+    ),
+    audit=path(
+        "FILE", "Add a line of JSON for each edit, without its content; - is standard error."
+    ),
 )
 @click.pass_context
 def command(
@@ -121,9 +90,9 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return 0
-    for flag, value in (("--cache-shared", cache_shared), ("--keep-days", keep_days)):
+    for name, value in (("--cache-shared", cache_shared), ("--keep-days", keep_days)):
         if value and cache is None:
-            raise ConfigError(f"{flag} needs a cache", "give --cache FOLDER too")
+            raise ConfigError(f"{name} needs a cache", "give --cache FOLDER too")
     try:
         from ..judge.judging import Kept
     except ImportError as error:
@@ -144,14 +113,14 @@ def command(
     return 0
 
 
-_TEAM = {"multiple": True, "metavar": "NAME", "help": "Only of this team."}
+_TEAM = texts("NAME", "Only of this team.")
 
 
 @command.command("purge")
 @click.argument("folder", metavar="CACHE", type=PATH)
 @takes(
     team=_TEAM,
-    older_than={"type": click.FloatRange(0), "metavar": "DAYS", "help": "Kept so long ago."},
+    older_than=text("DAYS", "Kept so long ago.", type=click.FloatRange(0)),
 )
 def purge_(folder: Path, team: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
@@ -171,7 +140,7 @@ def purge_(folder: Path, team: tuple[str, ...], older_than: float | None) -> int
 
 @command.command("usage")
 @click.argument("folder", metavar="CACHE", type=PATH)
-@takes("json", team=_TEAM, csv={"is_flag": True, "help": "Print CSV."})
+@takes("json", team=_TEAM, csv=flag("Print CSV."))
 def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
     """Show what each team has used on each day (UTC), also while the service runs.
 
