@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app.client import Client, make_edit, make_edit_async, score, score_many
+    from .app.events import RunEvent
     from .app.results import Results
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
     from .app.view import Pictures, RunView
-    from .app.wire.run import RunEvent
     from .base.config import Settings, load_settings
     from .base.errors import EditjudgeError
     from .base.images import Image, Mask, load_image, load_mask
@@ -57,7 +57,7 @@ _WHERE = {
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
-    "app.wire.run": ("RunEvent",),
+    "app.events": ("RunEvent",),
     "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),
     "benchmarks.column": (

@@ -15,7 +15,7 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec
 from editjudge.app.canary import Checked, checks_file, last_checks
-from editjudge.app.wire.run import Noted, RunEvent
+from editjudge.app.events import Noted, RunEvent
 from editjudge.base.config import Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName

@@ -31,7 +31,6 @@ VERBS = {
     "canary": "Check whether judges are what they were: edits of known order, asked again.",
     "compare": "Say whether one model is better than another, and how sure that is.",
     "demo": "Judge a built-in set of edits and write a report.",
-    "diff": "Say what two runs differ in.",
     "doctor": "Check every service: reachable, ready, and answering correctly.",
     "export": "Write a run's verdicts to a file.",
     "list": "List benchmarks, switches, dimensions, services or prompts.",
@@ -182,7 +181,7 @@ def root(config: Path | None, set_: tuple[str, ...]) -> None:
     """Judges for image editing, served.
 
     Exit codes: 0 done; 1 something is wrong with the services; 2 bad input, setting or
-    usage; 3 a service failed on some dimension; 4 two runs differ, or --fail-if holds;
+    usage; 3 a service failed on some dimension; 4 --fail-if holds;
     130 interrupted.
     """
 

@@ -10,12 +10,12 @@ from typing import TypeAlias, TypeVar
 
 import click
 
-from ..app.wire import lists as wire
-from ..app.wire.base import text_of
+from ..app import lists
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
 from ..base.official import official_prompts
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from ..benchmarks.benchmark import Benchmark, in_words
 from ..benchmarks.own import rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
@@ -28,11 +28,11 @@ from .options import settings_of, takes
 
 N = TypeVar("N", bound=str)
 Listed: TypeAlias = (
-    Sequence[wire.Benchmark]
-    | Sequence[wire.Switch]
-    | Sequence[wire.Dimension]
-    | Sequence[wire.Service]
-    | wire.Prompts
+    Sequence[lists.Benchmark]
+    | Sequence[lists.Switch]
+    | Sequence[lists.Dimension]
+    | Sequence[lists.Service]
+    | lists.Prompts
 )
 
 
@@ -60,9 +60,9 @@ def command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bo
         say(line)
 
 
-def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[wire.Benchmark]:
+def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[lists.Benchmark]:
     return [
-        wire.Benchmark(
+        lists.Benchmark(
             benchmark=one.name,
             title=one.title,
             protocols=", ".join(filter(None, one.protocols)),
@@ -77,9 +77,9 @@ def _declared(names: tuple[str, ...]) -> Iterable[Benchmark]:
     return map(benchmark, names) if names else benchmarks().values()
 
 
-def _switches(names: tuple[str, ...], _: Path | None) -> list[wire.Switch]:
+def _switches(names: tuple[str, ...], _: Path | None) -> list[lists.Switch]:
     return [
-        wire.Switch(
+        lists.Switch(
             benchmark=one.name,
             switch=switch.name,
             what=switch.what,
@@ -91,19 +91,19 @@ def _switches(names: tuple[str, ...], _: Path | None) -> list[wire.Switch]:
     ]
 
 
-def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[wire.Dimension]:
+def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[lists.Dimension]:
     custom = custom_in(prompts) if prompts else ()
     rubrics = {d.id: d for d in rubric_dimensions(custom)}
     others = tuple(name for name in patterns if name not in rubrics)
     own = [d for name, d in rubrics.items() if name in patterns or not patterns]
     ours = select(others) if others or not patterns else ()
-    return [wire.Dimension.of(d) for d in (*in_words(ours, custom), *own)]
+    return [lists.Dimension.of(d) for d in (*in_words(ours, custom), *own)]
 
 
-def _services(names: tuple[str, ...], _: Path | None) -> list[wire.Service]:
+def _services(names: tuple[str, ...], _: Path | None) -> list[lists.Service]:
     every = [*SERVICES, *own_services(settings_of())]
     return [
-        wire.Service(
+        lists.Service(
             service=name,
             model=model_name(name),
             inputs=tuple(map(_tensor, contract.inputs)),
@@ -119,17 +119,17 @@ def _tensor(tensor: Tensor) -> str:
     return f"{tensor.name} {tensor.dtype}[{shape}]"
 
 
-def _prompts(patterns: tuple[str, ...], _: Path | None) -> wire.Prompts:
+def _prompts(patterns: tuple[str, ...], _: Path | None) -> lists.Prompts:
     own, originals = templates(), official_prompts()
     chosen = set(_chosen([*own, *originals], patterns, "prompt"))
-    return wire.Prompts(
+    return lists.Prompts(
         own=tuple(
-            wire.Template.model_validate(one, from_attributes=True)
+            lists.Template.model_validate(one, from_attributes=True)
             for name, one in own.items()
             if name in chosen
         ),
         originals=tuple(
-            wire.Original(
+            lists.Original(
                 prompts=one.name,
                 imported=one.imported,
                 source=one.source,
@@ -169,27 +169,27 @@ _KINDS: Mapping[str, Callable[[tuple[str, ...], Path | None], Listed]] = {
 
 def _lines(listed: Listed, *, text: bool) -> Iterator[str]:
     """What is listed, for people."""
-    if isinstance(listed, wire.Prompts):
+    if isinstance(listed, lists.Prompts):
         yield from _prompt_lines(listed, text=text)
         return
     of = ""
     for one in listed:
-        if isinstance(one, wire.Switch) and one.benchmark != of:
+        if isinstance(one, lists.Switch) and one.benchmark != of:
             of = one.benchmark
             yield f"{of}:"
         yield from _entry(one)
 
 
-def _entry(one: wire.Benchmark | wire.Switch | wire.Dimension | wire.Service) -> Iterator[str]:
+def _entry(one: lists.Benchmark | lists.Switch | lists.Dimension | lists.Service) -> Iterator[str]:
     match one:
-        case wire.Benchmark():
+        case lists.Benchmark():
             yield f"{one.benchmark:<10} {one.title:<22} {one.protocols or 'one protocol'}"
             if one.not_official_because:
                 yield f"    no protocol official: {one.not_official_because}"
-        case wire.Switch():
+        case lists.Switch():
             yield f"{one.switch:<28} on in: {one.on_in or 'none'}"
             yield f"    {one.what} ({one.source})"
-        case wire.Dimension():
+        case lists.Dimension():
             low, high = one.range
             unit = f" {one.unit}" if one.unit else ""
             needs = ", ".join([*(need.replace("_", " ") for need in one.needs), *one.services])
@@ -200,12 +200,12 @@ def _entry(one: wire.Benchmark | wire.Switch | wire.Dimension | wire.Service) ->
             yield f"    {one.asks}\n    {one.variant} ({one.source})"
             if "custom" in (one.prompts or ""):
                 yield f"    prompts in {one.prompts} words"
-        case wire.Service():
+        case lists.Service():
             tensors = f"{', '.join(one.inputs)} -> {', '.join(one.outputs)}"
             yield f"{one.service:<14} model {one.model:<14} {tensors}"
 
 
-def _prompt_lines(prompts: wire.Prompts, *, text: bool) -> Iterator[str]:
+def _prompt_lines(prompts: lists.Prompts, *, text: bool) -> Iterator[str]:
     for template in prompts.own:
         yield f"{template.name:<48} own  {template.digest[:19]}"
         yield f"    {template.asks} ({template.source})"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from ..app.wire.base import text_of
-from ..app.wire.lists import Checked, Imported, Template
+from ..app.lists import Checked, Imported, Template
 from ..base.errors import ConfigError
 from ..base.official import import_official_prompts, official_prompts
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from ..prompts.custom import checked, custom_templates
 from ..prompts.folder import files_in
 from ..prompts.rubrics import rubric_files, rubrics_among

@@ -15,10 +15,9 @@ from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..base.words import counted
 from ..report.pictures import SIDE
-from ..report.viewed import Viewed
-from ..report.viewing import viewing
-from ..report.written import write_report
-from .options import PATH, takes
+from ..report.site import write_report
+from ..report.view import LiveRuns, serving
+from .options import PATH, number, path, takes
 
 _SHOWN = 3
 
@@ -26,23 +25,17 @@ _SHOWN = 3
 @click.command("report")
 @click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
 @takes(
-    out={
-        "type": PATH,
-        "metavar": "FILE|DIR",
-        "help": "Write the page: one file where it ends in .html, for up to about 1,000 edits; else"
-        " a folder.",
-    },
-    size={
-        "type": click.IntRange(0, 2048),
-        "default": SIDE,
-        "show_default": True,
-        "help": "Pixels of the longer side of the pictures that are written; 0 leaves them out.",
-    },
-    port={
-        "type": click.IntRange(0, 65535),
-        "default": 0,
-        "help": "Show the page at this port instead of a free one.",
-    },
+    out=path(
+        "FILE|DIR",
+        "Write the page: one file where it ends in .html, for up to about 1,000 edits; else a"
+        " folder.",
+    ),
+    size=number(
+        click.IntRange(0, 2048),
+        "Pixels of the longer side of the pictures that are written; 0 leaves them out.",
+        SIDE,
+    ),
+    port=number(click.IntRange(0, 65535), "Show the page at this port instead of a free one.", 0),
 )
 @takes("published")
 def command(
@@ -57,8 +50,8 @@ def command(
     if out is not None and port:
         raise ConfigError("--port shows the page, --out writes it", "leave one out")
     if out is None:
-        with Viewed(runs, published=published) as viewed:
-            asyncio.run(_serve(viewed, port))
+        with LiveRuns(runs, published=published) as live:
+            asyncio.run(_serve(live, port))
     else:
         _write(runs, out, published=published, side=size)
 
@@ -86,11 +79,11 @@ def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
     return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
 
 
-async def _serve(viewed: Viewed, port: int) -> None:
+async def _serve(live: LiveRuns, port: int) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, ended.set)
-    async with viewing(viewed, port) as address:
-        say(f"{viewed.title}\n{address}\nCtrl-C ends it.")
+    async with serving(live, port) as address:
+        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
         await ended.wait()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..app.wire.base import text_of
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from ..base.words import counted
 from ..prepare.folder import Folder
 from ..prepare.review import apply

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping
 
 from ..app.client import Client, Judgement
-from ..app.wire.base import text_of
 from ..app.wire.verdict import Score
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.console import console
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
 from ..panel.pictures import Pictures

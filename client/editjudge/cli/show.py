@@ -9,10 +9,10 @@ from typing import TypeVar
 import click
 
 from ..app.view import Known, RunView
-from ..app.wire.base import text_of
 from ..app.wire.verdict import Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from .options import PATH, takes
 
 V = TypeVar("V", bound=Stored)

@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Literal
 
 import click
 
 from ..app.client import with_local_stack
 from ..app.unserved import unserved as lacking_services
 from ..app.unserved import unserved_line
-from ..app.wire.base import text_of
-from ..app.wire.services import NoStack, Stack
 from ..base.config import load_settings
 from ..base.identity import printed
 from ..base.local import StackState, running_stack
 from ..base.screen import say, say_json
+from ..base.strict import Strict, text_of
 from ..panel import Panel
 from .options import takes
+
+
+class Stack(StackState):
+    """`status --json`: the local stack.
+
+    Attributes:
+        services: Identities, by role.
+        problem: Empty where all is well.
+        unserved: By service that is not there, the dimensions that need it.
+    """
+
+    running: Literal[True] = True
+    uptime_seconds: float
+    services: dict[str, str]
+    problem: str
+    unserved: dict[str, tuple[str, ...]]
+
+
+class NoStack(Strict):
+    """`status --json` where no local stack runs."""
+
+    running: Literal[False] = False
 
 
 @click.command("status")

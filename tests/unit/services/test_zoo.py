@@ -50,9 +50,9 @@ class FakeRecipe:
         if self.fails:
             raise ConfigError("not of this architecture")
         parity = Parity(largest_difference=self.difference, tolerance=1e-4, images=2)
-        return Exported(parity, list(self.says), {"side": 224})
+        return Exported(parity, {"side": 224})
 
-    def fingerprint(self, folder: Path) -> list[float]:
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         assert (folder / "graph" / "model.onnx").is_file()
         return list(self.says)
 
@@ -263,9 +263,9 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
 
 
 def test_one_that_fails_does_not_stop_the_others(recipe: FakeRecipe) -> None:
-    code, out, err = invoke("pull", "--untrained", "lpips-alex", "lpips-vgg")
+    code, out, err = invoke("pull", "--untrained", "q-insight", "lpips-vgg")
     assert code == 2
-    assert err == "error: this version of editjudge has no recipe for lpips-alex\n"
+    assert err.startswith("error: q-insight is served by vLLM from its checkpoint")
     assert out == "lpips-vgg is here: untrained, seed 0\n"
 
 
