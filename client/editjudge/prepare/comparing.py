@@ -19,8 +19,8 @@ from ..panel.budget import Budget
 from ..panel.generalist import Generalist
 from ..prompts import template
 from ..scorers.asking import Question
-from .entry import JUDGE
 from .folder import CALLS
+from .items import JUDGE
 
 TEMPLATE = "prepare/compares"
 
