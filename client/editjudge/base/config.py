@@ -275,7 +275,7 @@ class GeneralistEndpoint(Address):
         temperature: 0 is greedy.
         seed: For servers that take one.
         logprobs: `auto` uses probabilities where the server tells them, `never` samples.
-        repeats: Replies to average where answers are sampled.
+        samples: Replies to average where answers are sampled.
         max_outside: Probability outside the choices above which there is no score.
         price: For costs in reports and `max_cost`.
     """
@@ -289,7 +289,7 @@ class GeneralistEndpoint(Address):
     temperature: float = Field(default=0.0, ge=0, le=2)
     seed: int | None = 0
     logprobs: Literal["auto", "never"] = "auto"
-    repeats: int = Field(default=1, ge=1, le=1000)
+    samples: int = Field(default=1, ge=1, le=1000)
     max_outside: float = Field(default=0.5, ge=0, le=1)
     price: Price | None = None
 
@@ -338,7 +338,7 @@ class StackSettings(BaseModel):
         judge: Whether to start the Judge service over Triton and the generalist.
         judge_port: For gRPC; 0 means a free port, as for the other.
         judge_http_port: For JSON over HTTP.
-        judge_args: Further arguments for `editjudge serve`, such as `--max-cost-per-day=5`.
+        judge_args: Further arguments for `editjudge serve`, such as `--keep-days=30`.
         front: Whether to start the front door before them, for callers elsewhere.
         front_address: Where callers come to, as `host:port`; port 0 means a free one.
         front_names: By which callers reach it, beside the address and this machine's own name: its
