@@ -18,9 +18,7 @@ from ...scorers.asking import JUDGE
 from ...scorers.rubric import Rubric
 from ..dimension import Dimension, Reading, When, derived
 from ..fusion import Capped, Values, WeightedGeometricMean, product
-from .canvas import OffCanvasRubric
-from .kept import KeptDistance
-from .subject import SubjectSimilarity
+from .specialists import KeptDistance, OffCanvasRubric, SubjectSimilarity
 from .switches import CoEditSwitches
 from .taxonomy import keeps_a_region, keeps_a_subject, of_co_edit
 
