@@ -38,7 +38,7 @@ from editjudge_services.judge.judging import Judging
 from editjudge_services.judge.server import End, serving
 from editjudge_services.runtime.launcher import TritonServer
 
-from ..contract.test_serve import png
+from ..contract.test_serve import png, teams_of
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import patience, until
 
@@ -402,7 +402,7 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
             async with session.post(url, json=body, ssl=context) as reply:
                 assert reply.status == 200
                 web = Score.model_validate(await reply.json())
-        assert set(judging.accounts.total) == {"vision"}
+        assert teams_of(judging) == {"vision"}
     direct_edit = make_edit(source=source, edited=edited, instruction="x")
     async with Client(Settings(endpoints={"local": Endpoint(url=triton.url)})) as client:
         direct = Score.of(await client.score(direct_edit, dimensions))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import asdict
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from editjudge.app.wire.usage import UsedOnDay
 from editjudge.base.config import Settings
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
@@ -21,8 +20,8 @@ from editjudge.cli.options import PATH, flag, number, path, settings_of, takes, 
 from editjudge.cli.services import services_at_hand
 from editjudge.report.table import Head, Row, Table
 
-from ..judge.accounts import Day, Used, used_in
-from ..judge.callers import alone_in, purge, purging
+from ..judge.calls import alone_in, purge, purging, space_in
+from ..judge.usage import COUNTS, used_in
 
 if TYPE_CHECKING:
     from ..judge.judging import Kept
@@ -66,10 +65,6 @@ _DAY_SECONDS = 86_400
     audit=path(
         "FILE", "Add a line of JSON for each edit, without its content; - is standard error."
     ),
-    max_cost_per_day=number(
-        click.FloatRange(0, min_open=True),
-        "Of each team, in the currency of the configured prices; days begin at 00:00 UTC.",
-    ),
 )
 @click.pass_context
 def command(
@@ -87,7 +82,6 @@ def command(
     audit: Path | None,
     *,
     cache_shared: bool,
-    max_cost_per_day: float | None,
     **asked: Any,
 ) -> int:
     """Serve the Judge service over gRPC until SIGTERM; then it finishes what is in flight.
@@ -104,19 +98,16 @@ def command(
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     settings = settings_of(asked)
-    for name, instead in (("ledger", "--cache"), ("max_cost", "--max-cost-per-day")):
+    for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             tell(f"{name} of the settings is for runs; a service has {instead}")
     room: dict[str, Any] = {
         "edits": edits,
         "edits_of_one": edits_of_one,
-        "max_cost": max_cost_per_day,
         "pixels": megapixels * 1024 * 1024,
     }
     kept = Kept(cache, cache_shared, audit, keep_days and keep_days * _DAY_SECONDS)
-    _check(
-        (address, http_address), kept, settings.model_copy(update={"max_cost": max_cost_per_day})
-    )
+    _check((address, http_address), kept)
     with services_at_hand(settings, start=True, say=tell) as at_hand:
         asyncio.run(_serve(at_hand, (address, http_address), (notice, drain), kept, **room))
     return 0
@@ -134,17 +125,17 @@ _TEAM = texts("NAME", "Only of this team.")
 def purge_(folder: Path, team: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
 
-    Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where
-    a ledger is damaged: end the service and purge its team whole.
+    Say whose, or how old, or both. Without either nothing is deleted, and the space that each
+    team's calls take is told. What teams have used stays.
     """
     if not team and older_than is None:
-        raise ConfigError("nothing says what to delete", "give --team NAME or --older-than DAYS")
+        for name, size in asyncio.run(space_in(folder)).items():
+            say(f"{_named(name)}: {size / 1e6:.2f} MB")
+        return 0
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
-    purged = asyncio.run(purge(folder, team, before))
-    for name, count in purged.items():
-        told = f"{count:,} calls deleted" if isinstance(count, int) else str(count)
-        say(f"{_named(name)}: {told}")
-    return 0 if all(isinstance(count, int) for count in purged.values()) else 1
+    for name, count in asyncio.run(purge(folder, team, before)).items():
+        say(f"{_named(name)}: {count:,} calls deleted")
+    return 0
 
 
 @command.command("usage")
@@ -156,13 +147,16 @@ def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
     Calls that were made, those that the cache answered and those that failed; tokens of generalists
     and what they cost.
     """
-    used = {day: each for day, each in used_in(folder).items() if not team or day[1] in team}
-    rows = [_on_day(day, each) for day, each in used.items()]
+    rows = [
+        (*day, *astuple(used))
+        for day, used in used_in(folder).items()
+        if not team or day[1] in team
+    ]
+    columns = ("day", "team", *COUNTS)
     if json:
-        say_json(text_of(rows))
+        say_json(text_of([dict(zip(columns, row, strict=True)) for row in rows]))
         return 0
-    cells = [Row(tuple(each.model_dump().values())) for each in rows]
-    table = Table([Head(name) for name in UsedOnDay.model_fields], cells)
+    table = Table(list(map(Head, columns)), list(map(Row, rows)))
     if csv:
         say(table.written("csv"), nl=False)
     else:
@@ -170,28 +164,20 @@ def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
     return 0
 
 
-def _on_day(day: Day, used: Used) -> UsedOnDay:
-    counts = {name: count for name, count in asdict(used).items() if name != "dearest"}
-    return UsedOnDay(day=day[0], team=day[1], **counts)
-
-
 def _named(team: str) -> str:
     return team or "(no team)"
 
 
-def _check(addresses: tuple[str, str], kept: Kept, settings: Settings) -> None:
+def _check(addresses: tuple[str, str], kept: Kept) -> None:
     """Refuse now what could not be served, for services may take long to start.
 
     Raises:
-        ConfigError: an address, a file or a folder cannot be used, or a price is missing.
+        ConfigError: an address, a file or a folder cannot be used.
     """
-    from editjudge.panel.bind import check_prices
-
     from ..judge.asking import Audit
 
     for address in addresses:
         parted(address)
-    check_prices(settings)
     Audit(kept.audit)
     if kept.folder is not None:
         with alone_in(kept.folder):

@@ -16,8 +16,8 @@ from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local import private
 from editjudge.base.screen import tell
 
-from .accounts import Taken
 from .refusals import code_of
+from .usage import Meter
 
 REQUEST_HEADER = "x-request-id"
 """Of the front door: its log has the same."""
@@ -52,7 +52,7 @@ class Asking:
     """One request from its arrival to its answer; use as a context manager.
 
     Args:
-        taken: What it takes.
+        meter: Counts what it uses.
         ended: Told when it is over.
 
     Attributes:
@@ -66,11 +66,11 @@ class Asking:
     def __init__(
         self,
         caller: Caller,
-        taken: Taken,
+        meter: Meter,
         ended: Callable[[Asking], None],
     ) -> None:
         self.caller = caller
-        self.taken = taken
+        self.meter = meter
         self.dimensions = 0
         self.edits = 1
         self.in_parts = False
@@ -96,17 +96,17 @@ class Asking:
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         if self.code == "OK":
-            self.taken.end()
-            self.taken.note(edits=self.edits)
+            self.meter.end()
+            self.meter.note(edits=self.edits)
         else:
-            self.taken.note(refused=1)
+            self.meter.note(refused=1)
         self._ended(self)
 
     @property
     def line(self) -> str:
         """What the audit has of it, as JSON: no picture, no word of the request, no token."""
-        used = asdict(self.taken.used)
-        for name in ("edits", "refused", "dearest"):
+        used = asdict(self.meter.used)
+        for name in ("edits", "refused"):
             del used[name]
         return json.dumps(
             {
@@ -125,17 +125,15 @@ class Audit:
 
     Args:
         where: The file; `-` is standard error, None nowhere.
-
-    Attributes:
-        lost: Lines that could not be written.
+        lost: Told of each line that could not be written.
 
     Raises:
         ConfigError: the file cannot be written.
     """
 
-    def __init__(self, where: Path | None) -> None:
+    def __init__(self, where: Path | None, lost: Callable[[], None] = lambda: None) -> None:
         self._where = where
-        self.lost = 0
+        self._lost = lost
         self._failing = False
         if where is not None and not self._on_screen:
             try:
@@ -156,7 +154,7 @@ class Audit:
             if not self._failing:
                 tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
             self._failing = True
-            self.lost += 1
+            self._lost()
         else:
             self._failing = False
 
