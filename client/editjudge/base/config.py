@@ -274,7 +274,7 @@ class GeneralistEndpoint(Address):
         temperature: 0 is greedy.
         seed: For servers that take one.
         logprobs: `auto` uses probabilities where the server tells them, `never` samples.
-        repeats: Replies to average where answers are sampled.
+        samples: Replies to average where answers are sampled.
         max_outside: Probability outside the choices above which there is no score.
         price: For costs in reports and `max_cost`.
     """
@@ -288,7 +288,7 @@ class GeneralistEndpoint(Address):
     temperature: float = Field(default=0.0, ge=0, le=2)
     seed: int | None = 0
     logprobs: Literal["auto", "never"] = "auto"
-    repeats: int = Field(default=1, ge=1, le=1000)
+    samples: int = Field(default=1, ge=1, le=1000)
     max_outside: float = Field(default=0.5, ge=0, le=1)
     price: Price | None = None
 

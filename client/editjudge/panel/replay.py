@@ -68,9 +68,11 @@ def replaying(
     facts = identity.facts
     known: dict[str, Any] = {
         kind: convert(facts[kind])
-        for kind, convert in (("temperature", float), ("max_tokens", limit_of), ("repeats", int))
+        for kind, convert in (("temperature", float), ("max_tokens", limit_of))
         if kind in facts
     }
+    if "repeats" in facts:
+        known["samples"] = int(facts["repeats"])
     # What is only looked up costs nothing, so nobody need pay.
     known["price"] = None
     if "seed" in facts:
