@@ -433,8 +433,8 @@ async def test_few_ledgers_are_open_at_a_time(tmp_path: Path) -> None:
     async with CallCache(tmp_path, shared=False, say=print, most_open=3) as cache:
         async with cache.of("first"):
             for i in range(10):
-                async with cache.of(f"team{i}") as apart:
-                    await apart.calls.said(["sha256:none"])
+                async with cache.of(f"team{i}") as (calls, _):
+                    await calls.said(["sha256:none"])
             assert cache.open == 3
         async with cache.of("first"):
             pass
@@ -451,8 +451,8 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     told: list[str] = []
 
     async def asks(cache: CallCache) -> None:
-        async with through(), cache.of("a") as apart:
-            await apart.calls.said(["sha256:none"])
+        async with through(), cache.of("a") as (calls, _):
+            await calls.said(["sha256:none"])
 
     async with CallCache(tmp_path, shared=False, say=told.append) as cache:
         first = asyncio.create_task(asks(cache))

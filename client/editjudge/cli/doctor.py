@@ -22,10 +22,11 @@ from ..base.identity import ServiceName
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.screen import say, say_json, tell
 from ..panel import SERVICES, Panel, Service, model_name
+from ..panel.bind import transport_for
 from ..panel.budget import Budget
+from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
-from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
 from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
@@ -148,9 +149,9 @@ async def _examine(settings: Settings, expected: Services | None = None) -> list
             due = list(SERVICES)
         for name in due:
             findings += await _check(panel, name, stranger)
-        with Budget(settings.max_cost).pays():
-            for generalist in panel.generalists.values():
-                findings.append(await _ask(generalist, stranger))
+        context = CallContext(Budget(settings.max_cost))
+        for generalist in panel.generalists.values():
+            findings.append(await _ask(generalist.within(context), stranger))
         if expected is not None:
             findings = compared(findings, expected, await _served(panel, stranger.timeout))
         return findings

@@ -34,6 +34,7 @@ from ..engine.progress import Progress, took
 from ..engine.session import asking
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
+from ..panel.context import CallContext
 from .draft import DraftData
 from .entry import FIELDS, JUDGE, STATUSES, Entry, Maker
 from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
@@ -157,8 +158,8 @@ class Preparation:
 
     async def _make(self, settings: Settings) -> None:
         policy = PoolPolicy(patience=settings.patience)
-        panel = Panel(settings, ledger=self.ledger, policy=policy)
         budget = Budget(settings.max_cost)
+        panel = Panel(settings, ledger=self.ledger, policy=policy).within(CallContext(budget))
         if self.settings.ledger is None:
             # In the folder's own ledger every earlier call was for this preparation.
             budget.goes_on(*self.ledger.costs)
@@ -176,7 +177,7 @@ class Preparation:
                 self.live.done(failed=entry.status == "failed")
                 return entry
 
-            with self.live.showing(progress, panel), budget.pays():
+            with self.live.showing(progress, panel):
                 # Enough that no endpoint waits for images to be decoded.
                 await self._fill(asked, workers=_decoders() + settings.concurrency)
             self.usage = took(panel, progress)

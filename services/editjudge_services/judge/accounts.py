@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from editjudge.base.errors import ConfigError, CostLimit, OutOfTime, ServiceError, StoreError
-from editjudge.panel.budget import Budget, paying
-from editjudge.panel.transport import Usage
+from editjudge.panel.budget import Budget
+from editjudge.panel.calls import Usage
 from editjudge.storage.accounts import AccountsFile, Day, Used
 
 if TYPE_CHECKING:
     from editjudge.base.config import Price
 
-__all__ = ["Accounts", "Day", "Taken", "Used", "taking", "used_in"]
+__all__ = ["Accounts", "Day", "Taken", "Used", "used_in"]
 
 FILE = "usage.sqlite"
 
@@ -134,7 +134,6 @@ class Taken(Budget):
         super().__init__(day.limit)
         self._whole = day
         self._add = add
-        self._open = 0
         self.used = Used()
 
     def note(self, **more: float) -> None:
@@ -142,20 +141,6 @@ class Taken(Budget):
         used = Used(**more)  # type: ignore[arg-type]
         self.used += used
         self._add(used)
-
-    def asks(self) -> None:
-        """Note that a specialist is asked."""
-        self._open += 1
-
-    def answered(self) -> None:
-        """Note that it answered."""
-        self._open -= 1
-        self.note(calls=1)
-
-    def end(self) -> None:
-        """Note what became of the request's calls: a specialist that did not answer has failed."""
-        if self._open > 0:
-            self.note(failed=self._open)
 
     @contextlib.asynccontextmanager
     async def turn(self, *, priced: bool) -> AsyncIterator[None]:
@@ -219,12 +204,6 @@ class Taken(Budget):
             cost=cost,
             dearest=cost,
         )
-
-
-def taking() -> Taken | None:
-    """The account that pays for a call made here, where it is one of a request."""
-    budget = paying()
-    return budget if isinstance(budget, Taken) else None
 
 
 def used_in(folder: Path) -> Mapping[Day, Used]:

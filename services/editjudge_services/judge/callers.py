@@ -21,14 +21,9 @@ from numpy.typing import NDArray
 
 from editjudge.base.contracts import Tensors
 from editjudge.base.errors import Abstained, ConfigError, EditjudgeError
-from editjudge.panel.calls import Call, Reply, SpecialistCall
-from editjudge.panel.kept import Apart
-from editjudge.panel.remembered import RememberedReplies
-from editjudge.panel.said import Said
+from editjudge.panel.calls import Call, RememberedReplies, Reply, Said, SpecialistCall
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.private import made_private
-
-from .accounts import taking
 
 T = TypeVar("T")
 _LOCK = "service.lock"
@@ -106,15 +101,18 @@ class CallCache:
         return 0 if self.folder is None else sum(map(_size, self.folder.rglob("*")))
 
     @contextlib.asynccontextmanager
-    async def of(self, team: str) -> AsyncIterator[Apart]:
-        """The calls that answer a team, and no other, for as long as the block takes."""
+    async def of(self, team: str) -> AsyncIterator[tuple[CallsOfTeam, str]]:
+        """The calls that answer a team, and no other, for as long as the block takes.
+
+        With them the salt by which servers keep its cache of prefixes apart; see `CallContext`.
+        """
         name = "" if self._shared else team
         held = self._open.setdefault(name, _Held(CallsOfTeam(self._opening(name), self._say)))
         self._open.move_to_end(name)
         held.users += 1
         try:
             await self._close_idle()
-            yield Apart(held.calls, "" if self._shared else self._salt(team))
+            yield held.calls, "" if self._shared else self._salt(team)
         finally:
             held.users -= 1
 
@@ -182,8 +180,6 @@ class CallsOfTeam:
         known = await self._recent.get(call)
         if known is None:
             known = await self._tried(lambda ledger: ledger.get(call), None)
-        if known is not None and (taken := taking()):
-            taken.note(cached=1)
         return known
 
     async def put(self, call: Call, reply: Reply) -> None:
@@ -200,18 +196,7 @@ class CallsOfTeam:
 
     async def outputs(self, call: SpecialistCall) -> Tensors | None:
         """What a specialist returned before, or None; raises what it abstained with."""
-        taken = taking()
-        try:
-            known = await self._tried(lambda ledger: ledger.outputs(call), None)
-        except Abstained:
-            if taken:
-                taken.note(cached=1)
-            raise
-        if taken and known is None:
-            taken.asks()
-        elif taken:
-            taken.note(cached=1)
-        return known
+        return await self._tried(lambda ledger: ledger.outputs(call), None)
 
     async def keep_outputs(
         self,
@@ -220,15 +205,11 @@ class CallsOfTeam:
         seconds: float,
     ) -> Tensors:
         """Keep what a specialist returned, and return it as it will come back from now on."""
-        if taken := taking():
-            taken.answered()
         kept = await self._tried(lambda ledger: ledger.keep_outputs(call, outputs, seconds), None)
         return dict(outputs) if kept is None else kept
 
     async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
         """Keep that a specialist abstained, and return what `outputs` raises from now on."""
-        if taken := taking():
-            taken.answered()
         kept = await self._tried(lambda ledger: ledger.keep_abstention(call, kind, reason), None)
         return kept or Abstained(kind, reason, calls=(call.key,))
 

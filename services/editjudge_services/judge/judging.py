@@ -18,7 +18,7 @@ from editjudge.base.threads import in_thread, through
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import CORE
 from editjudge.engine.judge import Judgement
-from editjudge.panel.kept import keeping
+from editjudge.panel.context import CallContext
 
 from .accounts import Accounts
 from .asking import Asking, Audit, Caller
@@ -168,7 +168,7 @@ class Judging:
         caller = asking.caller.team
         async with (
             self.edits.taking(caller, 1, waits=waits),
-            self._cache.of(caller) as apart,
+            self._cache.of(caller) as (calls, salt),
             through(),
         ):
             asked = await read()
@@ -179,10 +179,11 @@ class Judging:
             async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == CORE)
                 await self._signed(meaning, dimensions)  # so that the event loop finds them made
-                with keeping(apart):
-                    judgement = await self.client.judge(
-                        edit, dimensions, meaning.known, meaning.signatures, asking.taken
-                    )
+                terms, notes = asking.caller.terms, (asking.notes,)
+                context = CallContext(asking.taken, calls, salt, terms, notes)
+                judgement = await self.client.judge(
+                    edit, dimensions, meaning.known, meaning.signatures, context
+                )
         await self.accounts.written()
         return judgement
 

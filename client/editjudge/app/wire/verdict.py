@@ -14,7 +14,7 @@ from ...base.signature import versions
 from ...base.verdict import Evidence, Outcome, Scored, Unscored, UnscoredKind, calls_of
 from ...engine.items import Known
 from ...engine.judge import Judgement
-from ...panel.said import Said
+from ...panel.calls import Said
 from ...storage.earlier import Why
 from ..view import EarlierVerdict, RunView, StoredEdit, StoredVerdict
 from .base import Number, Status, Wire
