@@ -109,7 +109,7 @@ def test_the_judge_service_takes_its_settings_and_its_arguments(
     settings = load_settings(file)
     assert set(settings.endpoints) == {"language", "ocr", "segmentation", "small"}
     assert settings.generalists["judge"].model == "judge"
-    known = {name for parameter in serve.params for name in parameter.opts}
+    known = {name for parameter in (*serve.params, *root.params) for name in parameter.opts}
     (judge,) = names(production, "Deployment")["judges-judge"]["spec"]["template"]["spec"][
         "containers"
     ]
@@ -191,7 +191,8 @@ def test_a_run_takes_its_settings_and_its_arguments(tmp_path: Path) -> None:
     for _, verb, *words in told:
         command = root.get_command(Context(root), verb)
         assert command is not None
-        known = {name for parameter in command.params for name in parameter.opts}
+        declared = (*command.params, *root.params)
+        known = {name for parameter in declared for name in parameter.opts}
         flags = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert flags <= known
 

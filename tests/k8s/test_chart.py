@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from editjudge.cli import root
 from editjudge.cli.run import command as run_command
 
 from .chart import CHART, HERE, TOOLS, Object, Refused, checked, chosen, helm, rendered, text
@@ -509,7 +510,9 @@ def test_the_values_of_the_page_are_right(file: str, tmp_path: Path) -> None:
     right(rendered(values={**BASE, **values}))
     for run in values.get("runs", {}).values():
         flags = {name.partition("=")[0] for name in run["arguments"]}
-        assert flags <= {name for option in run_command.params for name in option.opts}
+        assert flags <= {
+            name for option in (*run_command.params, *root.params) for name in option.opts
+        }
 
 
 def test_helm_finds_no_fault(tmp_path: Path) -> None:

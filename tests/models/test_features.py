@@ -242,7 +242,7 @@ def test_the_least_recently_used_features_go_first():
 def test_the_export_is_as_close_as_stated(entry):
     artefact = load_artefact(entry, "fp32")
     assert artefact.parity.largest_difference <= artefact.parity.tolerance == 1e-5
-    assert artefact.fingerprint == RECIPES[entry].fingerprint(artefact.folder)
+    assert artefact.fingerprint == RECIPES[entry].fingerprint(artefact.folder, artefact.precision)
     assert len(artefact.fingerprint) == 8
 
 
@@ -257,7 +257,7 @@ def test_bf16_is_close_and_another_thing(entry):
     artefact = load_artefact(entry, "bf16")
     assert artefact.parity.largest_difference <= artefact.parity.tolerance == 1e-3
     assert artefact.fingerprint == pytest.approx(
-        RECIPES[entry].fingerprint(artefact.folder), abs=1e-3
+        RECIPES[entry].fingerprint(artefact.folder, artefact.precision), abs=1e-3
     )
     image, mask = picture(), disc()
     exact, close = loaded(entry), loaded(entry, "bf16")

@@ -16,6 +16,7 @@ from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName
 from ..base.local import private, private_state_dir, state_dir
+from ..base.strict import Strict
 from ..canary.comparison import Baseline, Finding, Look, State, compared, unit_of
 from ..canary.edits import canaries, canary_set, look, places
 from ..panel import Panel
@@ -23,7 +24,6 @@ from ..panel.budget import Budget
 from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from .client import with_local_stack
-from .wire.base import Wire
 
 BASELINE_ROUNDS = 3
 _NOT_CHECKED = "not checked: editjudge canary"
@@ -56,7 +56,7 @@ _CHECKS = TypeAdapter(dict[str, Checked])
 """By the judge's identity."""
 
 
-class CanaryScore(Wire):
+class CanaryScore(Strict):
     """What a judge says of one canary.
 
     Attributes:
@@ -75,7 +75,7 @@ class CanaryScore(Wire):
     failure: str
 
 
-class Examined(Wire):
+class Examined(Strict):
     """`canary --json`: a judge, asked just now.
 
     Attributes:

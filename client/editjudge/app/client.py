@@ -228,7 +228,8 @@ class Client:
         texts = _texts(prompts)
         custom = custom_templates(texts)
         asked = in_words(_declared(dimensions, self._own(rubric_dimensions(custom))), custom)
-        known = {d.id: d for d in (*in_words(all_dimensions().values(), custom), *asked)}
+        others = all_dimensions(dimension.id for dimension in asked).values()
+        known = {d.id: d for d in (*in_words(others, custom), *asked)}
         signatures = self._signatures(known)
         if self._gateway is None:
             context = CallContext(budget or self.budget)

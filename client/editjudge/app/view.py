@@ -13,7 +13,8 @@ from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
-from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
 from ..engine.fold import fold
 from ..engine.header import RunHeader

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, SkipValidation
 
 from ..base.item import Item
 from ..base.signature import Signature
@@ -160,12 +162,12 @@ class Column:
 
     id: str
     title: str
-    how: Aggregation
+    how: Annotated[SkipValidation[Aggregation], Field(exclude=True)]
     higher_is_better: bool
     source: str = ""
     group: str = ""
-    protocol: str = ""
-    decimals: int | None = None
+    protocol: Annotated[str, Field(exclude=True)] = ""
+    decimals: Annotated[int | None, Field(exclude=True)] = None
 
     @property
     def dimensions(self) -> tuple[str, ...]:

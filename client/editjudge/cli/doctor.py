@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,13 +15,13 @@ from ..answers import Option
 from ..app.client import with_local_stack
 from ..app.expected import DEVICE, ROOT, Services, differences, expected_in, facts_of
 from ..app.unserved import unserved, unserved_line
-from ..app.wire.base import text_of
 from ..app.wire.services import Finding
 from ..base.config import Settings
 from ..base.errors import Abstained, NotAuthorised, ServiceError
 from ..base.identity import ServiceName
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.bind import transport_for
 from ..panel.budget import Budget
@@ -30,11 +31,7 @@ from ..panel.prompt import Prompt, Text
 from ..panel.retry import RetryPolicy
 from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
-from .options import (
-    GatewayOptions,
-    json_option,
-    options,
-)
+from .options import PATH, settings_of, takes
 from .services import services_at_hand
 
 _ROUND_TRIPS = 5
@@ -52,22 +49,23 @@ _ANSWERS = {
 
 
 @click.command("doctor")
-@options(GatewayOptions, "services")
-@click.option(
-    "--expect",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A panel file: what is served otherwise than it says is wrong (docs/deploying.md).",
+@takes("generalist", "judge_model", "endpoint", "gateway")
+@takes(
+    "json",
+    expect={
+        "type": PATH,
+        "metavar": "FILE",
+        "help": "A panel file: what is served otherwise than it says is wrong (docs/deploying.md).",
+    },
 )
-@json_option
-def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int:
+def command(expect: Path | None, *, json: bool, **asked: Any) -> int:
     """Check every service: reachable, version, ready, round trip, and a known answer.
 
     It says what it checked: a service may have no known answer, a server may let anybody in. Exit
     code 1 when something is wrong, with the mend.
     """
     expected = None if expect is None else expected_in(expect)
-    settings = with_local_stack(services.settings())
+    settings = with_local_stack(settings_of(asked))
     if settings.gateway is not None:
         from .gateway import examined
 
@@ -75,7 +73,7 @@ def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int
         if expected is not None and identities is not None:
             served = {name: facts_of(identity) for name, identity in identities.items()}
             told = compared(told, expected, served, untold={DEVICE, ROOT})
-        return _told(told, as_json=as_json)
+        return _told(told, as_json=json)
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
     findings: list[Finding] = []
@@ -87,7 +85,7 @@ def command(services: GatewayOptions, expect: Path | None, as_json: bool) -> int
 
     with services_at_hand(settings, start=start, say=tell, without=without) as at_hand:
         findings += asyncio.run(_examine(at_hand, expected))
-    return _told(findings, as_json=as_json)
+    return _told(findings, as_json=json)
 
 
 def _told(findings: list[Finding], *, as_json: bool) -> int:

@@ -9,25 +9,27 @@ import click
 from rich.table import Table
 
 from ..app.rescore import Changes, rescored_run
-from ..app.wire.base import text_of
 from ..app.wire.checks import Change as ChangeJson
 from ..base.console import console
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..benchmarks.cell import Tally
-from .options import json_option
+from .options import PATH, takes
 
 
 @click.command("rescore")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--write", is_flag=True, help="Keep the new verdicts in the place of the old ones.")
-@json_option
-def command(run: Path, write: bool, as_json: bool) -> int:
+@click.argument("run", type=PATH)
+@takes(
+    "json",
+    write={"is_flag": True, "help": "Keep the new verdicts in the place of the old ones."},
+)
+def command(run: Path, *, write: bool, json: bool) -> int:
     """Read the stored replies again with today's code, and show what changed; nothing is called.
 
     The data and the outputs must be where they were.
     """
     changes = rescored_run(run, write=write)
-    if as_json:
+    if json:
         say_json(text_of([ChangeJson.of(*key, change) for key, change in changes.items()]))
         return 0
     console().print(changes_table(changes))

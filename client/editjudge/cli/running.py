@@ -14,16 +14,16 @@ from typing import Any
 
 from ..app.canary import last_checks
 from ..app.estimate import lines
+from ..app.events import Finished
 from ..app.run import Retry, Running, RunResult, foreseen
 from ..app.spec import RunSpec
 from ..app.summary import columns, titles_of
 from ..app.unserved import naming, need_models
-from ..app.wire.base import text_of
 from ..app.wire.checks import Estimate
-from ..app.wire.run import Finished
 from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..base.words import counted
 from ..report.live import display, summary
 from ..report.numbers import untrained_line, usage_text

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from json import dumps
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
 from ..app.view import Known, RunView
-from ..app.wire.base import text_of
-from ..app.wire.verdict import Earlier, Shown, ShownEdit, Stored
+from ..app.wire.verdict import Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
-from .options import dimension_option, json_option
+from ..base.strict import text_of
+from .options import PATH, takes
 
 V = TypeVar("V", bound=Stored)
 
@@ -21,28 +21,14 @@ _BECAME = {
     "changed": "the item changed since this was judged, and is to be judged again",
     "gone": "the item is gone from the data: what was judged of it counts no more",
 }
-_WHY = {
-    "output": "when another output was there",
-    "item": "when the item had changed",
-    "signature": "when what it depends on changed",
-    "again": "when it was judged again",
-}
 
 
 @click.command("show")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.argument("edit")
-@click.option("--model", help="Only of this model under test; all by default.")
-@dimension_option
-@click.option("--earlier", is_flag=True, help="Also the verdicts in whose place others came.")
-@json_option
+@takes("dimension", "json", model={"help": "Only of this model under test."})
 def command(
-    run: Path,
-    edit: str,
-    model: str | None,
-    patterns: tuple[str, ...],
-    earlier: bool,
-    as_json: bool,
+    run: Path, edit: str, dimension: tuple[str, ...], model: str | None, *, json: bool
 ) -> int:
     """Show one edit of a run: EDIT is the item's id.
 
@@ -57,11 +43,9 @@ def command(
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
-        before = tuple(map(Earlier.by, view.earlier(model, item=edit))) if earlier else ()
         shown = _shown(view, edit, edits, became(edit, None))
-        shown = shown.model_copy(update={"earlier": before})
-        shown = _only(shown, view.named(patterns)) if patterns else shown
-    if as_json:
+        shown = _only(shown, view.named(dimension)) if dimension else shown
+    if json:
         say_json(text_of(shown))
         return 0
     if shown.instruction is not None:
@@ -74,11 +58,6 @@ def command(
         say(f"\n  {name}: not served\n    {why}")
     for name, why in shown.spoilt.items():
         say(f"\n  {name}: unscored (told by the data)\n    {why}")
-    if shown.earlier:
-        say("\nearlier verdicts, which count in nothing", bold=True)
-    for verdict in shown.earlier:
-        _show_verdict(verdict)
-        say(f"    until {verdict.replaced}, {_WHY[verdict.why]}; about {verdict.output}")
     return 0
 
 
@@ -113,7 +92,6 @@ def _only(shown: Shown, names: frozenset[str]) -> Shown:
     return shown.model_copy(
         update={
             "edits": edits,
-            "earlier": of(shown.earlier),
             "not_served": {n: why for n, why in shown.not_served.items() if n in names},
             "spoilt": {n: why for n, why in shown.spoilt.items() if n in names},
         }
@@ -135,11 +113,11 @@ def _show_verdict(verdict: Stored) -> None:
     if verdict.reason:
         say(f"    {verdict.reason}")
     for name, evidence in verdict.evidence.items():
-        text = evidence if isinstance(evidence, str) else json.dumps(evidence, indent=2)
+        text = evidence if isinstance(evidence, str) else dumps(evidence, indent=2)
         _block(name, text)
     for call in verdict.calls:
         words = call.reply.get("text") if isinstance(call.reply, dict) else None
-        text = words if isinstance(words, str) and words else json.dumps(call.reply, indent=2)
+        text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
         _block(f"{call.model or call.judge} replied", text)
     say(f"    {verdict.signature}", dim=True)
     say(f"    made with {verdict.versions}", dim=True)

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
-from ..base.differences import NOTHING, Difference, Part, by_digest, roots
+from ..base.differences import NOTHING, Difference, by_digest, roots
 from ..base.identity import UNASKED, ServiceName
 from .runplan import RunPlan
 
-_UNKNOWN = Difference(Part("unknown", ""), NOTHING, NOTHING)
+_UNKNOWN = Difference("unknown", "", "", NOTHING, NOTHING)
 _NAMED = 3
 
 
@@ -97,7 +97,7 @@ class _Settings(NamedTuple):
         name = ServiceName.parsed(role).variant
         old, new = (one.get("generalists", {}).get(name, {}) for one in self)
         return [
-            Difference(Part("setting", role, key), str(old.get(key, "")), str(new.get(key, "")))
+            Difference("setting", role, key, str(old.get(key, "")), str(new.get(key, "")))
             for key in dict.fromkeys((*old, *new))
             if ServiceName.parsed(role).is_generalist and old.get(key) != new.get(key)
         ]
@@ -119,8 +119,8 @@ def _as_asked(differences: Iterable[Difference], settings: _Settings) -> tuple[D
     """Where a service was not asked yet, its settings stand for it."""
     known: dict[Difference, None] = {}
     for each in differences:
-        if each.part.kind in {"model", "service"} and each.after in {NOTHING, UNASKED}:
-            known.update(dict.fromkeys(settings.differences(each.part.of)))
+        if each.kind in {"model", "service"} and each.after in {NOTHING, UNASKED}:
+            known.update(dict.fromkeys(settings.differences(each.of)))
         else:
             known[each] = None
     return tuple(known) or (_UNKNOWN,)

@@ -38,8 +38,9 @@ from ..base.verdict import (
     Unscored,
     failed,
 )
-from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
+from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
 from .items import ItemState, state_of
 from .judge import Answered, Judgement, Settled, at_once

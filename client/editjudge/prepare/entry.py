@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.identity import ServiceName
-from ..base.images import Image
 from ..base.item import Item
 from ..benchmarks.items import Line
 from ..panel import Panel
@@ -52,7 +51,6 @@ class Entry:
         mask_shows: Whether that is what is `edited`, or what is `kept`.
         named: What is white in the mask, as the generalist named it; several things may be.
         notes: What reviewers should know, as (label, text).
-        pictures: For reviewers, as (caption, data URI).
     """
 
     status: Status
@@ -63,7 +61,6 @@ class Entry:
     mask_shows: Literal["edited", "kept"] = "edited"
     named: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
-    pictures: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 class Maker(Protocol):
@@ -87,12 +84,3 @@ class Maker(Protocol):
             Abstained: the generalist's reply cannot be read, or it refused.
             ServiceError: see `editjudge.base.errors`.
         """
-
-
-def sources_of(item: Item) -> tuple[tuple[str, Image], ...]:
-    """An item's sources with their captions."""
-    count = len(item.sources)
-    return tuple(
-        (f"source {number} of {count}" if count > 1 else "source", image)
-        for number, image in enumerate(item.sources, 1)
-    )

@@ -16,7 +16,9 @@ from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import show_path
-from ..benchmarks.items import ItemsFile, Line, said
+from ..base.writing import on_disk, put
+from ..benchmarks.items import ItemsFile, Line
+from ..benchmarks.texts import said
 from .draft import by_its_mask
 from .entry import FIELDS, Entry, Status, What
 
@@ -264,10 +266,5 @@ def write(file: Path, data: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    half = file.with_name(f"{file.name}.new")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        half.write_bytes(data)
-        half.replace(file)
-    except OSError as error:
-        raise StoreError(f"{show_path(file)}: {error.strerror or error}") from error
+    with on_disk(file):
+        put(file, data)

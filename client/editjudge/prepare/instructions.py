@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,11 +9,11 @@ from typing import ClassVar
 from ..answers.json_object import plain
 from ..base.identity import ServiceName
 from ..base.item import Item
-from ..benchmarks.items import Line, blank
+from ..benchmarks.items import Line
+from ..benchmarks.texts import blank
 from ..panel import Panel
 from ..prompts import template
-from .entry import JUDGE, Entry, What, sources_of
-from .pictures import thumbnail
+from .entry import JUDGE, Entry, What
 from .questions import TASKS, answered
 
 TEMPLATE = "prepare/instruction"
@@ -60,5 +59,4 @@ class InstructionWriter:
         name = TASKS.get(plain(item.task), "").removeprefix("prepare/choice_")
         kind = KINDS.get(name, _ANY)
         said = await answered(item, judge, template(TEMPLATE), kind=kind)
-        pictures = [(text, await asyncio.to_thread(thumbnail, s)) for text, s in sources_of(item)]
-        return Entry("made", instruction=said.value, pictures=tuple(pictures))
+        return Entry("made", instruction=said.value)

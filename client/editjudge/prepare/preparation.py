@@ -14,7 +14,6 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..app.client import Ledger
-from ..app.wire.prepared import Prepared
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import (
@@ -28,6 +27,7 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.identity import Identities, ModelIdentity, ServiceName, printed
+from ..base.strict import Number, Strict
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import ItemsFile
 from ..engine.progress import Progress, took
@@ -39,7 +39,7 @@ from .draft import DraftData
 from .entry import FIELDS, JUDGE, STATUSES, Entry, Maker
 from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
 from .live import Live
-from .sheet import write_sheet
+from .page import write_page
 
 _FATAL = (CostLimit, NotAuthorised, WrongModel)
 """Errors that every later call would have too."""
@@ -47,6 +47,27 @@ _IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 _WHOEVER_IS_ASKED = {"had", "unsuited", "left"}
 """Statuses that do not depend on the services."""
 _WITH_REASONS = ("not_found", "unsuited", "failed")
+
+
+class Prepared(Strict):
+    """`prepare questions --json` and `prepare masks --json`.
+
+    Attributes:
+        counts: Items by what became of them.
+        reasons: Of those that are `not_found`, `unsuited` or `failed`, by item.
+        services: Identities of those that made it.
+        data: The items with what was made.
+        review: The page on which people decide.
+    """
+
+    what: str
+    counts: dict[str, int]
+    reasons: dict[str, dict[str, str]]
+    services: dict[str, str]
+    usage: dict[str, Number]
+    data: Path
+    review: Path
+    exit_code: int
 
 
 @contextmanager
@@ -268,7 +289,7 @@ class Preparation:
         # In this order: items are only there with the record of what became of them.
         self.folder.keep(record)
         self.folder.keep_items(self.data, self.entries)
-        write_sheet(self.folder, record, self.entries)
+        write_page(self.folder, record, self.entries)
 
     def result(self) -> Prepared:
         """What became of the items, as JSON."""

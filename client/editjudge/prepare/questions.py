@@ -18,8 +18,7 @@ from ..panel import Panel
 from ..panel.generalist import Answer, Generalist
 from ..prompts import Template, template
 from ..scorers.asking import Question
-from .entry import JUDGE, Entry, sources_of
-from .pictures import thumbnail
+from .entry import JUDGE, Entry
 
 _TASKS = (
     "add object",
@@ -77,13 +76,12 @@ class QuestionWriter:
         judge = panel.generalist(JUDGE)
         name = TASKS.get(plain(item.task), "prepare/choice") if self.what == "choice" else FACTS
         value = (await answered(item, judge, template(name, self.custom))).value
-        pictures = [(text, await asyncio.to_thread(thumbnail, s)) for text, s in sources_of(item)]
         if not isinstance(value, ChoiceQuestion):
-            return Entry("made", questions=tuple(value), pictures=tuple(pictures))
+            return Entry("made", questions=tuple(value))
         by_words = compares(value.question, value.options)
         question = _shuffled(item.id, value)._replace(compares=by_words)
         notes = (("the edited image is shown", "with its source" if by_words else "alone"),)
-        return Entry("made", questions=(question,), notes=notes, pictures=tuple(pictures))
+        return Entry("made", questions=(question,), notes=notes)
 
 
 async def answered(item: Item, judge: Generalist, prompt: Template, **texts: str) -> Answer[Any]:

@@ -9,10 +9,11 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..app.wire.prepared import Reviewed
 from ..base.errors import ConfigError, InputError
 from ..base.images import show_path
-from ..benchmarks.items import Line, said
+from ..base.strict import Strict
+from ..benchmarks.items import Line
+from ..benchmarks.texts import said
 from .draft import DraftData
 from .entry import TO_REVIEW, Status, What
 from .folder import ACCEPTED, REJECTED, Folder, Record, without, write_lines
@@ -20,6 +21,23 @@ from .folder import ACCEPTED, REJECTED, Folder, Record, without, write_lines
 _NAMED = 5
 """How many items an error names."""
 _Part: TypeAlias = Literal["untouched", "accept", "reject", "undecided"]
+
+
+class Reviewed(Strict):
+    """`prepare review --json`.
+
+    Attributes:
+        rejected: Items with what was noted.
+        undecided: Items.
+        untouched: How many nothing was made for.
+    """
+
+    accepted: int
+    rejected: dict[str, str]
+    undecided: tuple[str, ...]
+    untouched: int
+    accepted_data: Path
+    rejected_data: Path
 
 
 class Decision(BaseModel):

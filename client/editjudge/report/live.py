@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ..app.wire.base import text_of
-from ..app.wire.run import Again, Counted, Line, Noted, Progressed, RunEvent
+from ..app.events import Again, Counted, Line, Noted, Progressed, RunEvent
 from ..base.console import console, styled
 from ..base.screen import say_json, tell
+from ..base.strict import text_of
 from ..base.words import counted
 from .numbers import usage_text
 

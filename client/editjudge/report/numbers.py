@@ -138,15 +138,12 @@ def best_and_second(
     return [places.get(text, 0) for text in texts]
 
 
-def number(
-    cell: Cell, deviation: float | None = None, decimals: int | None = None, place: int = 0
-) -> Number:
+def number(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
     """A mean with its coverage: how many of the edits asked about have a number.
 
     Beside it half of its interval and what else a reader has to know; see `sure_text`.
 
     Args:
-        deviation: Its standard deviation over rounds, where it is known.
         decimals: As papers print; None for four significant digits.
         place: 1 for the best of its column, 2 for the second.
     """
@@ -157,7 +154,7 @@ def number(
     if cell.value is None:
         return Number("-", 0, "", cell.reason if decimals is None else coverage, footnote)
     value = f"{cell.value:.4g}" if decimals is None else rounded(cell.value, decimals)
-    return Number(value, place, sure_text(cell, deviation, decimals), coverage, footnote)
+    return Number(value, place, sure_text(cell, decimals), coverage, footnote)
 
 
 def carried(cells: Iterable[Cell]) -> int:
@@ -179,7 +176,7 @@ def rounded(value: float, decimals: int) -> str:
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
 
-def sure_text(cell: Cell, deviation: float | None = None, decimals: int | None = None) -> str:
+def sure_text(cell: Cell, decimals: int | None = None) -> str:
     """What stands behind a mean: half of its interval, its spread over rounds, and its signs.
 
     `*2` says that a rule put two of its numbers in, `^3` that three are capped, `~` that it rests
@@ -190,7 +187,7 @@ def sure_text(cell: Cell, deviation: float | None = None, decimals: int | None =
     return "".join(
         (
             "" if half is None else f" ±{half_text(half, decimals)}",
-            "" if deviation is None else f" sd {deviation:{form}}",
+            "" if cell.sd is None else f" sd {cell.sd:{form}}",
             f" *{cell.imputed}" if cell.imputed else "",
             f" ^{cell.capped}" if cell.capped else "",
             " ~" if cell.other_items else "",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, ParamSpec, Self, TypeVar
+from typing import Annotated, Any, Self
 
 import click
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,16 +15,14 @@ from rich.table import Table
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.screen import say
+from editjudge.cli.options import PATH, takes
 
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
 from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find, manifest, members
 from ..zoo.pull import import_file, pull
-from .output import json_option, print_json
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from .output import print_json
 
 
 class Weights(BaseModel):
@@ -70,27 +68,20 @@ def command() -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
-def _names(function: Callable[P, T]) -> Callable[P, T]:
-    """Add `NAME...` and `--profile`."""
-    profile = click.option(
-        "--profile",
-        type=click.Choice(["lite", "paper"]),
-        help="All models that run on a CPU (lite), or that the papers use.",
-    )
-    return click.argument("names", nargs=-1, metavar="[NAME]...")(profile(function))
-
-
-_accept_license = click.option(
-    "--accept-license", is_flag=True, help="Accept the restricted licences of the models named."
-)
+_NAMED: Mapping[str, Mapping[str, Any]] = {
+    "profile": {
+        "type": click.Choice(["lite", "paper"]),
+        "help": "All models that run on a CPU (lite), or that the papers use.",
+    },
+}
 
 
 @command.command("list")
-@json_option
-def list_models(as_json: bool) -> None:
+@takes("json")
+def list_models(*, json: bool) -> None:
     """Every model: what is installed of it, its licence, size and profiles."""
     entries = manifest().values()
-    if as_json:
+    if json:
         print_json([_described(entry) for entry in entries])
         return
     table = Table("model", "service", "here", "GiB", "licence", "profiles", box=None)
@@ -108,46 +99,57 @@ def list_models(as_json: bool) -> None:
 
 
 @command.command("pull")
-@_names
-@_accept_license
-def pull_models(names: tuple[str, ...], profile: Profile | None, accept_license: bool) -> int:
-    """Pull checkpoints from the hub; HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE apply."""
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@takes(
+    **_NAMED,
+    from_={"type": PATH, "metavar": "FILE", "help": "The file of a model that is not on the hub."},
+    untrained={
+        "is_flag": True,
+        "help": "Make tiny checkpoints of random weights: to try the services, never for results.",
+    },
+    accept_license={
+        "is_flag": True,
+        "help": "Accept the restricted licences of the models named.",
+    },
+)
+def pull_models(
+    names: tuple[str, ...],
+    profile: Profile | None,
+    from_: Path | None,
+    *,
+    untrained: bool,
+    accept_license: bool,
+) -> int:
+    """Bring checkpoints here, by default from the hub.
+
+    The variables HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE apply.
+    """
+    if from_ is not None and (untrained or len(names) != 1):
+        raise ConfigError("--from is about one model", "name it, without --untrained")
 
     def pulled(entry: Entry) -> str:
         here = load_checkpoint(entry.name)
-        if entry.supply == "file" and here and not here.untrained:
-            return f"{entry.name} is here: {here.source}"
-        return f"{entry.name} is here: {pull(entry, accept_license=accept_license).source}"
+        if untrained:
+            here = export.make_untrained(entry)
+        elif from_ is not None:
+            here = import_file(entry, from_, accept_license=accept_license)
+        elif entry.supply != "file" or here is None or here.untrained:
+            here = pull(entry, accept_license=accept_license)
+        return f"{entry.name} is here: {here.source}"
 
-    return _each(_chosen(names, profile), pulled)
-
-
-@command.command("import")
-@click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path))
-@_accept_license
-def import_model(name: str, file: Path, accept_license: bool) -> int:
-    """Bring the FILE of a model that is not on the hub."""
-    record = import_file(find(name), file, accept_license=accept_license)
-    say(f"{name} is here: {record.source}")
-    return 0
-
-
-@command.command("untrained")
-@_names
-def make_untrained(names: tuple[str, ...], profile: Profile | None) -> int:
-    """Make tiny checkpoints of random weights: to try the services, never for results."""
-
-    def made(entry: Entry) -> str:
-        return f"{entry.name} is here: {export.make_untrained(entry).source}"
-
-    return _each(_chosen(names, profile, made_here=True), made)
+    return _each(_chosen(names, profile, made_here=untrained), pulled)
 
 
 @command.command("export")
-@_names
-@click.option(
-    "--precision", type=click.Choice(["fp32", "fp16", "bf16"]), default="fp32", show_default=True
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@takes(
+    **_NAMED,
+    precision={
+        "type": click.Choice(["fp32", "fp16", "bf16"]),
+        "default": "fp32",
+        "show_default": True,
+        "help": "Of the numbers.",
+    },
 )
 def export_models(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
     """Export checkpoints to what the services load, and compare the two."""
@@ -183,7 +185,7 @@ def verify_models(names: tuple[str, ...]) -> int:
 
 @command.command("repository")
 @click.argument("table", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@takes(out="The folder.")
 def make_repository(table: Path, out: Path) -> None:
     """Make the folder that a Triton server loads, of the models in TABLE.
 

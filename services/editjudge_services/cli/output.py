@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import click
 from pydantic import BaseModel
 
 from editjudge.base.screen import say_json
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
 
 
 def print_json(data: BaseModel | Sequence[BaseModel]) -> None:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import csv
-import io
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
-from editjudge.app.wire.base import text_of
 from editjudge.app.wire.usage import UsedOnDay
 from editjudge.base.config import Settings
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.screen import say, say_json, tell
-from editjudge.cli.options import ServiceOptions, json_option, options
+from editjudge.base.strict import text_of
+from editjudge.cli.options import PATH, settings_of, takes
 from editjudge.cli.services import services_at_hand
+from editjudge.report.table import Head, Row, Table
 
 from ..judge.accounts import Day, Used, used_in
 from ..judge.callers import alone_in, purge, purging
@@ -29,83 +27,85 @@ from ..judge.callers import alone_in, purge, purging
 if TYPE_CHECKING:
     from ..judge.judging import Kept
 
-_PATH = click.Path(path_type=Path)
 _DAY_SECONDS = 86_400
 
 
 @click.group("serve", invoke_without_command=True)
-@click.option(
-    "--address",
-    default="127.0.0.1:8002",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where callers come to; it asks nobody who he is: put the front door before it.",
+@takes(
+    "generalist",
+    "endpoint",
+    address={
+        "default": "127.0.0.1:8002",
+        "show_default": True,
+        "metavar": "HOST:PORT",
+        "help": "Where callers come to. It asks nobody who he is: put the front door before it.",
+    },
+    http_address={
+        "default": "127.0.0.1:8003",
+        "show_default": True,
+        "metavar": "HOST:PORT",
+        "help": "The same as JSON over HTTP.",
+    },
+    edits={
+        "type": click.IntRange(1),
+        "default": 64,
+        "show_default": True,
+        "help": "At a time.",
+    },
+    edits_of_one={
+        "type": click.IntRange(1),
+        "default": 32,
+        "show_default": True,
+        "help": "At a time, of one caller.",
+    },
+    megapixels={
+        "type": click.IntRange(2),
+        "default": 128,
+        "show_default": True,
+        "help": "Of pictures that are judged at a time; a caller has half. They take up to 120 MB"
+        " each.",
+    },
+    notice={
+        "type": click.FloatRange(0),
+        "default": 6.0,
+        "show_default": True,
+        "help": "Seconds between saying that it ends and ending.",
+    },
+    drain={
+        "type": click.FloatRange(0),
+        "default": 30.0,
+        "show_default": True,
+        "help": "Seconds for what is in flight then.",
+    },
+    cache={
+        "type": PATH,
+        "metavar": "FOLDER",
+        "help": "Keep calls, which are not made again, and what each team has used. Without it both"
+        " are gone with the service.",
+    },
+    cache_shared={
+        "is_flag": True,
+        "help": "What one team paid for answers the others too.",
+    },
+    keep_days={
+        "type": click.FloatRange(0, min_open=True),
+        "metavar": "DAYS",
+        "help": "Delete calls from the cache so many days after they were kept.",
+    },
+    audit={
+        "type": PATH,
+        "metavar": "FILE",
+        "help": "Add a line of JSON for each edit, without its content; - is standard error.",
+    },
+    max_cost_per_day={
+        "type": click.FloatRange(0, min_open=True),
+        "help": "Of each team, in the currency of the configured prices; days begin at 00:00 UTC.",
+    },
 )
-@click.option(
-    "--http-address",
-    default="127.0.0.1:8003",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="The same as JSON over HTTP.",
-)
-@click.option("--edits", type=click.IntRange(1), default=64, show_default=True, help="At a time.")
-@click.option(
-    "--edits-of-one",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    help="At a time, of one caller.",
-)
-@click.option(
-    "--megapixels",
-    type=click.IntRange(2),
-    default=128,
-    show_default=True,
-    help="Of pictures that are judged at a time; a caller has half. They take up to 120 MB each.",
-)
-@click.option(
-    "--notice",
-    type=click.FloatRange(0),
-    default=6.0,
-    show_default=True,
-    help="Seconds between saying that it ends and ending.",
-)
-@click.option(
-    "--drain",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    help="Seconds for what is in flight then.",
-)
-@click.option(
-    "--cache",
-    type=_PATH,
-    metavar="FOLDER",
-    help="Keep calls, which are not made again, and what each team has used; without, both are gone"
-    " with the service.",
-)
-@click.option("--cache-shared", is_flag=True, help="What one team paid for answers the others too.")
-@click.option(
-    "--keep-days",
-    type=click.FloatRange(0, min_open=True),
-    metavar="DAYS",
-    help="Delete calls from the cache so many days after they were kept.",
-)
-@click.option(
-    "--audit",
-    type=_PATH,
-    metavar="FILE",
-    help="Add a line of JSON for each edit, without its content; - is standard error.",
-)
-@click.option(
-    "--max-cost-per-day",
-    type=click.FloatRange(0, min_open=True),
-    help="Of each team, in the currency of the configured prices; days begin at 00:00 UTC.",
-)
-@options(ServiceOptions, "services")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     address: str,
     http_address: str,
     edits: int,
@@ -116,10 +116,10 @@ def command(
     cache: Path | None,
     keep_days: float | None,
     audit: Path | None,
-    services: ServiceOptions,
     *,
     cache_shared: bool,
     max_cost_per_day: float | None,
+    **asked: Any,
 ) -> int:
     """Serve the Judge service over gRPC until SIGTERM; then it finishes what is in flight.
 
@@ -134,7 +134,7 @@ def command(
         from ..judge.judging import Kept
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
-    settings = services.settings()
+    settings = settings_of(asked)
     for name, instead in (("ledger", "--cache"), ("max_cost", "--max-cost-per-day")):
         if getattr(settings, name) is not None:
             tell(f"{name} of the settings is for runs; a service has {instead}")
@@ -153,69 +153,52 @@ def command(
     return 0
 
 
+_TEAM = {"multiple": True, "metavar": "NAME", "help": "Only of this team."}
+
+
 @command.command("purge")
-@click.argument("folder", metavar="CACHE", type=_PATH)
-@click.option(
-    "--team",
-    "teams",
-    multiple=True,
-    metavar="NAME",
-    help="Of this team; may be given several times.",
+@click.argument("folder", metavar="CACHE", type=PATH)
+@takes(
+    team=_TEAM,
+    older_than={"type": click.FloatRange(0), "metavar": "DAYS", "help": "Kept so long ago."},
 )
-@click.option("--older-than", type=click.FloatRange(0), metavar="DAYS", help="Kept so long ago.")
-def purge_(folder: Path, teams: tuple[str, ...], older_than: float | None) -> int:
+def purge_(folder: Path, team: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
 
     Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where
     a ledger is damaged: end the service and purge its team whole.
     """
-    if not teams and older_than is None:
+    if not team and older_than is None:
         raise ConfigError("nothing says what to delete", "give --team NAME or --older-than DAYS")
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
-    purged = asyncio.run(purge(folder, teams, before))
-    for team, count in purged.items():
+    purged = asyncio.run(purge(folder, team, before))
+    for name, count in purged.items():
         told = f"{count:,} calls deleted" if isinstance(count, int) else str(count)
-        say(f"{_named(team)}: {told}")
+        say(f"{_named(name)}: {told}")
     return 0 if all(isinstance(count, int) for count in purged.values()) else 1
 
 
 @command.command("usage")
-@click.argument("folder", metavar="CACHE", type=_PATH)
-@click.option("--team", "teams", multiple=True, metavar="NAME", help="Only of this team.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@json_option
-def usage(folder: Path, teams: tuple[str, ...], *, as_csv: bool, as_json: bool) -> int:
+@click.argument("folder", metavar="CACHE", type=PATH)
+@takes("json", team=_TEAM, csv={"is_flag": True, "help": "Print CSV."})
+def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
     """Show what each team has used on each day (UTC), also while the service runs.
 
     Calls that were made, those that the cache answered and those that failed; tokens of generalists
     and what they cost.
     """
-    used = {day: each for day, each in used_in(folder).items() if not teams or day[1] in teams}
+    used = {day: each for day, each in used_in(folder).items() if not team or day[1] in team}
     rows = [_on_day(day, each) for day, each in used.items()]
-    if as_json:
+    if json:
         say_json(text_of(rows))
         return 0
-    shown = [each.model_dump() for each in rows]
-    if as_csv:
-        written = io.StringIO()
-        writer = csv.DictWriter(written, list(UsedOnDay.model_fields))
-        writer.writeheader()
-        writer.writerows(shown)
-        say(written.getvalue(), nl=False)
-        return 0
-    table = Table(*UsedOnDay.model_fields)
-    for row in shown:
-        table.add_row(*(_told(name, one) for name, one in row.items()))
-    console().print(table)
+    cells = [Row(tuple(each.model_dump().values())) for each in rows]
+    table = Table([Head(name) for name in UsedOnDay.model_fields], cells)
+    if csv:
+        say(table.written("csv"), nl=False)
+    else:
+        console().print(table.terminal())
     return 0
-
-
-def _told(name: str, value: object) -> str:
-    if name == "team":
-        return _named(str(value))
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _on_day(day: Day, used: Used) -> UsedOnDay:

@@ -77,28 +77,30 @@ class Artefact(BaseModel):
             **({"untrained": "yes"} if self.untrained else {}),
         }
 
-    def save(self) -> None:
-        """Write the record, whole or not at all."""
-        partial = self.folder / f"{RECORD}.partial"
-        partial.write_text(self.model_dump_json(indent=2))
-        partial.replace(self.folder / RECORD)
-
     def verify(self) -> None:
         """Check every file against its digest.
 
         Raises:
             ConfigError: a file is missing or has other content.
         """
-        for name, digest in self.files.items():
-            path = self.folder / name
-            if not path.is_file():
-                raise ConfigError(
-                    f"{path} is missing", f"run: editjudge models export {self.entry}"
-                )
-            if file_digest(path) != digest:
-                raise ConfigError(
-                    f"{path} was changed", f"run: editjudge models export {self.entry}"
-                )
+        check_files(self.folder, self.files, f"run: editjudge models export {self.entry}")
+
+
+def check_files(folder: Path, files: Mapping[str, str], mend: str) -> None:
+    """Check files against their digests.
+
+    Args:
+        files: sha256 by path relative to the folder.
+
+    Raises:
+        ConfigError: a file is missing or has other content.
+    """
+    for name, digest in files.items():
+        path = folder / name
+        if not path.is_file():
+            raise ConfigError(f"{path} is missing", mend)
+        if file_digest(path) != digest:
+            raise ConfigError(f"{path} was changed", mend)
 
 
 def digest_of(weights: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from editjudge.base.errors import ConfigError, EditjudgeError
 
-from .artefact import checkpoint_dir, file_digest, models_dir
+from .artefact import check_files, checkpoint_dir, file_digest, models_dir
 
 PULLED, UNTRAINED = "pulled.json", "untrained.json"
 SEED = 0
@@ -75,14 +75,8 @@ class Checkpoint(BaseModel):
         Raises:
             ConfigError: a file is missing or has other content.
         """
-        verb = "untrained" if self.untrained else "pull"
-        mend = f"run: editjudge models {verb} {self.entry}"
-        for name, digest in self.files.items():
-            path = checkpoint_dir(self.entry) / name
-            if not path.is_file():
-                raise ConfigError(f"{path} is missing", mend)
-            if file_digest(path) != digest:
-                raise ConfigError(f"{path} was changed", mend)
+        mend = f"run: editjudge models pull {self.entry}{' --untrained' * self.untrained}"
+        check_files(checkpoint_dir(self.entry), self.files, mend)
 
     def intact(self) -> bool:
         """Whether every file is there and unchanged."""

@@ -16,8 +16,8 @@ import pytest
 
 import editjudge
 from editjudge import RunSpec
+from editjudge.app.events import Again, RunEvent
 from editjudge.app.run import foreseen
-from editjudge.app.wire.run import Again, RunEvent
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.engine.outdated import Stale, outdated
 from editjudge.engine.session import Session

@@ -15,7 +15,6 @@ import pytest
 
 from editjudge import RunView
 from editjudge.app.export import rows_of
-from editjudge.app.wire.results import Summary
 from editjudge.base import files, images
 from editjudge.base.errors import ConfigError, InputError, UnreadError
 from editjudge.engine import scheduler
@@ -293,7 +292,7 @@ def test_no_table_shows_what_another_output_was_given(folder: Path, exchanged: s
         assert any("4 outputs are others" in line for line in results.changes.lines)
         rows = [row for row in rows_of(view) if row.status == "scored"]
         assert {row.became for row in rows} == {"changed"}
-        assert Summary.of(results).data.outputs["ours"].count == COUNT
+        assert len(results.changes.outputs["ours"]) == COUNT
     again(folder)
     with RunView(folder / "run") as view:
         assert not view.results().changes.lines

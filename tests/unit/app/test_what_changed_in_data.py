@@ -22,9 +22,9 @@ from editjudge.app import run as module
 from editjudge.app.export import rows_of
 from editjudge.app.merge import merge
 from editjudge.app.rescore import rescored_run
+from editjudge.app.results import DataChanges
 from editjudge.app.run import foreseen
 from editjudge.app.wire.checks import Estimate
-from editjudge.app.wire.results import Summary
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.storage.store import FILE, RunStore
@@ -180,7 +180,7 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
     told = Estimate.of(estimate, plan.item_changes).data
     with RunView(folder / "run") as view:
         results = view.results()
-    for data in (told, Summary.of(results).data):
+    for data in (told, DataChanges.of(results.changes)):
         counts = data.model_dump(exclude={"outputs"})
         assert {n: one["count"] for n, one in counts.items() if one["count"]} == due
     left = due.get("changed", 0) + due.get("new", 0)

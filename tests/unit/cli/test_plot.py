@@ -138,8 +138,8 @@ def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
 
 def test_only_a_former_figure_is_written_over(run: Path, tmp_path: Path) -> None:
     for form in ("svg", "pdf", "png"):
-        told(run, "--figure", "radar", "--to", form)
-        told(run, "--figure", "radar", "--to", form)
+        told(run, "--figure", "radar", "--format", form)
+        told(run, "--figure", "radar", "--format", form)
     (mine := tmp_path / "i2i-1-radar.svg").write_text("<svg/>")
     with pytest.raises(ConfigError, match="is no former figure of editjudge"):
         told(run, "--figure", "radar", "--out", tmp_path)

@@ -20,7 +20,7 @@ from editjudge.answers import (
 )
 from editjudge.base.errors import BadReply
 from editjudge.base.identity import ServiceName
-from editjudge.base.images import Mask, load_image, load_mask
+from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
 from editjudge.benchmarks.items import Line
@@ -29,7 +29,6 @@ from editjudge.prepare.draft import Draft
 from editjudge.prepare.entry import Entry
 from editjudge.prepare.instructions import KINDS, InstructionWriter
 from editjudge.prepare.masks import MaskFinder
-from editjudge.prepare.pictures import overlay
 from editjudge.prepare.questions import FACTS, TASKS, QuestionWriter
 from editjudge.prompts import template
 from editjudge.prompts.custom import custom_templates
@@ -101,7 +100,6 @@ async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: 
     told = dict(made.notes)
     assert told["share of the image"] == f"{due.mean():.1%}"
     assert told.get("not found") == ("nowhere" if "nowhere" in phrases else None)
-    assert [name for name, _ in made.pictures] == ["source", "may change (magenta)"]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +181,6 @@ async def test_where_there_is_a_target_both_are_united(
     assert notes["named in the source"] == "cup"
     assert notes.get("named in the target", "") == ", ".join(after)
     assert notes.get("not found in the target", "") == ("lamp" if after and not there else "")
-    assert [name for name, _ in made.pictures] == [
-        "source",
-        "target",
-        "may change in the source (magenta)",
-        "may change in the target (magenta)",
-    ]
     assert len(panel.transport.asked[1].pictures) == 2, "the source beside the target"
 
 
@@ -273,11 +265,6 @@ def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
 def test_a_type_that_is_no_text_is_not_looked_at() -> None:
     line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": ["x"]})
     assert MaskFinder(ServiceName("segmenter", "sa2va")).needless(line) is None
-
-
-def test_the_overlay_shows_both_regions() -> None:
-    uri = overlay(SOURCE, Mask("m", b"", LEFT))
-    assert uri.startswith("data:image/webp;base64,")
 
 
 CHOICE = {"question": "Which?", "answer": "red", "wrong": ["blue", "green", "grey"]}

@@ -25,17 +25,17 @@ def cell(value: float | None = 2.0, **further: object) -> Cell:
 
 
 @pytest.mark.parametrize(
-    ("shown", "deviation", "decimals", "text"),
+    ("shown", "decimals", "text"),
     [
-        (cell(), None, None, "2 (3/3)"),
-        (cell(interval=SURE), None, None, "2 ±1.0 (3/3)"),
-        (cell(interval=SURE), 0.25, 2, "2.00 ±1.00 sd 0.25 (3/3)"),
-        (cell(interval=UNSURE), None, 2, "2.00 (3/3)"),
-        (cell(interval=SURE, capped=2, other_items=True), None, 1, "2.0 ±1.0 ^2 ~ (3/3)"),
+        (cell(), None, "2 (3/3)"),
+        (cell(interval=SURE), None, "2 ±1.0 (3/3)"),
+        (cell(interval=SURE, rounds=(1.823, 2.177)), 2, "2.00 ±1.00 sd 0.25 (3/3)"),
+        (cell(interval=UNSURE), 2, "2.00 (3/3)"),
+        (cell(interval=SURE, capped=2, other_items=True), 1, "2.0 ±1.0 ^2 ~ (3/3)"),
     ],
 )
-def test_a_cell(shown: Cell, deviation: float | None, decimals: int | None, text: str) -> None:
-    assert str(number(shown, deviation, decimals)) == text
+def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
+    assert str(number(shown, decimals)) == text
 
 
 @pytest.mark.parametrize(

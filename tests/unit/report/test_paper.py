@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from editjudge.app.results import Results
-from editjudge.app.spread import JudgeSpread
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
@@ -30,16 +29,15 @@ def cell(value: float | None, scored: int = 10, asked: int = 10, imputed: int = 
 
 def results(columns: tuple[Column, ...] = (UP, DOWN), **rows: dict[str, Cell]) -> Results:
     return Results(
-        benchmark("core"),
-        "",
-        frozenset(),
-        10,
-        None,
-        {},
-        columns,
-        rows,
-        JudgeSpread(),
-        ItemChanges(),
+        benchmark=benchmark("core"),
+        protocol="",
+        switches=frozenset(),
+        items=10,
+        words=None,
+        identities={},
+        columns=columns,
+        cells=rows,
+        changes=ItemChanges(),
     )
 
 

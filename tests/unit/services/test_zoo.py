@@ -50,9 +50,9 @@ class FakeRecipe:
         if self.fails:
             raise ConfigError("not of this architecture")
         parity = Parity(largest_difference=self.difference, tolerance=1e-4, images=2)
-        return Exported(parity, list(self.says), {"side": 224})
+        return Exported(parity, {"side": 224})
 
-    def fingerprint(self, folder: Path) -> list[float]:
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         assert (folder / "graph" / "model.onnx").is_file()
         return list(self.says)
 
@@ -157,13 +157,17 @@ def test_what_a_killed_export_left_is_not_used() -> None:
 
 
 def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights() -> None:
-    with pytest.raises(ConfigError, match="no checkpoint here; run: editjudge models import lpips"):
+    with pytest.raises(
+        ConfigError, match="no checkpoint here; run: editjudge models pull lpips-vgg --from"
+    ):
         export(ENTRY, "fp32")
     make_untrained(ENTRY)
     with pytest.raises(ConfigError, match="cannot be exported as bf16; it can as fp32, fp16"):
         export(ENTRY, "bf16")
     (checkpoint_dir(ENTRY.name) / "weights.bin").write_bytes(b"changed")
-    with pytest.raises(ConfigError, match=r"weights\.bin was changed; .*models untrained"):
+    with pytest.raises(
+        ConfigError, match=r"weights\.bin was changed; .*models pull lpips-vgg --untrained"
+    ):
         export(ENTRY, "fp32")
 
 
@@ -237,7 +241,11 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
 
 def test_the_verbs(recipe: FakeRecipe) -> None:
     assert invoke("verify") == (0, "no model is installed\n", "")
-    assert invoke("untrained", "lpips-vgg") == (0, "lpips-vgg is here: untrained, seed 0\n", "")
+    assert invoke("pull", "--untrained", "lpips-vgg") == (
+        0,
+        "lpips-vgg is here: untrained, seed 0\n",
+        "",
+    )
     assert invoke("export", "lpips-vgg", "--precision", "fp16") == (
         0,
         "lpips-vgg fp16 is ready, within 0 of its source (untrained, seed 0)\n",
@@ -255,9 +263,9 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
 
 
 def test_one_that_fails_does_not_stop_the_others(recipe: FakeRecipe) -> None:
-    code, out, err = invoke("untrained", "lpips-alex", "lpips-vgg")
+    code, out, err = invoke("pull", "--untrained", "q-insight", "lpips-vgg")
     assert code == 2
-    assert err == "error: this version of editjudge has no recipe for lpips-alex\n"
+    assert err.startswith("error: q-insight is served by vLLM from its checkpoint")
     assert out == "lpips-vgg is here: untrained, seed 0\n"
 
 
@@ -269,7 +277,7 @@ def test_models_are_named_or_come_from_a_profile(arguments: tuple[str, ...]) -> 
 
 
 def test_names_are_checked_before_anything_is_done() -> None:
-    code, _, text = invoke("untrained", "lpips-vgg", "nothing-like-it")
+    code, _, text = invoke("pull", "--untrained", "lpips-vgg", "nothing-like-it")
     assert code == 2
     assert "there is no model 'nothing-like-it'" in text
     assert load_checkpoint("lpips-vgg") is None

@@ -9,45 +9,16 @@ from typing import Self
 from ...base.config import Settings
 from ...base.differences import Difference
 from ...base.identity import ServiceName
+from ...base.strict import Strict
+from ...base.verdict import Status
 from ...benchmarks.cell import Tally
 from ...engine import outdated as engine
 from ...engine.items import ItemChanges
 from .. import estimate, rescore, validate
-from .base import Status, Wire
-from .results import DataChanges
+from ..results import DataChanges
 
 
-class Cause(Wire):
-    """A part of signatures that is not what it was.
-
-    Attributes:
-        kind: What it is: `prompt`, `model`, `service`, `implementation`, `parameter`, ….
-        of: What has it, for example the prompt or the service.
-        name: Which of its parameters; empty for itself.
-        before: Its value; empty where it was not there.
-        after: The same of today.
-    """
-
-    kind: str
-    of: str
-    name: str
-    before: str
-    after: str
-
-    @classmethod
-    def by(cls, difference: Difference) -> Self:
-        """As JSON."""
-        part = difference.part
-        return cls(
-            kind=part.kind,
-            of=part.of,
-            name=part.name,
-            before=difference.before,
-            after=difference.after,
-        )
-
-
-class Outdated(Wire):
+class Outdated(Strict):
     """Verdicts that are judged again, why, and what that takes.
 
     Attributes:
@@ -58,7 +29,7 @@ class Outdated(Wire):
     """
 
     text: str
-    causes: tuple[Cause, ...]
+    causes: tuple[Difference, ...]
     dimensions: tuple[str, ...]
     verdicts: int
     calls: dict[str, int]
@@ -70,21 +41,21 @@ class Outdated(Wire):
         count = f"at most {calls.total():,} calls" if calls else "no call"
         return cls(
             text=f"{verdicts.text}: {verdicts.verdicts:,} verdicts to judge again, {count}",
-            causes=tuple(map(Cause.by, verdicts.causes)),
+            causes=verdicts.causes,
             dimensions=verdicts.dimensions,
             verdicts=verdicts.verdicts,
             calls=_by_name(calls),
         )
 
 
-class PerEdit(Wire):
+class PerEdit(Strict):
     """What an edit takes of a service, on average: calls at most, prompt tokens about."""
 
     calls: float
     prompt_tokens: float
 
 
-class Estimate(Wire):
+class Estimate(Strict):
     """`run --dry-run --json`: what a session would take.
 
     Attributes:
@@ -139,7 +110,7 @@ class Estimate(Wire):
         )
 
 
-class Problem(Wire):
+class Problem(Strict):
     """One thing that is wrong with data or outputs."""
 
     kind: validate.Kind
@@ -148,7 +119,7 @@ class Problem(Wire):
     note: bool
 
 
-class Validation(Wire):
+class Validation(Strict):
     """`validate --json`.
 
     Attributes:
@@ -186,7 +157,7 @@ class Validation(Wire):
         )
 
 
-class Side(Wire):
+class Side(Strict):
     """Verdicts before, or after."""
 
     mean: float | None
@@ -198,7 +169,7 @@ class Side(Wire):
         return cls.model_validate({"mean": tally.mean(), "counts": tally.statuses})
 
 
-class Change(Wire):
+class Change(Strict):
     """An entry of `rescore --json`: one model on one dimension.
 
     Attributes:

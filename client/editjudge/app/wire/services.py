@@ -1,14 +1,11 @@
-"""Services as JSON: `doctor` and `status`."""
+"""Services as JSON: `doctor`."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ...base.local import LocalFront, LocalGeneralist, LocalJudge
-from .base import Wire
+from ...base.strict import Strict
 
 
-class Finding(Wire):
+class Finding(Strict):
     """An entry of `doctor --json`: one service or endpoint.
 
     Attributes:
@@ -32,44 +29,3 @@ class Finding(Wire):
     access: str = ""
     problem: str = ""
     mend: str = ""
-
-
-class NoStack(Wire):
-    """`status --json` where no local stack runs."""
-
-    running: bool = False
-
-
-class Stack(Wire):
-    """`status --json`: the local stack.
-
-    Attributes:
-        grpc: Empty without Triton, like `http` and `metrics`.
-        started: Seconds since the epoch.
-        generalist: Null without one.
-        judge: The Judge service over them; null without one.
-        front: The front door before it; null without one.
-        stop_seconds: That ending it may take, with what is in flight.
-        services: Identities, by role.
-        unloaded: Models that could not be loaded, and why.
-        problem: Empty where all is well.
-        unserved: With `--unserved`, by service that is not there, the dimensions that need it;
-            null without.
-    """
-
-    running: bool = True
-    pid: int
-    grpc: str
-    http: str
-    metrics: str
-    log: Path
-    started: float
-    generalist: LocalGeneralist | None
-    judge: LocalJudge | None = None
-    front: LocalFront | None = None
-    stop_seconds: float = 0.0
-    uptime_seconds: float
-    services: dict[str, str]
-    unloaded: dict[str, str]
-    problem: str
-    unserved: dict[str, tuple[str, ...]] | None = None

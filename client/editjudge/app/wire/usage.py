@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .base import Number, Wire
+from ...base.strict import Number, Strict
 
 
-class UsedOnDay(Wire):
+class UsedOnDay(Strict):
     """An entry of `serve usage --json`, and a row of `--csv`.
 
     Attributes:

@@ -11,13 +11,13 @@ from ...base import images
 from ...base.identity import printed
 from ...base.item import Edit
 from ...base.signature import versions
-from ...base.verdict import Evidence, Outcome, Scored, Unscored, UnscoredKind, calls_of
+from ...base.strict import Number, Strict
+from ...base.verdict import Evidence, Outcome, Scored, Status, Unscored, UnscoredKind, calls_of
 from ...engine.items import Known
 from ...engine.judge import Judgement
 from ...panel.calls import Said
 from ...storage.earlier import Why
 from ..view import EarlierVerdict, RunView, StoredEdit, StoredVerdict
-from .base import Number, Status, Wire
 
 
 def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
     }
 
 
-class Outcomes(Wire):
+class Outcomes(Strict):
     """A dimension on an edit.
 
     Attributes:
@@ -60,7 +60,7 @@ class Outcomes(Wire):
     versions: str
 
 
-class Picture(Wire):
+class Picture(Strict):
     """A picture that was judged.
 
     Attributes:
@@ -81,7 +81,7 @@ class Picture(Wire):
         return cls(name=picture.name, size=picture.size, digest=picture.digest, notes=notes)
 
 
-class Sample(Wire):
+class Sample(Strict):
     """The edit that was judged."""
 
     id: str
@@ -143,7 +143,7 @@ class Judged(Outcomes):
         )
 
 
-class Score(Wire):
+class Score(Strict):
     """`score --json`: one judged edit.
 
     Attributes:
@@ -181,7 +181,7 @@ class Stored(Outcomes):
         )
 
 
-class ShownEdit(Wire):
+class ShownEdit(Strict):
     """An edit of a run.
 
     Attributes:
@@ -231,7 +231,7 @@ class Earlier(Stored):
         return cls(**dict(stored), model=earlier.verdict.model, **_replaced(earlier))
 
 
-class Shown(Wire):
+class Shown(Strict):
     """`show --json`: the edits of one item.
 
     Attributes:
@@ -253,7 +253,7 @@ class Shown(Wire):
     earlier: tuple[Earlier, ...] = ()
 
 
-class Row(Wire):
+class Row(Strict):
     """A row of `export`: fields as those of a verdict.
 
     A dimension that was not served has neither item nor model, a missing output no dimension.

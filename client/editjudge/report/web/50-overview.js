@@ -46,8 +46,7 @@
         fact("prompts", each.prompts && `in ${each.prompts} words`),
         fact("judges", each.judges?.join(", ")), fact("rounds", each.rounds > 1 ? each.rounds : ""),
         fact("data", each.data), fact("begun", each.created), fact("by editjudge", each.editjudge),
-        services.map(([role, identity]) => fact(role, identity)),
-        (each.notes ?? []).map(line => fact("note", line))));
+        services.map(([role, identity]) => fact(role, identity))));
   }
 
   // How to read the tables that are there.

@@ -31,10 +31,10 @@ from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS, METRICS
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, GLOBAL
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.registry import benchmarks, dimensions
+from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.cli.options import RulesOptions
+from editjudge.cli.options import rules_of
 from editjudge.engine.judge import Signatures, judge
 from editjudge.prompts import template
 
@@ -389,43 +389,21 @@ async def test_exponential_distances() -> None:
 PLAIN, UNIFORM = "co_edit.paper.3", "co_edit.paper.3+uniform_weights"
 
 
-def asked(benchmark: str, base: str, options: RulesOptions) -> Rules:
+def asked(base: str, on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> Rules:
     """The rules for a run by the protocol `base` that options change."""
-    return options.rules(RunSpec(benchmark=benchmark, data=Path(), protocol=base))
-
-
-@pytest.mark.parametrize(
-    ("weights", "base", "due"),
-    [
-        (None, PLAIN, PLAIN),
-        (None, UNIFORM, UNIFORM),
-        ("paper", PLAIN, PLAIN),
-        ("paper", UNIFORM, PLAIN),
-        ("paper", "", PLAIN),
-        ("uniform", PLAIN, UNIFORM),
-        ("uniform", UNIFORM, UNIFORM),
-        ("uniform", "", UNIFORM),
-    ],
-)
-def test_weights_are_those_asked_for(weights: str | None, base: str, due: str) -> None:
-    """`base` is the protocol of a run that is summed up."""
-    assert asked(BENCHMARK.name, base, RulesOptions(None, (), (), weights)).protocol == due
+    spec = RunSpec(benchmark=BENCHMARK.name, data=Path(), protocol=base)
+    return rules_of({"protocol": None, "with_": on, "without": off}, spec)
 
 
 @pytest.mark.parametrize("base", ["", PLAIN, UNIFORM])
-def test_weights_and_switch_must_not_differ(base: str) -> None:
-    for weights, with_, without in (
-        ("paper", ("uniform_weights",), ()),
-        ("uniform", (), ("uniform_weights",)),
-    ):
-        with pytest.raises(ConfigError, match="uniform_weights is both asked for and left out"):
-            asked(BENCHMARK.name, base, RulesOptions(None, with_, without, weights))
-
-
-def test_paper_weights_where_there_are_no_others() -> None:
-    kris = benchmarks()["kris"]
-    options = RulesOptions(None, (), (), "paper")
-    assert asked("kris", "", options).protocol == kris.rules().protocol
+def test_weights_are_those_asked_for(base: str) -> None:
+    """`base` is the protocol of a run that is summed up."""
+    uniform = ("uniform_weights",)
+    assert asked(base).protocol == (base or PLAIN)
+    assert asked(base, on=uniform).protocol == UNIFORM
+    assert asked(base, off=uniform).protocol == PLAIN
+    with pytest.raises(ConfigError, match="uniform_weights is both asked for and left out"):
+        asked(base, on=uniform, off=uniform)
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -175,7 +175,7 @@ def test_nothing_needs_the_authors_prompts_before_they_are_asked(
     official = KRIS.rules("official")
     assert [d.roles for d in official.dimensions[:4]] == [("generalist.judge",)] * 4
     for dimension in official.dimensions[:4]:
-        with pytest.raises(ConfigError, match="editjudge prompts import kris --from PATH"):
+        with pytest.raises(ConfigError, match="editjudge prompts import kris PATH"):
             dimension.signature({})
         with pytest.raises(ConfigError, match="not imported"):
             _ = dimension.words

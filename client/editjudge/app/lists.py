@@ -1,18 +1,18 @@
-"""Declarations as JSON: `list`, `prompts import` and `prompts check`."""
+"""What there is to choose from, as JSON: `list`, `prompts import` and `prompts check`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal, Self
 
-from ...base.item import Need
-from ...benchmarks import dimension
-from ...benchmarks.registry import dimensions
-from ...engine.judge import roles_of
-from .base import Wire
+from ..base.item import Need
+from ..base.strict import Strict
+from ..benchmarks import dimension
+from ..benchmarks.registry import dimensions
+from ..engine.judge import roles_of
 
 
-class Dimension(Wire):
+class Dimension(Strict):
     """An entry of `list dimensions --json`.
 
     Attributes:
@@ -45,7 +45,7 @@ class Dimension(Wire):
             unit=dimension.unit,
             higher_is_better=dimension.higher_is_better,
             needs=tuple(sorted(dimension.needs)),
-            services=tuple(sorted(roles_of(dimension, dimensions()))),
+            services=tuple(sorted(roles_of(dimension, dimensions([dimension.id])))),
             variant=dimension.variant,
             tolerance=dimension.tolerance,
             source=dimension.source,
@@ -53,7 +53,7 @@ class Dimension(Wire):
         )
 
 
-class Benchmark(Wire):
+class Benchmark(Strict):
     """An entry of `list benchmarks --json`."""
 
     benchmark: str
@@ -63,7 +63,7 @@ class Benchmark(Wire):
     dimensions: int
 
 
-class Switch(Wire):
+class Switch(Strict):
     """An entry of `list switches --json`.
 
     Attributes:
@@ -77,7 +77,7 @@ class Switch(Wire):
     on_in: str
 
 
-class Service(Wire):
+class Service(Strict):
     """An entry of `list services --json`; tensors as `NAME TYPE[shape]`."""
 
     service: str
@@ -86,7 +86,7 @@ class Service(Wire):
     outputs: tuple[str, ...]
 
 
-class Template(Wire):
+class Template(Strict):
     """A prompt of ours, or one's own."""
 
     name: str
@@ -99,7 +99,7 @@ class Template(Wire):
     answer: str
 
 
-class Original(Wire):
+class Original(Strict):
     """Prompts of a benchmark's authors.
 
     Attributes:
@@ -113,14 +113,14 @@ class Original(Wire):
     texts: dict[str, str]
 
 
-class Prompts(Wire):
+class Prompts(Strict):
     """`list prompts --json`."""
 
     own: tuple[Template, ...]
     originals: tuple[Original, ...]
 
 
-class Imported(Wire):
+class Imported(Strict):
     """`prompts import --json`.
 
     Attributes:
@@ -132,7 +132,7 @@ class Imported(Wire):
     found: dict[str, Path]
 
 
-class Checked(Wire):
+class Checked(Strict):
     """`prompts check --json`.
 
     Attributes:

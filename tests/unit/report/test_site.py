@@ -12,8 +12,8 @@ import pytest
 
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.verdict import Scored
-from editjudge.report import written
-from editjudge.report.written import write_report
+from editjudge.report import site
+from editjudge.report.site import write_report
 from editjudge.storage.store import RunStore
 
 from ...report_runs import DIMENSIONS, make_run
@@ -46,7 +46,7 @@ def test_one_file_holds_all(run: Path, tmp_path: Path) -> None:
 def test_a_folder_is_loaded_piece_by_piece(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("editjudge.report.gathered.CHUNK", 5)
+    monkeypatch.setattr("editjudge.report.edits.CHUNK", 5)
     done = write_report([run], tmp_path / "page")
     held = blocks(done.page)
     report, edits = json.loads(held["data-report"]), json.loads(held["data-edits"])
@@ -86,7 +86,7 @@ def test_what_was_interrupted_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(written, "page_html", broken)
+        patch.setattr(site, "page_html", broken)
         with pytest.raises(KeyboardInterrupt):
             write_report([run], out)
     assert (out / "index.html").read_bytes() == before
@@ -102,23 +102,23 @@ def test_nothing_else_is_written_over(run: Path, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "mine.txt").write_text("mine")
     for out in (file, folder):
-        with pytest.raises(ConfigError, match="no page of editjudge report.*--force"):
+        with pytest.raises(ConfigError, match="no page of editjudge report.*remove it"):
             write_report([run], out)
-        write_report([run], out, force=True)
     assert (folder / "mine.txt").read_text() == "mine"
 
 
 def test_what_others_put_below_data_stays(run: Path, tmp_path: Path) -> None:
     data = tmp_path / "project" / "data"
+    write_report([run], tmp_path / "project")
     held = [data / name for name in ("train/a.png", "0123456789abcdef/mine.txt", ".partial/b")]
     for file in held:
         file.parent.mkdir(parents=True)
         file.write_text("mine")
-    older = data / "fedcba9876543210"
+    older = data / "editjudge-fedcba9876543210"
     older.mkdir()
     (older / "detail-0.js").write_text("editjudge.put()")
     for _ in range(2):
-        write_report([run], tmp_path / "project", force=True)
+        write_report([run], tmp_path / "project")
         assert [file.read_text() for file in held] == ["mine"] * 3
         assert not older.exists()
     ours = {folder.name for folder in data.iterdir()} - {file.parent.name for file in held}
@@ -176,7 +176,7 @@ def test_data_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_many_edits_need_a_folder(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, "LARGEST", 11)
+    monkeypatch.setattr(site, "LARGEST", 11)
     with pytest.raises(ConfigError, match=r"12 edits are too many for one file.*--out .*page$"):
         write_report([run], tmp_path / "page.html")
 
@@ -190,7 +190,6 @@ def test_pictures_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     assert "item 0.png: not an image" in why
     report = json.loads(blocks(done.page)["data-report"])
     assert any("1 picture cannot be shown" in line for line in report["warnings"])
-    assert report["missing_pictures"] == 1
     assert json.loads(blocks(done.page)["data-edits"])["items"]["mask"] == [None, None]
 
 

@@ -8,16 +8,16 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field
 
-from ...base.identity import printed
-from ...engine.progress import Progress, took
-from ...engine.session import HowEnded
-from ...panel import Panel
-from .base import Number, Wire
-from .checks import Outdated
-from .results import Cell
+from ..base.identity import printed
+from ..base.strict import Number, Strict
+from ..benchmarks.cell import Cell
+from ..engine.progress import Progress, took
+from ..engine.session import HowEnded
+from ..panel import Panel
+from .wire.checks import Outdated
 
 
-class Line(Wire):
+class Line(Strict):
     """One dimension's verdicts.
 
     Attributes:
@@ -32,7 +32,7 @@ class Line(Wire):
     failed: int
 
 
-class Endpoint(Wire):
+class Endpoint(Strict):
     """Calls at one endpoint.
 
     Attributes:
@@ -49,14 +49,14 @@ class Endpoint(Wire):
     again: int
 
 
-class Unscored(Wire):
+class Unscored(Strict):
     """How many verdicts have no number for one kind of reason, and the first reason."""
 
     count: int
     first: str
 
 
-class Event(Wire):
+class Event(Strict):
     """Something that a run says.
 
     Attributes:

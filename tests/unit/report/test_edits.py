@@ -12,40 +12,42 @@ from editjudge.app.view import RunView
 from editjudge.base.errors import MissingExtra
 from editjudge.base.verdict import Scored
 from editjudge.benchmarks.figures import Figure
-from editjudge.report import contents
-from editjudge.report.contents import About, ShownRun, report_of
-from editjudge.report.gathered import CHUNK, Gathered
+from editjudge.report import page as module
+from editjudge.report.edits import CHUNK, Details, Edits, RunEdits
+from editjudge.report.page import About, ShownRun, report_of
 from editjudge.report.pictures import PictureNames
-from editjudge.report.read import readings
 
 from ...report_runs import ASKED, DIMENSIONS, NASTY, READ, make_run, picture
 
 
 class Page:
-    """Runs, gathered."""
+    """Runs, index."""
 
     def __init__(self, *runs: Path) -> None:
-        self.chunks: dict[int, dict[str, Any]] = {}
-        self.gathered = Gathered(PictureNames(), self.chunks.__setitem__)
+        self.chunks: dict[str, dict[str, Any]] = {}
+        self.index = Edits(PictureNames())
+        details = Details(self.chunks.__setitem__)
         views = [RunView(run) for run in runs]
         try:
-            self.shown: list[ShownRun] = [
-                each.gather(self.gathered, published=False) for each in readings(views)
+            self.shown = [
+                ShownRun.read(each, self.index, details, published=False)
+                for each in RunEdits.of(views)
             ]
         finally:
             for view in views:
                 view.close()
-        self.edits = self.gathered.index()
-        self.report = report_of(self.shown, self.gathered, About("t"), "file")
+        details.end()
+        self.edits = self.index.index()
+        self.report = report_of(self.shown, self.index, About())
 
     def verdict(self, edit: int, dimension: str) -> dict[str, Any]:
-        number = self.gathered.dimensions[dimension]
-        details = self.chunks[edit // CHUNK]["edits"][edit]
+        number = self.index.dimensions[dimension]
+        details = self.chunks[f"detail-{edit // CHUNK}"]["edits"][edit]
         (found,) = [v for v in details["verdicts"] if v["dimension"] == number]
         return found  # type: ignore[no-any-return]
 
     def text(self, number: int | None, chunk: int = 0) -> str | None:
-        return None if number is None else self.chunks[chunk]["texts"][number]
+        return None if number is None else self.chunks[f"detail-{chunk}"]["texts"][number]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def test_the_index_says_what_the_run_says(page: Page, run: Path) -> None:
     with RunView(run) as view:
         rows = list(view.rows())
     assert [(row.item.id, row.model) for row in rows] == list(zip(ids, names, strict=True))
-    for dimension, number in page.gathered.dimensions.items():
+    for dimension, number in page.index.dimensions.items():
         values = page.edits["values"][number]
         for edit, row in enumerate(rows):
             outcome = row.outcomes[dimension]
@@ -70,12 +72,11 @@ def test_the_index_says_what_the_run_says(page: Page, run: Path) -> None:
     letters = {"S", "U", "F", "M"}
     assert letters == set("".join(page.edits["status"])), "each has its letter"
     assert page.edits["missing"][-1].endswith("item 5.png")
-    assert page.edits["became"] == "s" * 12
     assert page.edits["picture"][-1] is None, "what is missing has no picture"
 
 
 def test_pictures_are_named_and_nothing_else_is(page: Page) -> None:
-    files = page.gathered.names.files
+    files = page.index.names.files
     assert {path.name for path in files.values()} >= {"item 0.png", "mask.png", "0.png"}
     assert page.edits["items"]["sources"][0] == page.edits["items"]["sources"][1], "one source"
     assert set(page.edits["picture"]) - {None} <= files.keys()
@@ -83,23 +84,23 @@ def test_pictures_are_named_and_nothing_else_is(page: Page) -> None:
 
 def test_a_verdict_comes_with_all_that_it_rests_on(page: Page) -> None:
     verdict = page.verdict(0, ASKED[0])
-    assert verdict["counts"]
-    assert set(verdict["probabilities"]) == {"Yes", "No"}
+    assert set(verdict["evidence"]["probabilities"]) == {"Yes", "No"}
     (reply,) = verdict["replies"]
     assert page.text(reply["text"]) == NASTY
     assert (reply["model"], reply["prompt_tokens"], reply["raw"]) == ("judge-8b", 900, None)
-    prompt = page.chunks[0]["prompts"][reply["prompt"]]
+    prompt = page.chunks["detail-0"]["prompts"][reply["prompt"]]
     assert page.text(prompt["system"]) == "You look at pictures."
     first, picture, data = prompt["parts"]
     assert not first["data"]
     assert data["data"], "what came from the data is marked"
     assert picture["name"] == "source"
     assert "core.editing_artifacts" in (page.text(verdict["signature"]) or "")
-    assert page.verdict(0, READ)["ocr"] == {"read": "SALT", "target": "SALE"}
+    assert page.verdict(0, READ)["evidence"]["read"] == "SALT"
+    assert page.edits["items"]["target_text"][0] == "SALE"
 
 
 def test_texts_are_held_once(page: Page) -> None:
-    texts = page.chunks[0]["texts"]
+    texts = page.chunks["detail-0"]["texts"]
     assert len(texts) == len(set(texts))
     assert sum("Look at the whole picture" in text for text in texts) == len(ASKED)
 
@@ -150,9 +151,9 @@ def test_what_changed_since_is_shown_and_does_not_count(tmp_path: Path) -> None:
     run = make_run(tmp_path, 3, ("m",), dimensions=(DIMENSIONS[0], ASKED[0]), odd=False)
     picture(tmp_path / "outputs/m/item 1.png", 99)
     page = Page(run)
-    assert page.edits["became"] == "scs"
     assert page.edits["status"] == ["SPS", "SPS"]
-    assert [page.verdict(edit, ASKED[0])["counts"] for edit in range(3)] == [True, False, True]
+    shown = page.chunks["detail-0"]["edits"]
+    assert [bool(shown[edit]["verdicts"]) for edit in range(3)] == [True, False, True]
     assert any(
         "changed" in line or "others" in line or "another" in line
         for line in page.report["warnings"]
@@ -165,10 +166,10 @@ def test_without_matplotlib_there_are_no_figures(
     def missing(*_: object) -> bytes:
         raise MissingExtra("figures", "demo")
 
-    monkeypatch.setattr(contents, "figures", lambda _: [Figure("radar", "figure 1", ())])
-    monkeypatch.setattr(contents, "drawn", lambda *_: [object()])
-    monkeypatch.setattr(contents, "draw", missing)
-    report = report_of(page.shown, page.gathered, About("t"), "file")
+    monkeypatch.setattr(module, "figures", lambda _: [Figure("radar", "figure 1", ())])
+    monkeypatch.setattr(module, "drawn", lambda *_: [object()])
+    monkeypatch.setattr(module, "draw", missing)
+    report = report_of(page.shown, page.index, About())
     assert report["figures"] == []
     assert any("editjudge[demo]" in line for line in report["warnings"])
 
@@ -177,5 +178,5 @@ def test_another_version_is_told(page: Page) -> None:
     (shown,) = page.shown
     assert shown.header
     older = replace(shown, header=shown.header.model_copy(update={"editjudge": "0.0.1"}))
-    report = report_of([older], page.gathered, About("t"), "file")
+    report = report_of([older], page.index, About())
     assert any("last written by editjudge 0.0.1" in line for line in report["warnings"])

@@ -15,10 +15,9 @@ import pytest_asyncio
 
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.verdict import Scored
-from editjudge.report import viewed as module
+from editjudge.report import view as module
 from editjudge.report.page import policy
-from editjudge.report.viewed import Viewed
-from editjudge.report.viewing import _names, viewing
+from editjudge.report.view import LiveRuns, _names, serving
 from editjudge.storage.store import RunStore
 
 from ...report_runs import DIMENSIONS, make_run, picture
@@ -26,8 +25,8 @@ from ...report_runs import DIMENSIONS, make_run, picture
 
 @pytest_asyncio.fixture
 async def address(run: Path) -> AsyncIterator[str]:
-    with Viewed([run]) as viewed:
-        async with viewing(viewed) as at:
+    with LiveRuns([run]) as live:
+        async with serving(live) as at:
             yield at
 
 
@@ -95,9 +94,9 @@ async def test_who_does_not_know_the_address_finds_nothing(address: str) -> None
 async def test_a_picture_that_broke_is_told(tmp_path: Path) -> None:
     run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
     (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
-    with Viewed([run]) as viewed:
-        name = json.loads(viewed.edits)["picture"][0]
-        async with viewing(viewed) as at:
+    with LiveRuns([run]) as live:
+        name = json.loads(live.snapshot.edits)["picture"][0]
+        async with serving(live) as at:
             status, text, _ = await get(f"{at}pictures/{name}")
     assert (status, b"not an image" in text) == (422, True)
 
@@ -105,8 +104,8 @@ async def test_a_picture_that_broke_is_told(tmp_path: Path) -> None:
 async def test_a_port_that_is_taken_is_told(run: Path, address: str) -> None:
     port = urlsplit(address).port
     assert port
-    with Viewed([run]) as viewed, pytest.raises(ConfigError, match=f"port {port}: .*--port"):
-        async with viewing(viewed, port):
+    with LiveRuns([run]) as live, pytest.raises(ConfigError, match=f"port {port}: .*--port"):
+        async with serving(live, port):
             pass
 
 
@@ -121,16 +120,16 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_picture_that_changed_is_never_shown_by_its_old_name(tmp_path: Path) -> None:
     run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
     output = tmp_path / "outputs/m/item 0.png"
-    with Viewed([run]) as viewed:
-        async with viewing(viewed) as at:
-            before = json.loads(viewed.edits)
+    with LiveRuns([run]) as live:
+        async with serving(live) as at:
+            before = json.loads(live.snapshot.edits)
             old = f"{at}pictures/{before['picture'][0]}"
             _, was, _ = await get(old)
             picture(output, 99)
             assert (await get(old))[0] == 404, "also what was made of it is not served"
             await get(f"{at}data/state.json")
-            after = json.loads(viewed.edits)
-            assert (before["became"], after["became"]) == ("s", "c"), "nobody wrote to the run"
+            after = json.loads(live.snapshot.edits)
+            assert (before["status"], after["status"]) == (["S"], ["P"]), "nobody wrote to the run"
             status, now, _ = await get(f"{at}pictures/{after['picture'][0]}")
             assert status == 200
             assert now != was
@@ -148,10 +147,10 @@ async def test_a_picture_that_changes_while_it_is_read_is_not_served(
         picture(file, 99)
         return b"of the old one"
 
-    monkeypatch.setattr("editjudge.report.viewing.thumbnail", late)
-    with Viewed([run]) as viewed:
-        async with viewing(viewed) as at:
-            name = json.loads(viewed.edits)["picture"][0]
+    monkeypatch.setattr("editjudge.report.view.thumbnail", late)
+    with LiveRuns([run]) as live:
+        async with serving(live) as at:
+            name = json.loads(live.snapshot.edits)["picture"][0]
             assert (await get(f"{at}pictures/{name}"))[0] == 404
 
 
@@ -186,21 +185,21 @@ async def test_what_is_no_request_is_no_trace_on_the_terminal(
 @pytest.mark.usefixtures("at_once")
 def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
     run = make_run(tmp_path, 2, ("m",), dimensions=DIMENSIONS[:1], odd=False)
-    with Viewed([run]) as viewed:
-        before = viewed.progress()
+    with LiveRuns([run]) as live:
+        before = live.progress()
         assert not before["live"]
-        assert viewed.progress() == before, "looking at it changes nothing"
+        assert live.progress() == before, "looking at it changes nothing"
         with RunStore.open(run) as store:
             signatures = dict.fromkeys(DIMENSIONS[:1], "another")
             edit = store.edit("item 1", "m")
             assert edit is not None
             store.put_verdicts(edit.id, {DIMENSIONS[0]: Scored(value=1)}, signatures)
-            after = viewed.progress()
+            after = live.progress()
         assert after["version"] != before["version"]
         assert (after["live"], after["judged"], after["asked"]) == (True, 1, 2)
-        assert json.loads(viewed.report)["version"] == after["version"]
-        detail = json.loads(viewed.detail(0) or "")
-        assert [v["counts"] for v in detail["edits"]["1"]["verdicts"]] == [False]
+        assert json.loads(live.snapshot.report)["version"] == after["version"]
+        detail = json.loads(live.detail(0) or "")
+        assert detail["edits"]["1"]["verdicts"] == [], "what does not count is not shown"
 
 
 @pytest.mark.usefixtures("at_once")
@@ -208,21 +207,21 @@ def test_what_was_read_stays_where_a_run_goes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
-    with Viewed([run]) as viewed:
-        before = viewed.edits
+    with LiveRuns([run]) as live:
+        before = live.snapshot.edits
         (run / "run.sqlite").rename(run / "away.sqlite")
-        viewed.progress()
-        told = viewed.progress()
-        assert viewed.edits == before
+        live.progress()
+        told = live.progress()
+        assert live.snapshot.edits == before
         assert (told["live"], "what was read before is shown" in told["said"]) == (False, True)
         (run / "away.sqlite").rename(run / "run.sqlite")
-        assert viewed.progress()["said"] == ""
+        assert live.progress()["said"] == ""
     assert capsys.readouterr().err.count("what was read before is shown") == 1
 
 
 def test_what_is_no_run_is_told(tmp_path: Path) -> None:
     with pytest.raises((ConfigError, StoreError)):
-        Viewed([tmp_path])
+        LiveRuns([tmp_path])
 
 
 async def test_pictures_are_made_a_few_at_a_time(address: str) -> None:
