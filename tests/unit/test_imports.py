@@ -35,13 +35,13 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # It implements what panel and engine ask for, and knows nothing of what is in between.
     "storage": frozenset({"base", "panel", "engine"}),
     "gateway": _ENGINE | {"engine", "v1"},
-    "app": _APP,
+    "app": _APP | {"v1"},
     # Only `app` opens what is stored.
     "report": _REPORT - {"storage"},
     "demo": (_REPORT | {"report"}) - {"storage"},
     "prepare": (_REPORT | {"report"}) - {"storage"},
     # It runs nothing and stores nothing itself: it asks `app`.
-    "cli": (_REPORT | {"report", "demo", "prepare"}) - {"engine", "storage"} | {"v1"},
+    "cli": (_REPORT | {"report", "demo", "prepare"}) - {"engine", "storage"},
     "v1": frozenset(),  # generated
     # The modules that lie in no package: the public names, and `python -m editjudge`.
     "__init__": _REPORT,
@@ -60,8 +60,6 @@ TO_GO: frozenset[tuple[str, str]] = frozenset(
             (JUDGE, there)
             for there in ("answers", "app", "benchmarks", "engine", "panel", "prompts", "storage")
         ),
-        (COMMANDS, "app"),
-        (COMMANDS, "panel"),
     }
 )
 """Imports against the table that are still there. It only shrinks."""

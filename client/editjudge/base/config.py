@@ -337,7 +337,7 @@ class StackSettings(BaseModel):
         judge: Whether to start the Judge service over Triton and the generalist.
         judge_port: For gRPC; 0 means a free port, as for the other.
         judge_http_port: For JSON over HTTP.
-        judge_args: Further arguments for `editjudge serve`, such as `--max-cost-per-day=5`.
+        judge_args: Further arguments for `editjudge serve`, such as `--keep-days=30`.
         front: Whether to start the front door before them, for callers elsewhere.
         front_address: Where callers come to, as `host:port`; port 0 means a free one.
         front_names: By which callers reach it, beside the address and this machine's own name: its

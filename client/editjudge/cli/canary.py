@@ -13,7 +13,7 @@ from ..app.canary import CanaryScore, Examined, checks_file, examine
 from ..base.console import console
 from ..base.screen import say, say_json
 from ..base.strict import text_of
-from .options import settings_of, takes
+from .options import flag, settings_of, takes
 
 _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked": "yellow"}
 _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
@@ -23,7 +23,7 @@ _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 @takes(
     judge="A generalist, by its name. The default is every one that is configured.",
     rounds="How often each canary is asked; the first look asks three times at least.",
-    anew={"is_flag": True, "help": "Make this the first look, with which later ones are compared."},
+    anew=flag("Make this the first look, with which later ones are compared."),
 )
 @takes("generalist", "judge_model", "ledger", "json")
 def command(judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **asked: Any) -> int:

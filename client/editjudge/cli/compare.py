@@ -29,7 +29,7 @@ from ..base.words import counted, few
 from ..report.numbers import not_finished, untrained_line
 from ..report.table import Head, Row, Table
 from ..stats.paired import smallest_p
-from .options import PATH, takes
+from .options import PATH, choice, path, takes
 
 _FAILED = 4
 _SHOWN = 3
@@ -39,12 +39,11 @@ _SHOWN = 3
 @click.argument("run", type=PATH)
 @click.argument("models", nargs=-1, metavar="[A B]")
 @takes(
-    other={"type": PATH, "help": "The run in which B is."},
+    other=path("PATH", "The run in which B is."),
     dimension="An id, a glob, a part of an id, or the title of a column.",
-    fail_if={
-        "type": click.Choice(["worse", "better", "different"]),
-        "help": "Exit 4 where B is surely so on any dimension.",
-    },
+    fail_if=choice(
+        ["worse", "better", "different"], "Exit 4 where B is surely so on any dimension."
+    ),
 )
 @takes("json")
 def command(

@@ -18,18 +18,19 @@ from ..demo.page import COLUMNS, about
 from ..report.live import display, summary
 from ..report.site import write_report
 from ..report.summary import results_tables
-from .options import FOLDER, settings_of, takes
+from .options import FOLDER, path, settings_of, takes
 from .services import services_at_hand
 
 
 @click.command("demo")
 @takes(
-    out={
-        "type": FOLDER,
-        "default": Path("out/demo"),
-        "show_default": True,
-        "help": "Where the pictures, the run, results.json and report.html go.",
-    },
+    out=path(
+        "PATH",
+        "Where the pictures, the run, results.json and report.html go.",
+        type=FOLDER,
+        default=Path("out/demo"),
+        show_default=True,
+    ),
 )
 def command(out: Path) -> int:
     """Judge a set of edits made from scikit-image's photographs by three known editors.

@@ -10,7 +10,7 @@ from ..app.export import Asked, Format, export
 from ..app.view import RunView
 from ..base.screen import say, tell
 from ..base.words import counted
-from .options import PATH, pairs_of, takes
+from .options import PATH, choice, flag, pairs_of, path, takes, texts
 
 _LABEL_STUDIO = "label-studio"
 
@@ -19,27 +19,20 @@ _LABEL_STUDIO = "label-studio"
 @click.argument("run", type=PATH)
 @takes(
     "dimension",
-    format_={
-        "type": click.Choice(["parquet", "csv", "jsonl", _LABEL_STUDIO]),
-        "required": True,
-        "help": "The form of the file. label-studio: tasks with the judges' numbers as predictions,"
-        " and the labelling configuration beside them.",
-    },
-    out={
-        "type": click.Path(path_type=Path, dir_okay=False),
-        "metavar": "FILE",
-        "help": "Instead of RUN/verdicts.<form> (edits, tasks).",
-    },
-    wide={
-        "is_flag": True,
-        "help": "A row for each edit, with a column for each dimension's value.",
-    },
-    pictures={"is_flag": True, "help": "Add the paths of each edit's pictures."},
-    url={
-        "multiple": True,
-        "metavar": "FOLDER=URL",
-        "help": "What stands in the place of a folder in the paths of pictures.",
-    },
+    format_=choice(
+        ["parquet", "csv", "jsonl", _LABEL_STUDIO],
+        "The form of the file. label-studio: tasks with the judges' numbers as predictions, and"
+        " the labelling configuration beside them.",
+        required=True,
+    ),
+    out=path(
+        "FILE",
+        "Instead of RUN/verdicts.<form> (edits, tasks).",
+        type=click.Path(path_type=Path, dir_okay=False),
+    ),
+    wide=flag("A row for each edit, with a column for each dimension's value."),
+    pictures=flag("Add the paths of each edit's pictures."),
+    url=texts("FOLDER=URL", "What stands in the place of a folder in the paths of pictures."),
 )
 def command(
     run: Path,

@@ -12,17 +12,17 @@ from ..app.view import RunView
 from ..base.screen import say, tell
 from ..base.verdict import Outcome, Pending
 from ..base.words import counted
-from .options import PATH, takes
+from .options import PATH, choice, takes
 
 
 @click.command("merge")
 @click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
 @takes(
     out="Folder of the new run.",
-    prefer={
-        "type": click.Choice(["first", "last"]),
-        "help": "Which run counts where outputs or signatures differ; otherwise that is refused.",
-    },
+    prefer=choice(
+        ["first", "last"],
+        "Which run counts where outputs or signatures differ; otherwise that is refused.",
+    ),
 )
 def command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     """Put runs of the same benchmark, protocol and data together in a new one.

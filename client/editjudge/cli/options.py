@@ -30,151 +30,147 @@ PATH = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 _EACH = "May be given several times."
 
+
+def flag(about: str) -> Attributes:
+    """An option without a value."""
+    return {"is_flag": True, "help": about}
+
+
+def text(metavar: str, about: str, **more: Any) -> Attributes:
+    """An option with a value."""
+    return {"metavar": metavar, "help": about, **more}
+
+
+def texts(metavar: str, about: str, **more: Any) -> Attributes:
+    """An option that may be given several times."""
+    return {"multiple": True, "metavar": metavar, "help": f"{about} {_EACH}", **more}
+
+
+def path(metavar: str, about: str, **more: Any) -> Attributes:
+    """An option that names a file or folder."""
+    return {"type": PATH, "metavar": metavar, "help": about, **more}
+
+
+def choice(values: Iterable[str], about: str, **more: Any) -> Attributes:
+    """An option with one of a few values."""
+    return {"type": click.Choice([*values]), "help": about, **more}
+
+
+def number(kind: click.ParamType[Any], about: str, default: float | None = None) -> Attributes:
+    """An option with a number."""
+    return {"type": kind, "help": about, "default": default, "show_default": default is not None}
+
+
 OPTIONS: Mapping[str, Attributes] = {
     # What is judged.
-    "data": {
-        "type": PATH,
-        "required": True,
-        "help": "The benchmark's data: items.jsonl of core (docs/runs.md), or a folder"
+    "data": path(
+        "PATH",
+        "The benchmark's data: items.jsonl of core (docs/runs.md), or a folder"
         " (docs/benchmarks.md).",
-    },
-    "root": {
-        "multiple": True,
-        "metavar": "[OLD=]FOLDER",
-        "help": "A folder outside that of the data whose pictures it may name. OLD is what"
-        " official data calls it.",
-    },
-    "outputs": {
-        "multiple": True,
-        "metavar": "MODEL=DIR",
-        "help": "A model under test and its DIR/<item id>.png. With :sources in the place of DIR"
-        " the sources themselves are judged, unedited.",
-    },
-    "task": {
-        "multiple": True,
-        "metavar": "TASK",
-        "help": "Only items of this task, or of all that a glob names.",
-    },
-    "limit": {"type": click.IntRange(1), "help": "Only the first items."},
-    "shard": {
-        "default": "0/1",
-        "metavar": "I/N",
-        "help": "Only every N-th item of the data, from the I-th on, counted from 0. editjudge"
-        " merge puts the N runs together.",
-    },
-    "single_image": {
-        "multiple": True,
-        "metavar": "MODEL",
-        "help": "A model that takes one image only. It needs no output to several, and the paper's"
-        " rule holds where it gave none. A run remembers it.",
-    },
-    "as_named": {
-        "is_flag": True,
-        "help": "Take outputs by their names, also where their sizes say that they are those of the"
-        " items beside them.",
-    },
-    "source": {
-        "multiple": True,
-        "required": True,
-        "type": PATH,
-        "help": "The image before the edit.",
-    },
-    "edited": {"required": True, "type": PATH, "help": "The image after the edit."},
-    "instruction": {"required": True, "help": "The instruction of the edit."},
-    "mask": {"type": PATH, "help": "Where the edit may change the source: white may."},
-    "target": {"type": PATH, "help": "The ground-truth result."},
-    "target_text": {"help": "Text that the result must show."},
+        required=True,
+    ),
+    "root": texts(
+        "[OLD=]FOLDER",
+        "A folder outside that of the data whose pictures it may name. OLD is what official data"
+        " calls it.",
+    ),
+    "outputs": texts(
+        "MODEL=DIR",
+        "A model under test and its DIR/<item id>.png. With :sources in the place of DIR the"
+        " sources themselves are judged, unedited.",
+    ),
+    "task": texts("TASK", "Only items of this task, or of all that a glob names."),
+    "limit": number(click.IntRange(1), "Only the first items."),
+    "shard": text(
+        "I/N",
+        "Only every N-th item of the data, from the I-th on, counted from 0. editjudge merge puts"
+        " the N runs together.",
+        default="0/1",
+    ),
+    "single_image": texts(
+        "MODEL",
+        "A model that takes one image only. It needs no output to several, and the paper's rule"
+        " holds where it gave none. A run remembers it.",
+    ),
+    "as_named": flag(
+        "Take outputs by their names, also where their sizes say that they are those of the items"
+        " beside them."
+    ),
+    "source": texts("PATH", "The image before the edit.", type=PATH, required=True),
+    "edited": path("PATH", "The image after the edit.", required=True),
+    "instruction": text("TEXT", "The instruction of the edit.", required=True),
+    "mask": path("PATH", "Where the edit may change the source: white may."),
+    "target": path("PATH", "The ground-truth result."),
+    "target_text": text("TEXT", "Text that the result must show."),
     # By which rules.
-    "dimension": {
-        "short": "-d",
-        "multiple": True,
-        "metavar": "ID",
-        "help": "An id, part of one (ssim), a glob (core.psnr.*), or the title of a table's column."
-        " All by default.",
-    },
-    "protocol": {
-        "metavar": "NAME",
-        "help": "paper or official. The default is paper, and of summary that of the run.",
-    },
-    "with_": {
-        "multiple": True,
-        "metavar": "SWITCH",
-        "help": "Turn on a switch that the protocol has off (editjudge list switches).",
-    },
-    "without": {
-        "multiple": True,
-        "metavar": "SWITCH",
-        "help": "Turn off a switch of the protocol.",
-    },
-    "prompts": {
-        "type": PATH,
-        "metavar": "DIR",
-        "help": "Templates of your own, which replace ours by name (editjudge prompts check DIR).",
-    },
-    "rubric": {
-        "multiple": True,
-        "type": PATH,
-        "metavar": "FILE",
-        "help": "A criterion of your own with its scale, as a dimension rubric.<name of the file>"
+    "dimension": texts(
+        "ID",
+        "An id, part of one (ssim), a glob (core.psnr.*), or the title of a table's column. All by"
+        " default.",
+        short="-d",
+    ),
+    "protocol": text(
+        "NAME", "paper or official. The default is paper, and of summary that of the run."
+    ),
+    "with_": texts(
+        "SWITCH", "Turn on a switch that the protocol has off (editjudge list switches)."
+    ),
+    "without": texts("SWITCH", "Turn off a switch of the protocol."),
+    "prompts": path(
+        "DIR",
+        "Templates of your own, which replace ours by name (editjudge prompts check DIR).",
+    ),
+    "rubric": texts(
+        "FILE",
+        "A criterion of your own with its scale, as a dimension rubric.<name of the file>"
         " (editjudge prompts check FILE).",
-    },
+        type=PATH,
+    ),
     # By whom.
-    "generalist": {
-        "multiple": True,
-        "metavar": "[NAME=]URL",
-        "help": "A multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own. NAME"
-        " is judge by default.",
-    },
-    "judge_model": {
-        "metavar": "NAME",
-        "help": "The model that the generalist `judge` asks for, where its server has several.",
-    },
-    "judge": {
-        "multiple": True,
-        "metavar": "NAME",
-        "help": "A generalist that judges, by its name. Several judge side by side. The default is"
-        " judge.",
-    },
-    "rounds": {
-        "type": click.IntRange(1, 1000),
-        "default": 1,
-        "help": "How often each judge judges. Every round is kept, and the summary has their mean"
-        " and spread.",
-    },
-    "endpoint": {
-        "multiple": True,
-        "metavar": "URL",
-        "help": "A Triton server, grpc://host:port or grpcs://host:port.",
-    },
-    "gateway": {
-        "metavar": "URL",
-        "help": "Judge through this Judge service, grpc(s)://host:port, instead of reaching"
-        " generalists and specialists from here (docs/sharing.md).",
-    },
-    "max_cost": {
-        "type": click.FloatRange(0, min_open=True),
-        "help": "Stop asking before this is spent, in the currency of the configured prices.",
-    },
-    "ledger": {
-        "type": PATH,
-        "help": "SQLite file of calls and replies. Calls in it are not made again.",
-    },
+    "generalist": texts(
+        "[NAME=]URL",
+        "A multimodal LLM: http(s)://host:port/v1, or grpc://host:port for vLLM's own. NAME is"
+        " judge by default.",
+    ),
+    "judge_model": text(
+        "NAME", "The model that the generalist `judge` asks for, where its server has several."
+    ),
+    "judge": texts(
+        "NAME",
+        "A generalist that judges, by its name. Several judge side by side. The default is judge.",
+    ),
+    "rounds": number(
+        click.IntRange(1, 1000),
+        "How often each judge judges. Every round is kept, and the summary has their mean and"
+        " spread.",
+        1,
+    ),
+    "endpoint": texts("URL", "A Triton server, grpc://host:port or grpcs://host:port."),
+    "gateway": text(
+        "URL",
+        "Judge through this Judge service, grpc(s)://host:port, instead of reaching generalists and"
+        " specialists from here (docs/sharing.md).",
+    ),
+    "max_cost": number(
+        click.FloatRange(0, min_open=True),
+        "Stop asking before this is spent, in the currency of the configured prices.",
+    ),
+    "ledger": path("FILE", "SQLite file of calls and replies. Calls in it are not made again."),
     # How.
-    "dry_run": {"is_flag": True, "help": "Say what it would take, and call nothing."},
-    "retry": {
-        "type": click.Choice(["unscored"]),
-        "help": "Ask again what has no number, instead of taking the stored replies.",
-    },
-    "fail_on_error": {
-        "type": click.FloatRange(0, 1),
-        "metavar": "SHARE",
-        "help": "End when more than this share of verdicts failed, for example 0.05.",
-    },
+    "dry_run": flag("Say what it would take, and call nothing."),
+    "retry": choice(
+        ["unscored"], "Ask again what has no number, instead of taking the stored replies."
+    ),
+    "fail_on_error": text(
+        "SHARE",
+        "End when more than this share of verdicts failed, for example 0.05.",
+        type=click.FloatRange(0, 1),
+    ),
     # What is shown.
-    "model": {"multiple": True, "help": "Only this model. Several stand in this order."},
-    "published": {"is_flag": True, "help": "Also the rows that the papers print."},
-    "out": {"type": PATH, "required": True},
-    "json": {"is_flag": True, "help": "Print strict JSON."},
+    "model": texts("NAME", "Only this model. Several stand in this order."),
+    "published": flag("Also the rows that the papers print."),
+    "out": path("PATH", "Where the result goes.", required=True),
+    "json": flag("Print strict JSON."),
 }
 """What is declared once for several verbs, by the name of its parameter."""
 
@@ -188,15 +184,14 @@ def takes(*names: str, **changes: str | Attributes) -> Callable[[F], F]:
     """
     declared: dict[str, dict[str, Any]] = {name: dict(OPTIONS[name]) for name in names}
     for name, change in changes.items():
-        declared[name] = (
-            {**OPTIONS[name], "help": change} if isinstance(change, str) else dict(change)
-        )
+        if isinstance(change, str):
+            several = f" {_EACH}" * bool(OPTIONS[name].get("multiple"))
+            change = {**OPTIONS[name], "help": f"{change}{several}"}
+        declared[name] = dict(change)
 
     def decorated(function: F) -> F:
         for name, attributes in reversed(declared.items()):
             short = [attributes.pop("short")] if "short" in attributes else []
-            if attributes.get("multiple"):
-                attributes["help"] = f"{attributes['help']} {_EACH}"
             flag = "--" + name.rstrip("_").replace("_", "-")
             function = click.option(flag, *short, name, **attributes)(function)
         return function

@@ -31,7 +31,7 @@ from ..report.figures import (
 )
 from ..report.numbers import untrained_line
 from ..report.summary import chosen
-from .options import FOLDER, PATH, takes
+from .options import FOLDER, PATH, choice, path, takes
 
 
 @click.command("plot")
@@ -40,18 +40,9 @@ from .options import FOLDER, PATH, takes
     "dimension",
     "model",
     "published",
-    figure={"type": click.Choice(KINDS), "help": "Only figures of this kind."},
-    format_={
-        "type": click.Choice(get_args(Form)),
-        "default": "svg",
-        "show_default": True,
-        "help": "The form of the files.",
-    },
-    out={
-        "type": FOLDER,
-        "metavar": "DIR",
-        "help": "Instead of RUN/figures.",
-    },
+    figure=choice(KINDS, "Only figures of this kind."),
+    format_=choice(get_args(Form), "The form of the files.", default="svg", show_default=True),
+    out=path("DIR", "Instead of RUN/figures.", type=FOLDER),
 )
 def command(
     run: Path,

@@ -18,15 +18,14 @@ from ..benchmarks.gie.compact import COMPARES, convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
 from ..prepare.comparing import decide
-from ..prepare.entry import JUDGE, STATUSES, Maker
-from ..prepare.instructions import InstructionWriter
+from ..prepare.items import JUDGE, STATUSES, Maker
 from ..prepare.masks import MaskFinder
 from ..prepare.preparation import Preparation, Prepared, preparing
-from ..prepare.questions import FACTS, TASKS, QuestionWriter
+from ..prepare.writers import FACTS, TASKS, InstructionWriter, QuestionWriter
 from ..prompts import Template
 from ..prompts.custom import custom_in
 from ..report.numbers import usage_text
-from .options import Options, roots_of, settings_of, takes
+from .options import Options, choice, roots_of, settings_of, takes, text
 from .services import services_at_hand
 
 _LISTED = 20
@@ -69,16 +68,16 @@ class Converted(Strict):
     data="items.jsonl of core, i2i or co_edit (docs/runs.md), left as it is; of gie"
     " gie_bench.json (600 MB), or its folder.",
     out="Folder of what is made; kept.",
-    segmenter={
-        "metavar": "ROLE",
-        "help": "Of masks: segmenter.grounded_sam (the default), segmenter.grounded_sam_huge or"
+    segmenter=text(
+        "ROLE",
+        "Of masks: segmenter.grounded_sam (the default), segmenter.grounded_sam_huge or"
         " segmenter.sa2va.",
-    },
-    select={
-        "type": click.Choice(["all", "best"]),
-        "help": "Of masks: of several matches of a phrase all, or the surest. The default is the"
+    ),
+    select=choice(
+        ["all", "best"],
+        "Of masks: of several matches of a phrase all, or the surest. The default is the"
         " surest, as GIE-Bench does, and of items with a target all, as Omni IIE Bench does.",
-    },
+    ),
 )
 @takes("generalist", "judge_model", "endpoint", "max_cost", "ledger", "json")
 def command(what: What, *, json: bool, **asked: Any) -> int:
@@ -196,9 +195,8 @@ def _prepared(maker: Maker, asked: Options, *, json: bool) -> int:
 
 def _make(preparation: Preparation) -> None:
     start = any(not role.is_generalist for role in preparation.maker.roles)
-    progress = preparation.live.say
     try:
-        with services_at_hand(preparation.settings, start=start, say=progress) as at_hand:
+        with services_at_hand(preparation.settings, start=start, say=tell) as at_hand:
             preparation.make(at_hand)
     except KeyboardInterrupt:
         tell("interrupted; the same command goes on where this ended")

@@ -17,7 +17,7 @@ from ..base.words import counted
 from ..report.pictures import SIDE
 from ..report.site import write_report
 from ..report.view import LiveRuns, serving
-from .options import PATH, takes
+from .options import PATH, number, path, takes
 
 _SHOWN = 3
 
@@ -25,23 +25,17 @@ _SHOWN = 3
 @click.command("report")
 @click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
 @takes(
-    out={
-        "type": PATH,
-        "metavar": "FILE|DIR",
-        "help": "Write the page: one file where it ends in .html, for up to about 1,000 edits; else"
-        " a folder.",
-    },
-    size={
-        "type": click.IntRange(0, 2048),
-        "default": SIDE,
-        "show_default": True,
-        "help": "Pixels of the longer side of the pictures that are written; 0 leaves them out.",
-    },
-    port={
-        "type": click.IntRange(0, 65535),
-        "default": 0,
-        "help": "Show the page at this port instead of a free one.",
-    },
+    out=path(
+        "FILE|DIR",
+        "Write the page: one file where it ends in .html, for up to about 1,000 edits; else a"
+        " folder.",
+    ),
+    size=number(
+        click.IntRange(0, 2048),
+        "Pixels of the longer side of the pictures that are written; 0 leaves them out.",
+        SIDE,
+    ),
+    port=number(click.IntRange(0, 65535), "Show the page at this port instead of a free one.", 0),
 )
 @takes("published")
 def command(

@@ -14,14 +14,14 @@ from ..base.console import console
 from ..base.screen import say, say_json, tell
 from ..base.strict import text_of
 from ..benchmarks.cell import Tally
-from .options import PATH, takes
+from .options import PATH, flag, takes
 
 
 @click.command("rescore")
 @click.argument("run", type=PATH)
 @takes(
     "json",
-    write={"is_flag": True, "help": "Keep the new verdicts in the place of the old ones."},
+    write=flag("Keep the new verdicts in the place of the old ones."),
 )
 def command(run: Path, *, write: bool, json: bool) -> int:
     """Read the stored replies again with today's code, and show what changed; nothing is called.

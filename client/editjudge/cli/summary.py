@@ -34,7 +34,7 @@ from ..report.summary import (
     without_intervals,
 )
 from ..report.table import Form, Table
-from .options import PATH, rules_of, takes
+from .options import PATH, choice, flag, rules_of, takes
 
 
 @click.command("summary")
@@ -47,24 +47,16 @@ from .options import PATH, rules_of, takes
     "dimension",
     "model",
     "published",
-    count_missing={
-        "is_flag": True,
-        "help": "The second mean: a missing output counts as the worst value there is, and is"
-        " marked.",
-    },
-    common={
-        "is_flag": True,
-        "help": "Count in each dimension only items on which all models have a number.",
-    },
-    each_round={"is_flag": True, "help": "Show the number of every round beside their mean."},
-    format_={
-        "type": click.Choice(["latex", "markdown", "csv", "json"]),
-        "help": "For a paper: best bold, second underlined, coverage in footnotes.",
-    },
-    unserved={
-        "is_flag": True,
-        "help": "Name what waits for models that nobody serves, and why.",
-    },
+    count_missing=flag(
+        "The second mean: a missing output counts as the worst value there is, and is marked."
+    ),
+    common=flag("Count in each dimension only items on which all models have a number."),
+    each_round=flag("Show the number of every round beside their mean."),
+    format_=choice(
+        ["latex", "markdown", "csv", "json"],
+        "For a paper: best bold, second underlined, coverage in footnotes.",
+    ),
+    unserved=flag("Name what waits for models that nobody serves, and why."),
 )
 @takes("json")
 def command(

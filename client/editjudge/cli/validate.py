@@ -16,7 +16,7 @@ from ..base.screen import say, say_json
 from ..base.strict import text_of
 from ..base.words import counted
 from ..panel.services import own_services
-from .options import PATH, SPEC, check_judges, settings_of, spec_of, takes
+from .options import SPEC, check_judges, path, settings_of, spec_of, takes
 
 _SHOWN = 20
 
@@ -26,10 +26,9 @@ _SHOWN = 20
 @takes(
     *SPEC,
     "as_named",
-    run={
-        "type": PATH,
-        "help": "A run of this data: also note what the segmenter did not find in its sources.",
-    },
+    run=path(
+        "PATH", "A run of this data: also note what the segmenter did not find in its sources."
+    ),
 )
 @takes("json")
 def command(benchmark: str, run: Path | None, *, json: bool, **asked: Any) -> int:

@@ -20,8 +20,8 @@ from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from ..prompts import template
 from ..scorers.asking import Question
-from .entry import JUDGE
 from .folder import CALLS
+from .items import JUDGE
 
 TEMPLATE = "prepare/compares"
 

@@ -19,8 +19,7 @@ from ..base.images import show_path
 from ..base.writing import on_disk, put
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.texts import said
-from .draft import by_its_mask
-from .entry import FIELDS, Entry, Status, What
+from .items import FIELDS, Entry, Status, What, by_its_mask
 
 DATA = "items.jsonl"
 CALLS = "prepare.sqlite"

@@ -20,9 +20,8 @@ from ..benchmarks.items import Line
 from ..panel import Panel
 from ..prompts import Template, template
 from ..scorers.segmenting import Select, segmented
-from .draft import why_no_mask
-from .entry import JUDGE, Entry
-from .questions import answered
+from .items import JUDGE, Entry, why_no_mask
+from .writers import answered
 
 _SCOPES = {
     "objects": "what is named",

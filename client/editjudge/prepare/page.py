@@ -13,9 +13,8 @@ from ..benchmarks.items import Line
 from ..report.edits import Edits, Plain
 from ..report.page import About, page_html, report_of
 from ..report.pictures import PictureNames, data_uri, small, thumbnails
-from .draft import DraftData
-from .entry import STATUSES, TO_REVIEW, Entry, What
 from .folder import REVIEW, Folder, Record, write
+from .items import STATUSES, TO_REVIEW, DraftData, Entry, What
 
 DECISIONS = "editjudge.prepare.1"
 """The format of a file of decisions, as the file names it."""

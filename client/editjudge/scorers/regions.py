@@ -86,9 +86,14 @@ def squashed(image: Image, side: int) -> RGB:
 @implementation(1)
 def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:
     """An edited image at its reference's size (Lanczos), and a note where that changed it."""
-    if output.size == reference.size:
-        return output.rgb, {}
+    note = resized_note(output.size, reference.size)
+    if not note:
+        return output.rgb, note
     resized = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
-    (w, h), (width, height) = output.size, reference.size
-    note = f"{w}x{h} to {width}x{height} (Lanczos)"
-    return np.asarray(resized), {"resized": note}
+    return np.asarray(resized), note
+
+
+def resized_note(before: tuple[int, int], after: tuple[int, int]) -> Evidence:
+    """The evidence of a picture that was brought to another size; empty where it was not."""
+    (w, h), (width, height) = before, after
+    return {} if before == after else {"resized": f"{w}x{h} to {width}x{height} (Lanczos)"}

@@ -11,7 +11,7 @@ import click
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local import running_stack
 from editjudge.base.screen import say, tell
-from editjudge.cli.options import FOLDER, takes
+from editjudge.cli.options import FOLDER, choice, flag, path, takes, text
 
 from ..front.local import kept_tokens, parsed_tokens, parsed_values, read_values
 from ..front.values import CLASSES, Class, Tokens
@@ -29,25 +29,26 @@ def command() -> None:
 
 
 _BY_WHOM: Mapping[str, Mapping[str, Any]] = {
-    "team": {"required": True, "metavar": "NAME", "help": "Whose it is."},
+    "team": text("NAME", "Whose it is.", required=True),
     "days": {"type": float, "default": 30.0, "show_default": True, "help": "Until it ends."},
 }
-_OUT = {"type": FOLDER, "required": True, "help": "The folder that is written."}
+_OUT = path("PATH", "The folder that is written.", type=FOLDER, required=True)
 
 
 @command.command("token")
 @takes(
     **_BY_WHOM,
-    class_={
-        "type": click.Choice(CLASSES),
-        "default": "interactive",
-        "show_default": True,
-        "help": "batch calls leave places free for the others.",
-    },
-    values={
-        "type": click.Path(path_type=Path, dir_okay=False),
-        "help": "Values of the door that it is for. The default is the door of this machine.",
-    },
+    class_=choice(
+        CLASSES,
+        "batch calls leave places free for the others.",
+        default="interactive",
+        show_default=True,
+    ),
+    values=path(
+        "PATH",
+        "Values of the door that it is for. The default is the door of this machine.",
+        type=click.Path(path_type=Path, dir_okay=False),
+    ),
 )
 def token(team: str, days: float, class_: Class, values: Path | None) -> None:
     """Print a token of a team, and on standard error what its client needs."""
@@ -81,8 +82,8 @@ def token(team: str, days: float, class_: Class, values: Path | None) -> None:
 
 @command.command("teams")
 @takes(
-    rotate={"metavar": "TEAM", "help": "Sign further tokens of a team with a new key."},
-    revoke={"metavar": "TEAM", "help": "End the tokens that a team has, within seconds."},
+    rotate=text("TEAM", "Sign further tokens of a team with a new key."),
+    revoke=text("TEAM", "End the tokens that a team has, within seconds."),
 )
 def teams(rotate: str | None, revoke: str | None) -> None:
     """List the teams that have a key, or change the key of one."""
@@ -117,7 +118,7 @@ _values = click.argument("values", type=click.Path(path_type=Path, dir_okay=Fals
 
 @command.command("render")
 @_values
-@takes(out=_OUT, check={"is_flag": True, "help": "Show what was written to the Envoy binary."})
+@takes(out=_OUT, check=flag("Show what was written to the Envoy binary."))
 def render(values: Path, out: Path, *, check: bool) -> None:
     """Fill in Envoy's file with the VALUES of a YAML file."""
     from ..front import render as rendering

@@ -15,7 +15,7 @@ from rich.table import Table
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.screen import say
-from editjudge.cli.options import PATH, takes
+from editjudge.cli.options import choice, flag, path, takes
 
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
@@ -69,10 +69,9 @@ def command() -> None:
 
 
 _NAMED: Mapping[str, Mapping[str, Any]] = {
-    "profile": {
-        "type": click.Choice(["lite", "paper"]),
-        "help": "All models that run on a CPU (lite), or that the papers use.",
-    },
+    "profile": choice(
+        ["lite", "paper"], "All models that run on a CPU (lite), or that the papers use."
+    ),
 }
 
 
@@ -102,15 +101,11 @@ def list_models(*, json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @takes(
     **_NAMED,
-    from_={"type": PATH, "metavar": "FILE", "help": "The file of a model that is not on the hub."},
-    untrained={
-        "is_flag": True,
-        "help": "Make tiny checkpoints of random weights: to try the services, never for results.",
-    },
-    accept_license={
-        "is_flag": True,
-        "help": "Accept the restricted licences of the models named.",
-    },
+    from_=path("FILE", "The file of a model that is not on the hub."),
+    untrained=flag(
+        "Make tiny checkpoints of random weights: to try the services, never for results."
+    ),
+    accept_license=flag("Accept the restricted licences of the models named."),
 )
 def pull_models(
     names: tuple[str, ...],
@@ -144,12 +139,9 @@ def pull_models(
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @takes(
     **_NAMED,
-    precision={
-        "type": click.Choice(["fp32", "fp16", "bf16"]),
-        "default": "fp32",
-        "show_default": True,
-        "help": "Of the numbers.",
-    },
+    precision=choice(
+        ["fp32", "fp16", "bf16"], "Of the numbers.", default="fp32", show_default=True
+    ),
 )
 def export_models(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
     """Export checkpoints to what the services load, and compare the two."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from editjudge.base.screen import say
-from editjudge.cli.options import PATH, base_settings, takes
+from editjudge.cli.options import base_settings, flag, path, takes
 
 from ..runtime.supervisor import up
 from .output import print_json
@@ -17,16 +17,12 @@ from .output import print_json
 @takes(
     "json",
     model="Load this model only.",
-    generalist={
-        "type": PATH,
-        "metavar": "FOLDER",
-        "help": "Serve the generalist in this folder with vLLM too; needs the setting vllm_python.",
-    },
-    judge={
-        "is_flag": True,
-        "help": "Start the Judge service over them, for other languages.",
-    },
-    front={"is_flag": True, "help": "Start the front door before them, for teams."},
+    generalist=path(
+        "FOLDER",
+        "Serve the generalist in this folder with vLLM too; needs the setting vllm_python.",
+    ),
+    judge=flag("Start the Judge service over them, for other languages."),
+    front=flag("Start the front door before them, for teams."),
 )
 def command(
     model: tuple[str, ...], generalist: Path | None, *, judge: bool, front: bool, json: bool

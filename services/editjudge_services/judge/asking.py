@@ -17,8 +17,8 @@ from editjudge.base.local import private
 from editjudge.base.screen import tell
 from editjudge.panel.context import PATIENT, CallNotes, Terms
 
-from .accounts import Taken
 from .refusals import code_of
+from .usage import Meter
 
 REQUEST_HEADER = "x-request-id"
 """Of the front door: its log has the same."""
@@ -33,7 +33,6 @@ class Caller:
         method: `Score`, or a route.
         request: The front door's number of the request, or one of our own. What callers call their
             requests may name people, so it is not taken.
-        terms: Until when it waits, and whether its calls go first.
     """
 
     team: str = ""
@@ -55,7 +54,7 @@ class Asking:
     """One request from its arrival to its answer; use as a context manager.
 
     Args:
-        taken: What it takes.
+        meter: Counts what it uses.
         ended: Told when it is over.
 
     Attributes:
@@ -70,11 +69,11 @@ class Asking:
     def __init__(
         self,
         caller: Caller,
-        taken: Taken,
+        meter: Meter,
         ended: Callable[[Asking], None],
     ) -> None:
         self.caller = caller
-        self.taken = taken
+        self.meter = meter
         self.notes = CallNotes()
         self.dimensions = 0
         self.edits = 1
@@ -101,19 +100,19 @@ class Asking:
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         notes = self.notes
-        self.taken.note(cached=notes.stored, calls=notes.answered)
+        self.meter.note(cached=notes.stored, calls=notes.answered)
         if self.code == "OK":
             # A specialist that did not answer has failed.
-            self.taken.note(edits=self.edits, failed=notes.asked - notes.answered)
+            self.meter.note(edits=self.edits, failed=notes.asked - notes.answered)
         else:
-            self.taken.note(refused=1)
+            self.meter.note(refused=1)
         self._ended(self)
 
     @property
     def line(self) -> str:
         """What the audit has of it, as JSON: no picture, no word of the request, no token."""
-        used = asdict(self.taken.used)
-        for name in ("edits", "refused", "dearest"):
+        used = asdict(self.meter.used)
+        for name in ("edits", "refused"):
             del used[name]
         return json.dumps(
             {
@@ -134,17 +133,15 @@ class Audit:
 
     Args:
         where: The file; `-` is standard error, None nowhere.
-
-    Attributes:
-        lost: Lines that could not be written.
+        lost: Told of each line that could not be written.
 
     Raises:
         ConfigError: the file cannot be written.
     """
 
-    def __init__(self, where: Path | None) -> None:
+    def __init__(self, where: Path | None, lost: Callable[[], None] = lambda: None) -> None:
         self._where = where
-        self.lost = 0
+        self._lost = lost
         self._failing = False
         if where is not None and not self._on_screen:
             try:
@@ -165,7 +162,7 @@ class Audit:
             if not self._failing:
                 tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
             self._failing = True
-            self.lost += 1
+            self._lost()
         else:
             self._failing = False
 

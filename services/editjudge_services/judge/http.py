@@ -153,7 +153,7 @@ class JsonService:
                 asking.code = "INVALID_ARGUMENT"
                 raise
             finally:
-                request[_TOKENS] = request.get(_TOKENS, 0) + asking.taken.used.tokens
+                request[_TOKENS] = request.get(_TOKENS, 0) + asking.meter.used.tokens
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])

@@ -54,7 +54,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
                 try:
                     response = await self._score(request, asking, context.time_remaining())
                 finally:
-                    tokens = asking.taken.used.tokens
+                    tokens = asking.meter.used.tokens
             await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
         except Exception as error:  # noqa: BLE001 - of this request alone
             if tokens:

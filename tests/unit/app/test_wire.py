@@ -22,7 +22,7 @@ from editjudge.app.canary import Examined
 from editjudge.app.compare import ModelComparison, Rankings
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
-from editjudge.app.wire import checks, services, usage, verdict
+from editjudge.app.wire import checks, services, verdict
 from editjudge.base.strict import Strict, text_of
 from editjudge.base.verdict import (
     Failed,
@@ -46,7 +46,7 @@ PRINTED = (
     *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score),
     *(checks.Estimate, checks.Validation, checks.Change),
     *(Examined, ModelComparison, Rankings),
-    *(services.Finding, Stack, NoStack, usage.UsedOnDay),
+    *(services.Finding, Stack, NoStack),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
 )

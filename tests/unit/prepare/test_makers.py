@@ -25,11 +25,9 @@ from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
 from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.registry import dimensions
-from editjudge.prepare.draft import Draft
-from editjudge.prepare.entry import Entry
-from editjudge.prepare.instructions import KINDS, InstructionWriter
+from editjudge.prepare.items import Draft, Entry
 from editjudge.prepare.masks import MaskFinder
-from editjudge.prepare.questions import FACTS, TASKS, QuestionWriter
+from editjudge.prepare.writers import FACTS, KINDS, TASKS, InstructionWriter, QuestionWriter
 from editjudge.prompts import template
 from editjudge.prompts.custom import custom_templates
 from editjudge.scorers.vqa import FactCheck
