@@ -35,8 +35,8 @@ from transformers import (
 
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge_services.features import base
-from editjudge_services.features.dinov3_service import DinoV3
 from editjudge_services.features.recipe import RECIPES as VISION
+from editjudge_services.features.vision_service import DinoV3
 from editjudge_services.perceptual.network import LpipsNetwork
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.runtime.onnx import Bf16Model, OnnxModel

@@ -10,10 +10,8 @@ from transformers import BitImageProcessorPil, CLIPImageProcessorPil
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge_services.features import base
 from editjudge_services.features.cache import FeatureCache, Features
-from editjudge_services.features.clip_service import ClipVitB32
-from editjudge_services.features.dinov2_service import DinoV2
-from editjudge_services.features.dinov3_service import DinoV3
 from editjudge_services.features.recipe import RECIPES
+from editjudge_services.features.vision_service import ClipVitB32, DinoV2, DinoV3
 from editjudge_services.runtime.onnx import open_network
 from editjudge_services.runtime.preprocess import blacked_out
 from editjudge_services.runtime.specialist import BadRequest, Request

@@ -9,7 +9,7 @@ from torch import nn
 
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge_services.perceptual.lpips_service import LpipsAlex, LpipsVgg
-from editjudge_services.perceptual.pixels import signed
+from editjudge_services.perceptual.network import signed
 from editjudge_services.perceptual.recipe import RECIPES
 from editjudge_services.perceptual.torch_lpips import trunk
 from editjudge_services.runtime.preprocess import blacked_out

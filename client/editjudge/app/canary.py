@@ -210,7 +210,7 @@ async def _asked(
     seen = await look(generalist, max(repeats, BASELINE_ROUNDS) if first else repeats)
     if baseline is None:
         endpoint = generalist.endpoint
-        unit = unit_of(method, endpoint.temperature, endpoint.repeats)
+        unit = unit_of(method, endpoint.temperature, endpoint.samples)
         baseline = _baseline(identity, seen, unit)
     if baseline is None:
         why = next(iter(seen.failures.values()), "no reply")

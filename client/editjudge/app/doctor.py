@@ -14,6 +14,7 @@ from ..base.errors import Abstained, NotAuthorised, ServiceError
 from ..base.identity import ServiceName
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.signature import package_version
+from ..base.strict import Strict
 from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
 from ..panel import SERVICES, Panel, Service, model_name
@@ -27,7 +28,6 @@ from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
 from ..v1 import judge_pb2 as pb
 from .expected import DEVICE, ROOT, Services, differences, facts_of
-from .wire.services import Finding
 
 E = TypeVar("E", Endpoint, GeneralistEndpoint, GatewayEndpoint)
 
@@ -44,6 +44,32 @@ _ANSWERS = {
     "top_logprobs": "choices by the probabilities it lists",
     "sampled": "choices by sampled words",
 }
+
+
+class Finding(Strict):
+    """An entry of `doctor --json`: one service or endpoint.
+
+    Attributes:
+        round_trip_ms: Median of calls that compute nothing; of a generalist, until it answered.
+        answer: Whether its known answer is right, or that none is known; how a generalist's
+            choices are scored.
+        team: As whom a front door knows the caller; empty where none says.
+        access: What a call without the key and headers of the settings met, or why none could be
+            tried; empty where there are none.
+        problem: Empty where all is well.
+        mend: What to do about it.
+    """
+
+    service: str
+    endpoint: str = ""
+    server: str = ""
+    identity: str = ""
+    round_trip_ms: float | None = None
+    answer: str = ""
+    team: str = ""
+    access: str = ""
+    problem: str = ""
+    mend: str = ""
 
 
 async def examine(settings: Settings, expected: Services | None = None) -> list[Finding]:

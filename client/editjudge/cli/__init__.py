@@ -174,7 +174,7 @@ def _loaded(module: str) -> ModuleType:
     "set_",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting, as concurrency=8 or generalists.judge.repeats=5 (docs/configuration.md). May"
+    help="A setting, as concurrency=8 or generalists.judge.samples=5 (docs/configuration.md). May"
     " stand anywhere, and be given several times.",
 )
 def root(config: Path | None, set_: tuple[str, ...]) -> None:

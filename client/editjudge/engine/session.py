@@ -37,7 +37,7 @@ T = TypeVar("T")
 IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 HowEnded: TypeAlias = Ended | Literal["interrupted"]
 _HOW_ASKED = frozenset(
-    {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "repeats", "logprobs"}
+    {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "samples", "logprobs"}
 )
 
 

@@ -237,7 +237,7 @@ class Generalist:
             "temperature": f"{self.endpoint.temperature:g}",
             "max_tokens": _limit_told(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),
-            "repeats": str(self.endpoint.repeats),
+            "repeats": str(self.endpoint.samples),
             "untrained": "yes" if "untrained" in self.model.name else "",
         }
         return ModelIdentity(self.model.name, {k: v for k, v in facts.items() if v})
@@ -252,7 +252,7 @@ class Generalist:
         """How the answer spreads over choices.
 
         From probabilities of the first token where the server reports them; otherwise the share
-        of each choice among `repeats` sampled replies.
+        of each choice among `samples` sampled replies.
 
         Args:
             repeat: Index among calls that are to differ.
@@ -395,7 +395,7 @@ class Generalist:
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
     ) -> Answer[ChoiceDistribution]:
         contract = FirstWord(choices)
-        count = self.endpoint.repeats
+        count = self.endpoint.samples
         each = range(repeat * count, (repeat + 1) * count)
         answers = await together(*(self.answer(prompt, contract, repeat=i) for i in each))
         counts = Counter(answer.value for answer in answers)
@@ -598,9 +598,11 @@ def replaying_generalist(
     facts = identity.facts
     known: dict[str, Any] = {
         kind: convert(facts[kind])
-        for kind, convert in (("temperature", float), ("max_tokens", limit_of), ("repeats", int))
+        for kind, convert in (("temperature", float), ("max_tokens", limit_of))
         if kind in facts
     }
+    if "repeats" in facts:
+        known["samples"] = int(facts["repeats"])
     # What is only looked up costs nothing, so nobody need pay.
     known["price"] = None
     if "seed" in facts:

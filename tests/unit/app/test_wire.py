@@ -20,9 +20,10 @@ from editjudge.app import events, lists
 from editjudge.app.agreement import Figure
 from editjudge.app.canary import Examined
 from editjudge.app.compare import ModelComparison, Rankings
+from editjudge.app.doctor import Finding
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
-from editjudge.app.wire import checks, services, verdict
+from editjudge.app.wire import checks, verdict
 from editjudge.base.strict import Strict, text_of
 from editjudge.base.verdict import (
     Failed,
@@ -46,7 +47,7 @@ PRINTED = (
     *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score),
     *(checks.Estimate, checks.Validation, checks.Change),
     *(Examined, ModelComparison, Rankings),
-    *(services.Finding, Stack, NoStack),
+    *(Finding, Stack, NoStack),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
 )

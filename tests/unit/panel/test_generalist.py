@@ -284,7 +284,7 @@ async def test_how_choices_are_answered_is_asked_once_and_again_where_it_was_wro
 
 async def test_without_probabilities_the_word_is_sampled() -> None:
     transport = ScriptedTransport(NO_LOGPROBS, "No, it is blue.", "yes", '"Yes"', " YES.")
-    judge = generalist(transport, repeats=4, temperature=1.0)
+    judge = generalist(transport, samples=4, temperature=1.0)
     assert await judge.method() == "sampled"
     transport.script.pop(0)
     said = await judge.choose(PROMPT, YES_NO)
@@ -298,7 +298,7 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
 async def test_the_evidence_of_several_samples() -> None:
     store = RememberedReplies()
     transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
-    judge = generalist(transport, ledger=store, logprobs="never", repeats=3, price=PRICE)
+    judge = generalist(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
     notes = CallNotes()
     judge = judge.within(CallContext(Budget(), notes=(notes,)))
     said = await judge.choose(PROMPT, YES_NO)
@@ -319,7 +319,7 @@ async def test_logprobs_can_be_declined() -> None:
 
 
 async def test_a_sampled_reply_that_is_no_choice() -> None:
-    judge = generalist(ScriptedTransport("Maybe"), logprobs="never", repeats=2)
+    judge = generalist(ScriptedTransport("Maybe"), logprobs="never", samples=2)
     with pytest.raises(Abstained) as caught:
         await judge.choose(PROMPT, YES_NO)
     assert caught.value.kind == "unparsable"
