@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import csv
 import io
+import json
 import os
 import re
 import signal
@@ -13,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import grpc
 import pytest
 
@@ -20,7 +23,7 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
 from ..contract.test_serve import asking, png
-from ..contract.test_serve_kept import ASKED, scripted_judge
+from ..contract.test_serve_kept import ASKED, running, scripted_judge
 from ..patience import patience
 from .conftest import run
 
@@ -123,3 +126,46 @@ def test_what_cannot_be_done_is_one_line(
     assert (done.code, done.out) == (2, "")
     assert told in done.err
     assert "Traceback" not in done.err
+
+
+async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
+    """Field by field: what `/v1/score` answers, and what `show --json` says of a run."""
+    before, after = tmp_path / "before.png", tmp_path / "ours" / "one.png"
+    after.parent.mkdir()
+    before.write_bytes(png(0))
+    after.write_bytes(png(1))
+    item = {"id": "one", "instruction": "make it red", "source": "before.png"}
+    (tmp_path / "items.jsonl").write_text(json.dumps(item))
+    asked = (ASKED, "core.psnr.source.whole", "core.quality.piqe")
+    sent = [{"data": base64.b64encode(png(number)).decode()} for number in (0, 1)]
+    edit = {"id": "one", "instruction": "make it red", "sources": sent[:1], "edited": sent[1]}
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url) as service, aiohttp.ClientSession() as session:
+            body = {"edit": edit, "dimensions": asked}
+            async with session.post(f"{service.web}/v1/score", json=body) as reply:
+                verdicts = (await reply.json())["verdicts"]
+        config = tmp_path / "editjudge.toml"
+        config.write_text(
+            f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\nrepeats = 1\n'
+            "price = {input = 1000, output = 0}\n"
+        )
+        done = await asyncio.to_thread(
+            run,
+            *("run", "core", "--data", "items.jsonl", "--outputs", "ours=ours", "--out", "first"),
+            *(word for name in asked for word in ("--dimension", name)),
+            *("--endpoint", NOBODY, "--config", config),
+            cwd=tmp_path,
+        )
+    assert done.code in {0, 1}, done.err
+    shown = run("show", "first", "one", "--json", cwd=tmp_path).json
+    stored = {each["dimension"]: each for each in shown["edits"][0]["verdicts"]}
+    assert {"scored"} <= {each["status"] for each in verdicts}
+    for each in verdicts:
+        if each["status"] in {"scored", "unscored"}:
+            assert {name: each[name] for name in stored[each["dimension"]]} == stored.pop(
+                each["dimension"]
+            )
+        else:
+            assert each["dimension"] in shown["not_served"]
+    assert not stored

@@ -9,11 +9,11 @@ from editjudge.base.contracts import SEGMENTER
 from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.segmentation.grounded_sam import GroundedSam, Settings
-from editjudge_services.segmentation.grounded_sam_service import GroundedSamSegmenter
 from editjudge_services.segmentation.grounding_dino import Detections
 from editjudge_services.segmentation.masks import Segmentation, phrase, png, union
 from editjudge_services.segmentation.pixels import size_within
 from editjudge_services.segmentation.recipe import RECIPES
+from editjudge_services.segmentation.segmenter_service import GroundedSamSegmenter
 from editjudge_services.zoo.artefact import RECORD, Artefact
 from editjudge_services.zoo.export import inventory
 

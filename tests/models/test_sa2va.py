@@ -12,8 +12,8 @@ from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.segmentation.recipe import RECIPES
 from editjudge_services.segmentation.sa2va import Sa2Va
 from editjudge_services.segmentation.sa2va_recipe import HIERA_LARGE, authors_names, load_published
-from editjudge_services.segmentation.sa2va_service import Sa2VaSegmenter
 from editjudge_services.segmentation.sa2va_weights import sam2_names, split
+from editjudge_services.segmentation.segmenter_service import Sa2VaSegmenter
 from editjudge_services.zoo.artefact import RECORD, Artefact
 from editjudge_services.zoo.export import inventory
 

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from .errors import ConfigError
+from .parse import first_problem
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -166,7 +167,7 @@ class Address(BaseModel):
         try:
             return cls(url=url)
         except ValidationError as error:
-            raise ConfigError(f"{what} {url}: {_first_message(error)}") from error
+            raise ConfigError(f"{what} {url}: {first_problem(error).message}") from error
 
     def header_values(self) -> dict[str, str]:
         """The headers with their secrets, the key among them.
@@ -350,7 +351,7 @@ class StackSettings(BaseModel):
     grpc_port: int = Field(default=0, ge=0, le=65535)
     http_port: int = Field(default=0, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"
     startup_timeout: float = Field(default=120.0, gt=0)
     triton: bool = True
     generalist: Path | None = None
@@ -445,10 +446,6 @@ class Settings(BaseSettings):
         return self.model_copy(update={"gateway": gateway})
 
 
-def _first_message(error: ValidationError) -> str:
-    return error.errors()[0]["msg"].removeprefix("Value error, ")
-
-
 def load_settings(file: Path | None = None, **flags: Any) -> Settings:
     """Read the settings.
 
@@ -469,10 +466,7 @@ def load_settings(file: Path | None = None, **flags: Any) -> Settings:
     try:
         return (FromFile if file else Settings)(**set_by_flags)
     except ValidationError as error:
-        first = error.errors()[0]
-        setting = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"setting {setting}: {_first_message(error)}", "see docs/configuration.md"
-        ) from error
+        problem = first_problem(error)
+        raise ConfigError(f"setting {problem}", "see docs/configuration.md") from error
     except (ValueError, RecursionError) as error:  # tomllib and pydantic-settings: no syntax
         raise ConfigError(f"{file or CONFIG_FILE}: {error}") from error

@@ -37,7 +37,7 @@ from ..zoo.artefact import Parity, Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
 from ..zoo.torch_tools import parity, pictures, spread, to_onnx
-from .base import HEAD, TRUNK
+from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-3}

@@ -31,10 +31,9 @@ from editjudge.base.errors import Abstained
 from ..features.cache import FeatureCache, content_key
 from ..runtime.onnx import ENGINES, ON_GPU
 from ..runtime.preprocess import blacked_out
+from ..runtime.serving import declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
-from ..runtime.weights import declared_artefact
-from .network import LpipsNetwork, Taps
-from .pixels import HEADS, TRUNK, signed, stretched
+from .network import HEADS, TRUNK, LpipsNetwork, Taps, signed, stretched
 
 CACHE_MIB = "EDITJUDGE_LPIPS_CACHE_MIB"
 """Environment variable: MiB of taps kept by each model; where it is not set 1024, which is the

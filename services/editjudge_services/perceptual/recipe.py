@@ -26,8 +26,7 @@ from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
 from ..zoo.torch_tools import parity, pictures, spread, to_onnx
-from .network import LpipsNetwork
-from .pixels import HEADS, TRUNK, signed
+from .network import HEADS, TRUNK, LpipsNetwork, signed
 from .torch_lpips import Heads, Lpips, Net, Trunk, published_heads, trunk
 
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-2}

@@ -21,14 +21,14 @@ from urllib.parse import urlsplit
 import httpx2
 import numpy as np
 from PIL import Image as Pil
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field
 
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge.base.images import RGB
 from editjudge.base.official import prompts_dir
 
 from ..zoo.artefact import Precision
+from .serving import Variables
 from .specialist import Outputs, Request, Specialist, Unavailable
 
 _WAITS = (0.0, 0.4, 0.8)
@@ -37,7 +37,7 @@ _PASSING = frozenset({429, 502, 503, 504})
 """Statuses after which another try can help."""
 
 
-class Backend(BaseSettings):
+class Backend(Variables):
     """Where one specialist's weights are served; variables `EDITJUDGE_<NAME>_*`.
 
     Attributes:
@@ -49,7 +49,6 @@ class Backend(BaseSettings):
         concurrency: Calls in flight.
     """
 
-    model_config = SettingsConfigDict(extra="ignore")
     url: str = ""
     model: str = ""
     prompts: Path = Path()
@@ -63,11 +62,7 @@ class Backend(BaseSettings):
         Raises:
             ConfigError: a variable has a value that cannot be used.
         """
-        try:
-            backend = cls(_env_prefix=f"EDITJUDGE_{name}_")  # type: ignore[call-arg]
-        except ValidationError as error:
-            variable = f"EDITJUDGE_{name}_{str(error.errors()[0]['loc'][0]).upper()}"
-            raise ConfigError(f"{variable}: {error.errors()[0]['msg']}") from error
+        backend = cls.read(f"EDITJUDGE_{name}_")
         if backend.url and (
             urlsplit(backend.url).scheme not in {"http", "https"} or not backend.model
         ):

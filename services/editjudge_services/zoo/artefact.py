@@ -18,8 +18,9 @@ from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from editjudge.base.errors import ConfigError
+from editjudge.base.parse import first_problem
 
-Precision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+Precision: TypeAlias = Literal["fp32", "bf16"]
 RECORD = "artefact.json"
 
 
@@ -139,9 +140,7 @@ def load_artefact(entry: str, precision: Precision) -> Artefact | None:
     try:
         return Artefact.model_validate_json(record.read_bytes())
     except ValidationError as error:
-        raise ConfigError(
-            f"{record}: {error.errors()[0]['msg']}", "export the model again"
-        ) from error
+        raise ConfigError(f"{record}: {first_problem(error)}", "export the model again") from error
 
 
 def file_digest(path: Path) -> str:

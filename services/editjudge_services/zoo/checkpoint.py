@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.base.parse import first_problem
 
 from .artefact import check_files, checkpoint_dir, file_digest, models_dir
 
@@ -99,9 +100,8 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
             try:
                 return Checkpoint.model_validate_json(record.read_bytes())
             except ValidationError as error:
-                raise ConfigError(
-                    f"{record}: {error.errors()[0]['msg']}", f"remove {record.parent}"
-                ) from error
+                mend = f"remove {record.parent}"
+                raise ConfigError(f"{record}: {first_problem(error)}", mend) from error
     return None
 
 

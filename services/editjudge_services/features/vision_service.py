@@ -1,4 +1,4 @@
-"""What the vision transformers behind the roles `features` and `clip` share.
+"""The vision transformers behind the roles `features` and `clip`.
 
 EMBEDDING is L2-normalised, so that the dot product of two of them is their cosine similarity
 in [-1, 1], higher is more alike:
@@ -22,13 +22,23 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from editjudge.base.contracts import CLIP, FEATURES
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
 
 from ..runtime.onnx import ENGINES, ON_GPU, open_network
-from ..runtime.preprocess import Rule, blacked_out, patch_weights
+from ..runtime.preprocess import (
+    CLIP_CROP,
+    CLIP_SQUASH,
+    DINOV2_CROP,
+    DINOV2_SQUASH,
+    DINOV3_SQUASH,
+    Rule,
+    blacked_out,
+    patch_weights,
+)
+from ..runtime.serving import declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
-from ..runtime.weights import declared_artefact
 from .cache import FeatureCache, Features, content_key
 
 TRUNK, HEAD = "model.onnx", "head.onnx"
@@ -157,6 +167,50 @@ class FeatureSpecialist(Specialist):
     ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         embeddings, patches = self._trunk(np.stack(inputs))
         return list(zip(embeddings, patches, strict=True))
+
+
+class DinoV2(FeatureSpecialist):
+    """DINOv2 ViT-S/14 (Oquab et al. 2023, arXiv:2304.07193): EMBEDDING is FP32[384].
+
+    Co-EditBench compares pictures with DINOv2; it does not say which size.
+    """
+
+    name = "features_dinov2"
+    contract = FEATURES
+    identity: ClassVar = {"implementation": "dinov2.1"}
+    entry = "dinov2-small"
+    whole = DINOV2_CROP
+    squash = DINOV2_SQUASH
+
+
+class DinoV3(FeatureSpecialist):
+    """DINOv3 ViT-B/16 (Siméoni et al. 2025, arXiv:2508.10104): EMBEDDING is FP32[768].
+
+    I2I-Bench compares regions with it; it does not say which size.
+    """
+
+    name = "features_dinov3"
+    contract = FEATURES
+    identity: ClassVar = {"implementation": "dinov3.1"}
+    entry = "dinov3-vitb16"
+    # Its processor squashes whole images too: a mask on an image seen whole costs no run.
+    whole = DINOV3_SQUASH
+    squash = DINOV3_SQUASH
+
+
+class ClipVitB32(FeatureSpecialist):
+    """CLIP ViT-B/32 (Radford et al. 2021, arXiv:2103.00020): EMBEDDING is FP32[512].
+
+    Whole images are prepared as OpenAI's own code does. Pooled patch tokens go through the final
+    layer norm and the projection, as GIE-Bench's official code has it.
+    """
+
+    name = "clip_vit_b_32"
+    contract = CLIP
+    identity: ClassVar = {"implementation": "clip.2"}
+    entry = "clip-vit-base-patch32"
+    whole = CLIP_CROP
+    squash = CLIP_SQUASH
 
 
 def _answer(embedding: NDArray[np.float32]) -> Outputs | Abstained:
