@@ -129,7 +129,7 @@ def _run(folder: Path, judge: str, out: Path, in_flight: int) -> Sequence[str]:
         *(sys.executable, "-m", "editjudge", "run", "kris"),
         *("--data", str(folder / "kris"), "--outputs", f"m={folder / 'outputs'}"),
         *("--dimension", DIMENSION, "--generalist", f"{judge}/v1"),
-        *("--concurrency", str(in_flight), "--out", str(out / "run")),
+        *("--set", f"concurrency={in_flight}", "--out", str(out / "run")),
     )
 
 

@@ -38,7 +38,7 @@ def make(folder: Path, edits: int) -> None:
 
 def build(folder: Path, *, pictures: bool) -> dict[str, float]:
     """The page as a folder."""
-    from editjudge.report.written import write_report
+    from editjudge.report.site import write_report
 
     began, used = time.perf_counter(), time.process_time()
     write_report([folder / "run"], folder / "page", pictures=pictures)

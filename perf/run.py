@@ -26,26 +26,9 @@ from editjudge.base.images import load_image
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Failed, Scored
 from editjudge.benchmarks.registry import dimensions
-from editjudge.demo import DemoFiles, write_demo_set
+from editjudge.demo import write_demo_set
 from editjudge.demo.editors import EDITORS
 from editjudge_services.runtime.launcher import TritonServer
-
-
-def prepare(folder: Path) -> list[DemoFiles]:
-    """The demo set as a data set of `core`, and a folder of outputs for each editor."""
-    import json
-
-    files = write_demo_set(folder)
-    known = ("id", "instruction", "source", "mask", "target", "target_text")
-    lines = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
-    kept = [json.dumps({k: one[k] for k in known if one[k]}) + "\n" for one in lines]
-    (folder / "core.jsonl").write_text("".join(kept))
-    for name in EDITORS:
-        outputs = folder / "outputs" / name
-        outputs.mkdir(parents=True)
-        for one in files:
-            (outputs / f"{one.edit.id}.jpg").symlink_to(one.results[name])
-    return files
 
 
 def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, str], float]:
@@ -54,7 +37,7 @@ def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, 
 
     spec = editjudge.RunSpec(
         benchmark="core",
-        data=folder / "core.jsonl",
+        data=folder / "items.jsonl",
         outputs={name: folder / "outputs" / name for name in EDITORS},
         dimensions=tuple(one.id for one in chosen),
     )
@@ -74,10 +57,10 @@ async def one_by_one(
     client: Client, folder: Path, chosen, *, edit_wise: bool
 ) -> dict[tuple[str, str, str], float]:
     """The same, awaiting each dimension (or each edit with all its dimensions) in turn."""
-    from editjudge.benchmarks.core.dataset import CoreData
+    from editjudge.benchmarks.core import CoreData
 
     found = {}
-    data = CoreData(folder / "core.jsonl")
+    data = CoreData(folder / "items.jsonl")
     groups = [chosen] if edit_wise else [(one,) for one in chosen]
     for ref in data.items(range(10**6)):
         item = data.load(ref)
@@ -137,7 +120,7 @@ def main(rounds: int) -> None:
     """Print seconds and ratios."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        prepare(folder / "set")
+        write_demo_set(folder / "set")
         server = TritonServer(folder / "triton.log")
         server.start()
         try:

@@ -106,13 +106,12 @@ def measure(folder: Path, what: str) -> dict[str, float]:
     """One command, without what it prints."""
     from editjudge.app.export import export
     from editjudge.app.view import RunView
-    from editjudge.app.wire.base import text_of
-    from editjudge.app.wire.results import Summary
+    from editjudge.base.strict import text_of
 
     start, out = time.process_time(), folder / f"out.{what}"
     with RunView(folder / "run") as view:
         if what == "summary":
-            out.write_text(text_of(Summary.of(view.results(), None)))
+            out.write_text(text_of(view.results()))
         else:
             export(view, out, what)
     used = time.process_time() - start

@@ -44,8 +44,8 @@ def untrained(folder: Path, entries: Iterable[str]) -> Iterator[Untrained]:
     """Networks that are made, exported, verified and served."""
     with ExitStack() as ending:
         with _models_in(folder):
-            for verb in ("untrained", "export", "verify"):
-                assert root.main(["models", verb, *entries], standalone_mode=False) in {0, None}
+            for verb in (("pull", "--untrained"), ("export",), ("verify",)):
+                assert root.main(["models", *verb, *entries], standalone_mode=False) in {0, None}
             server = ending.enter_context(
                 temporary_stack(StackSettings(startup_timeout=patience(120)))
             )

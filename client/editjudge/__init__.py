@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app.client import Client, make_edit, make_edit_async, score, score_many
+    from .app.events import RunEvent
     from .app.results import Results
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
     from .app.view import Pictures, RunView
-    from .app.wire.run import RunEvent
     from .base.config import Settings, load_settings
     from .base.errors import EditjudgeError
     from .base.images import Image, Mask, load_image, load_mask
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Unscored,
         Verdict,
     )
-    from .benchmarks.benchmark import Rules
+    from .benchmarks.benchmark import Benchmark, Rules
     from .benchmarks.cell import Cell
     from .benchmarks.column import (
         AskedWeighted,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ScoredWeighted,
     )
     from .benchmarks.dimension import Derived, Dimension, Reading, derived
+    from .benchmarks.items import ItemsFile, Line
     from .benchmarks.tabulation import tabulate
     from .engine.header import RunHeader
     from .engine.judge import Judgement
@@ -55,8 +56,8 @@ _WHERE = {
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
-    "app.wire.run": ("RunEvent",),
-    "benchmarks.benchmark": ("Rules",),
+    "app.events": ("RunEvent",),
+    "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),
     "benchmarks.column": (
         "AskedWeighted",
@@ -67,6 +68,7 @@ _WHERE = {
         "Row",
         "ScoredWeighted",
     ),
+    "benchmarks.items": ("ItemsFile", "Line"),
     "benchmarks.tabulation": ("tabulate",),
     "base.config": ("Settings", "load_settings"),
     "benchmarks.dimension": ("Derived", "Dimension", "Reading", "derived"),
@@ -94,6 +96,7 @@ _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "AskedWeighted",
+    "Benchmark",
     "Cell",
     "Client",
     "Column",
@@ -105,7 +108,9 @@ __all__ = [
     "Failed",
     "Image",
     "Item",
+    "ItemsFile",
     "Judgement",
+    "Line",
     "Mask",
     "Mean",
     "MissingOutput",

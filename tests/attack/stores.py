@@ -27,7 +27,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "summary": ("summary", "{run}"),
     "summary as JSON": ("summary", "{run}", "--json"),
     "show": ("show", "{run}", "1"),
-    "export": ("export", "{run}", "--to", "jsonl", "--out", "{run}/../out"),
+    "export": ("export", "{run}", "--format", "jsonl", "--out", "{run}/../out"),
     "rescore": ("rescore", "{run}"),
 }
 

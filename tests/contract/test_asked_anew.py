@@ -47,7 +47,7 @@ class Judge(ScriptedOpenAi):
 
 @asynccontextmanager
 async def judging(
-    folder: Path, *, well: dict[str, bool], repeats: int = 1, **more: Any
+    folder: Path, *, well: dict[str, bool], samples: int = 1, **more: Any
 ) -> AsyncIterator[tuple[Settings, dict[str, Judge]]]:
     async with AsyncExitStack() as stack:
         servers = {name: Judge(name, well=is_well) for name, is_well in well.items()}
@@ -56,7 +56,7 @@ async def judging(
                 "url": await stack.enter_async_context(server.serving()),
                 "logprobs": "never",
                 "temperature": 0.7,
-                "repeats": repeats,
+                "samples": samples,
                 **more,
             }
             for name, server in servers.items()
@@ -85,7 +85,7 @@ def statuses(out: Path) -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("dimension", [LEVELS, QUESTIONS])
 async def test_one_pass_is_enough(dimension: str, tmp_path: Path) -> None:
     """Five averaged replies to each question, of which each could not be read."""
-    async with judging(tmp_path, well={"judge": False}, repeats=5) as (settings, servers):
+    async with judging(tmp_path, well={"judge": False}, samples=5) as (settings, servers):
         asked, out = spec(tmp_path, dimension), tmp_path / "run"
         await editjudge.run_async(asked, out=out, settings=settings)
         assert set(statuses(out).values()) == {"unscored"}
@@ -97,7 +97,7 @@ async def test_one_pass_is_enough(dimension: str, tmp_path: Path) -> None:
 
 async def test_of_two_judges_the_garbled_one_is_asked_anew(tmp_path: Path) -> None:
     well = {"judge": True, "second": False}
-    async with judging(tmp_path, well=well, repeats=3) as (settings, servers):
+    async with judging(tmp_path, well=well, samples=3) as (settings, servers):
         asked = spec(tmp_path, QUESTIONS, judges=("judge", "second"), rounds=2)
         out = tmp_path / "run"
         await editjudge.run_async(asked, out=out, settings=settings)
@@ -135,7 +135,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         known = second.finished.usage["known"]
         assert (second.finished.usage["calls"], known > len(ASKED)) == (0, True)
         told = usage_text(second.finished.usage)
-        assert told.startswith(f"0 calls (not again {known} whose replies are kept), ")
+        assert told.startswith(f"0 calls ({known} known), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.said) == 1 + len(ASKED) for stored in view.verdicts())
 
@@ -163,7 +163,7 @@ async def test_a_dry_run_counts_what_the_ledger_answers(tmp_path: Path) -> None:
 
 
 async def test_what_is_retried_is_not_taken_from_the_ledger(tmp_path: Path) -> None:
-    async with judging(tmp_path, well={"judge": False}, repeats=3) as (of, servers):
+    async with judging(tmp_path, well={"judge": False}, samples=3) as (of, servers):
         settings, judge = of.model_copy(update={"ledger": tmp_path / "l.sqlite"}), servers["judge"]
         asked, out = spec(tmp_path, LEVELS), tmp_path / "1"
         await editjudge.run_async(asked, out=out, settings=settings)

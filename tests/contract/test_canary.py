@@ -15,7 +15,7 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec
 from editjudge.app.canary import Checked, checks_file, last_checks
-from editjudge.app.wire.run import Noted, RunEvent
+from editjudge.app.events import Noted, RunEvent
 from editjudge.base.config import Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
@@ -156,7 +156,7 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert (code, judge.asked) == (0, 40)
         assert "steady: +0.00" in shown
         judge.levels = LOWER
-        code, shown = await asked("--repeats", "2", "--json")
+        code, shown = await asked("--rounds", "2", "--json")
         assert (code, judge.asked) == (3, 60)
         (told,) = json.loads(shown)
         assert (told["state"], told["shift"], told["calls"]) == ("shifted", -0.2, 20)

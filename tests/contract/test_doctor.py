@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner
 
+from editjudge.app.doctor import NEEDED, NOT_KNOWN, OPEN, examine
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.local import StackState
-from editjudge.cli import doctor, services
-from editjudge.cli.doctor import _NOT_KNOWN, NEEDED, OPEN, _examine
+from editjudge.cli import doctor, root, services
 
 from ..fakes.openai import ScriptedOpenAi, problem, reply
 from ..fakes.openai import _failed as failed_as
@@ -83,9 +83,9 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
 ) -> None:
     async with server(score(0.5), models=("quality_piqe",)).serving() as url:
         endpoint = Endpoint(url=url, services=("quality.piqe",), headers=headers)
-        (finding,) = await _examine(Settings(endpoints={"a": endpoint}))
+        (finding,) = await examine(Settings(endpoints={"a": endpoint}))
     assert not finding.problem
-    assert finding.answer == _NOT_KNOWN
+    assert finding.answer == NOT_KNOWN
     assert access in finding.access
     assert bool(finding.access) == bool(access)
 
@@ -110,7 +110,7 @@ async def test_the_key_of_a_generalist_is_checked_too(
     async with server(reply("Yes")).serving() as url:
         secret = Secret(env="SOME_KEY") if key else None
         judge = GeneralistEndpoint(url=url, api_key=secret, logprobs="never")
-        (finding,) = await _examine(Settings(generalists={"judge": judge}))
+        (finding,) = await examine(Settings(generalists={"judge": judge}))
     assert not finding.problem
     assert access in finding.access
     assert bool(finding.access) == bool(access)
@@ -149,7 +149,7 @@ async def doctor_of(folder: Path, expected: object, *kinds: str) -> tuple[int, A
         )
         flags = ["--config", str(config), "--expect", str(file), "--json"]
         ran = await asyncio.to_thread(
-            CliRunner().invoke, doctor.command, flags, standalone_mode=False
+            CliRunner().invoke, root, ["doctor", *flags], standalone_mode=False
         )
     assert ran.return_value is not None, ran.exception
     return ran.return_value, json.loads(ran.stdout)

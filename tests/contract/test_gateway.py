@@ -22,11 +22,11 @@ from editjudge.app.client import make_edit
 from editjudge.base.config import Settings, load_settings
 from editjudge.cli import main
 from editjudge.gateway.messages import request_of
-from editjudge.panel.said import Said
+from editjudge.panel.calls import Said
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
-from editjudge_services.judge.callers import ledger_of
+from editjudge_services.judge.calls import FILE
 from editjudge_services.judge.judging import Judging, Kept
 from editjudge_services.judge.room import Room
 from editjudge_services.judge.server import End, serving
@@ -212,7 +212,7 @@ async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_n
         assert code == 0
         assert {item for item, _ in service.asked} == {item for item, *_ in failed}
         # What was asked of the judges for edits whose answer was lost is known there.
-        calls = Ledger.to_read(ledger_of(tmp_path / "calls", ""))
+        calls = Ledger.to_read(tmp_path / "calls" / FILE)
         cost = calls.costs[0]
         calls.close()
         assert paid + events[-1]["usage"].get("cost", 0.0) <= cost * (1 + 1e-9)

@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.base.errors import Abstained, ConfigError
-from editjudge_services.aesthetics import artimuse_service
 from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse, expectation
-from editjudge_services.quality import qinsight_service
 from editjudge_services.quality.qinsight_service import QInsight, rating
 from editjudge_services.runtime import vllm_specialist
 from editjudge_services.runtime.specialist import Request, Unavailable
@@ -32,13 +30,13 @@ GOOD = '<think>sharp</think><answer>{"rating": 4.25}</answer>'
 @pytest.fixture
 def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand-ins for the authors' prompts, under digests of their own."""
-    for module in (qinsight_service, artimuse_service):
+    for kind in (QInsight, ArtiMuse):
         digests = {}
-        for name in module.PROMPTS:
+        for name in kind.prompts:
             data = f"stand-in for {name}\n".encode()
             (tmp_path / name).write_bytes(data)
             digests[name] = hashlib.sha256(data).hexdigest()
-        monkeypatch.setattr(module, "PROMPTS", digests)
+        monkeypatch.setattr(kind, "prompts", digests)
     return tmp_path
 
 

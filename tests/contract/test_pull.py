@@ -322,7 +322,9 @@ def file_entry() -> Entry:
 
 def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path: Path) -> None:
     given = tmp_path / "download.pth"
-    with pytest.raises(ConfigError, match="ask for it; then run: editjudge models import tiny"):
+    with pytest.raises(
+        ConfigError, match="ask for it; then run: editjudge models pull tiny --from"
+    ):
         pull(file_entry())
     with pytest.raises(InputError, match="there is no such file"):
         import_file(file_entry(), given)
@@ -360,7 +362,7 @@ def test_the_command_line(hub: ScriptedHub) -> None:
     assert [line.partition(":")[0] for line in errors] == ["error"] * 3
     assert "model.safetensors has sha256" in errors[0]
     assert "restricted licence" in errors[1]
-    assert "editjudge models import lpips-vgg" in errors[2]
+    assert "editjudge models pull lpips-vgg --from" in errors[2]
     listed = {one["name"]: one for one in json.loads(command("list", "--json").stdout)}
     assert listed["got-ocr2"]["checkpoint"]["source"].endswith(f"GOT-OCR-2.0-hf@{COMMIT}")
     assert listed["dinov2-small"]["checkpoint"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -50,6 +51,11 @@ def asking(*dimensions: str, request_id: str = "", **fields: Any) -> pb.ScoreReq
     return pb.ScoreRequest(
         request_id=request_id, edit=pb.Edit(**edit), dimensions=dimensions or ["core.psnr.*"]
     )
+
+
+def teams_of(judging: Judging) -> set[str]:
+    """Those that have used anything."""
+    return set(re.findall(r'editjudge_edits_total{team="(.*?)"}', judging.metrics.text().decode()))
 
 
 class Served:

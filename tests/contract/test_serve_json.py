@@ -27,6 +27,7 @@ from editjudge_services.judge.http import openapi, serving_json
 from editjudge_services.judge.judging import Judging, Kept
 from editjudge_services.judge.room import Room
 from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.usage import used_in
 
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import until
@@ -373,7 +374,9 @@ async def test_an_address_of_ipv6_is_served_and_shown() -> None:
 
 async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
-    async with Judging(Settings(), Room(held_bytes=2**20), kept=Kept(audit=log)) as judging:
+    async with Judging(
+        Settings(), Room(held_bytes=2**20), kept=Kept(tmp_path, audit=log)
+    ) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 1) as web, aiohttp.ClientSession() as http:
 
             async def post(data: bytes, team: str = "a", kind: str = "application/json") -> int:
@@ -389,8 +392,8 @@ async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Pat
                 assert await post(good) == 429
                 assert await post(good, team="a b") == 400
             assert await post(good) == 200
-        used = judging.accounts.total["a"]
-        assert list(judging.accounts.total) == ["a"]
+    ((_, team), used), *others = used_in(tmp_path).items()
+    assert (team, others) == ("a", [])
     assert (used.edits, used.refused) == (2, 4)
     statuses = [json.loads(line)["status"] for line in log.read_text().splitlines()]
     refused = ["INVALID_ARGUMENT"] * 3 + ["RESOURCE_EXHAUSTED"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +20,28 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
+from editjudge.base.identity import ServiceName
 from editjudge.base.threads import through
 from editjudge.benchmarks.dimension import Dimension
+from editjudge.panel.calls import SpecialistCall
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.judge import callers
-from editjudge_services.judge.accounts import Accounts, Used, used_in
-from editjudge_services.judge.callers import CallCache, ledger_of, purge, purging
+from editjudge_services.judge import usage
+from editjudge_services.judge.calls import FILE, CallCache, purge, purging, space_in
 from editjudge_services.judge.http import serving_json
 from editjudge_services.judge.judging import Judging, Kept
 from editjudge_services.judge.room import Room
 from editjudge_services.judge.server import End, serving
 from editjudge_services.judge.servicer import JudgeServicer
+from editjudge_services.judge.usage import UsageLog, Used, used_in
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..patience import patience, until
 from .test_serve import _outcome, asking, png
 
 ASKED = "core.instruction_following"
+PIQE = ServiceName.parsed("quality.piqe")
 
 
 def scripted_judge(*script: Any) -> ScriptedOpenAi:
@@ -45,7 +50,7 @@ def scripted_judge(*script: Any) -> ScriptedOpenAi:
 
 def settings(url: str) -> Settings:
     price = {"input": 1000, "output": 0}  # 0.1 a call
-    judge = {"url": url, "price": price, "logprobs": "never", "repeats": 1}
+    judge = {"url": url, "price": price, "logprobs": "never", "samples": 1}
     return Settings.model_validate({"generalists": {"judge": judge}, "attempts": 1})
 
 
@@ -83,11 +88,10 @@ async def running(
     url: str,
     folder: Path | None = None,
     *,
-    max_cost: float | None = None,
     edits: int = 64,
     **kept: Any,
 ) -> AsyncIterator[Service]:
-    room = Room(edits=edits, max_cost=max_cost)
+    room = Room(edits=edits)
     async with Judging(settings(url), room, kept=Kept(folder, **kept)) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 1) as web:
             async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
@@ -207,24 +211,20 @@ async def test_a_damaged_ledger_costs_its_calls_and_nothing_else(
         async with running(url, tmp_path) as service:
             await service.score("a")
             await service.score("b")
-        spoil(ledger_of(tmp_path, "a"))
+        spoil(tmp_path / FILE)
         async with running(url, tmp_path) as service:
             outcome, tokens = await service.score("a")
             assert (outcome.status, tokens) == (pb.STATUS_SCORED, 101)
             _, tokens = await service.score("a")
             assert tokens == 0  # remembered meanwhile
             assert json.loads(outcome.evidence_json)
-            _, tokens = await service.score("b")
-            assert tokens == 0
         assert capsys.readouterr().err.count("calls are not kept") == 1
-        ledger_of(tmp_path, "a").write_bytes(b"rubbish" * 999)
+        (tmp_path / FILE).write_bytes(b"rubbish" * 999)
         async with running(url, tmp_path) as service:
             _, tokens = await service.score("a")
             assert tokens == 101
-        purged = await purge(tmp_path, [], 1e12)
-        assert purged["b"] == 1
-        assert isinstance(purged[ledger_of(tmp_path, "a").stem], ConfigError)
-    assert await purge(tmp_path, ["a"], None) == {"a": 0}
+        with pytest.raises(ConfigError):
+            await purge(tmp_path, [], 1e12)
 
 
 async def test_a_full_disk_costs_the_cache_alone(
@@ -244,9 +244,9 @@ async def test_a_full_disk_costs_the_cache_alone(
     assert capsys.readouterr().err.count("the disk is full") == 1
 
 
-def count_of(path: Path) -> int:
+def count_of(path: Path, team: str) -> int:
     with Ledger.to_read(path) as ledger:
-        return ledger.count
+        return ledger.for_team(team).count
 
 
 async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
@@ -255,9 +255,9 @@ async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
         await service.score("a", instruction="paint a zeppelin")
         async with purging(tmp_path, 3600.0, told.append):
             assert (await service.score("a", instruction="paint a zeppelin"))[1] == 0
-        kept = ledger_of(tmp_path, "a")
+        kept = tmp_path / FILE
         async with purging(tmp_path, -1.0, told.append, every=0.01):
-            await until(lambda: not count_of(kept))
+            await until(lambda: not count_of(kept, "a"))
         assert (await service.score("a", instruction="paint a zeppelin"))[1] == 101
     assert not told
 
@@ -270,8 +270,9 @@ async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) ->
                 await service.score(team, instruction="paint a zeppelin")
             with pytest.raises(ConfigError, match="no calls of team 'c'"):
                 await purge(tmp_path, ["c"], None)
+            assert (await space_in(tmp_path)).keys() == {"a", "b"}
             assert await purge(tmp_path, ["a"], None) == {"a": 1}
-            assert b"zeppelin" not in ledger_of(tmp_path, "a").read_bytes()
+            assert (await space_in(tmp_path)).keys() == {"b"}
             _, ours = await service.score("a", instruction="paint a zeppelin")
             _, theirs = await service.score("b", instruction="paint a zeppelin")
             assert (ours, theirs) == (101, 0)
@@ -280,42 +281,32 @@ async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) ->
             _, ours = await service.score("a", instruction="paint a zeppelin")
             assert ours == 0
         assert await purge(tmp_path, ["a"], None) == {"a": 1}
-        assert not list(tmp_path.rglob(f"{ledger_of(tmp_path, 'a').name}*"))
         assert await purge(tmp_path, [], 1e12) == {"b": 1}
+        assert b"zeppelin" not in (tmp_path / FILE).read_bytes()
         async with running(url, tmp_path) as service:
             assert (await service.score("b", instruction="paint a zeppelin"))[1] == 101
     (used,) = [each for (_, team), each in used_in(tmp_path).items() if team == "a"]
-    assert (used.calls, used.cached) == (2, 1)  # accounts are not purged
+    assert (used.calls, used.cached) == (2, 1)  # what was used is not purged
 
 
-async def test_a_limit_of_a_day_holds_after_a_restart_and_for_a_day(
+async def test_nobody_waits_for_the_purge_of_another_team(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("editjudge.storage.ledger._AT_A_TIME", 1)
+    call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
+    with Ledger(tmp_path / FILE, team="large") as ledger:
+        for number in range(3000):
+            inputs = {"IMAGE": f"sha256:{number}"}
+            await ledger.keep_outputs(replace(call, inputs=inputs), {"SCORE": b"x"}, 0.1)
     scripted = scripted_judge()
-    async with scripted.serving() as url:
-        async with running(url, tmp_path, max_cost=0.35) as service:
-            for edited in (1, 2):
-                assert (await service.score("a", edited))[0].status == pb.STATUS_SCORED
-        async with running(url, tmp_path, max_cost=0.35) as service:
-            assert (await service.score("a", 3))[0].status == pb.STATUS_SCORED
-            over, tokens = await service.score("a", 4)
-            assert (over.status, tokens) == (pb.STATUS_FAILED, 0)
-            assert "00:00 UTC" in over.reason
-            assert (await service.score("a", 3))[0].status == pb.STATUS_SCORED  # it is known
-            assert (await service.score("b", 4))[0].status == pb.STATUS_SCORED
-            monkeypatch.setattr(service.judging.accounts, "_day", lambda: "2999-01-01")
-            assert (await service.score("a", 4))[0].status == pb.STATUS_SCORED
-
-
-async def test_a_limit_needs_prices(tmp_path: Path) -> None:
-    priceless = Settings.model_validate(
-        {"generalists": {"judge": {"url": "http://127.0.0.1:9/v1"}}}
-    )
-    with pytest.raises(ConfigError, match="no price"):
-        async with Judging(priceless, Room(max_cost=1.0), kept=Kept(tmp_path)):
-            pass
-    async with Judging(Settings(), kept=Kept(tmp_path)):  # the folder is free again
-        pass
+    async with scripted.serving() as url, running(url, tmp_path) as service:
+        await service.score("small")
+        purged = asyncio.create_task(purge(tmp_path, ["large"], None))
+        await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 3000)
+        await service.score("small", 2)
+        assert not purged.done()
+        assert await purged == {"large": 3000}
+        assert (await service.score("small", 2))[1] == 0
 
 
 async def test_a_stream_tells_no_tokens_in_its_headers(tmp_path: Path) -> None:
@@ -357,9 +348,9 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
             signatures = (await first).signatures
             await service.stub.Score(asking(ASKED), metadata=team)
             await service.close()
-        used = judging.accounts.total["a"]
+        text = judging.metrics.text().decode()
     assert threading.main_thread() not in threads
-    assert (used.edits, used.refused) == (1, 1)
+    assert 'editjudge_edits_total{team="a"} 1.0' in text
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["method"], line["status"]) for line in lines] == [
         ("GetPanel", "RESOURCE_EXHAUSTED"),
@@ -429,18 +420,6 @@ async def test_who_hangs_up_is_accounted_for(tmp_path: Path) -> None:
     assert json.loads(line)["status"] == "CANCELLED"
 
 
-async def test_few_ledgers_are_open_at_a_time(tmp_path: Path) -> None:
-    async with CallCache(tmp_path, shared=False, say=print, most_open=3) as cache:
-        async with cache.of("first"):
-            for i in range(10):
-                async with cache.of(f"team{i}") as apart:
-                    await apart.calls.said(["sha256:none"])
-            assert cache.open == 3
-        async with cache.of("first"):
-            pass
-    assert len(list(tmp_path.rglob("*.sqlite"))) == 10
-
-
 async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,8 +430,8 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     told: list[str] = []
 
     async def asks(cache: CallCache) -> None:
-        async with through(), cache.of("a") as apart:
-            await apart.calls.said(["sha256:none"])
+        async with through():
+            await cache.of("a").calls.said(["sha256:none"])
 
     async with CallCache(tmp_path, shared=False, say=told.append) as cache:
         first = asyncio.create_task(asks(cache))
@@ -465,22 +444,23 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
         await asyncio.gather(busy, second)
         assert isinstance(await _outcome(first), asyncio.CancelledError)
     assert not told
-    assert ledger_of(tmp_path, "a").is_file()
+    assert (tmp_path / FILE).is_file()
 
-    async with Accounts(tmp_path, None, told.append) as accounts:
-        add = accounts._file.add
+    log = UsageLog(tmp_path, told.append)
+    async with log.open():
+        write = usage._write
         gate.clear()
 
-        def slow(rows: Any) -> None:
+        def slow(*rows: Any) -> None:
             assert gate.wait(60)
-            add(rows)
+            write(*rows)
 
-        monkeypatch.setattr(accounts._file, "add", slow)
+        monkeypatch.setattr(usage, "_write", slow)
 
         async def uses() -> None:
             async with through():
-                accounts.add("a", Used(edits=1))
-                await accounts.written()
+                log.add("a", Used(edits=1))
+                await log.written()
 
         several = [asyncio.create_task(uses()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -495,28 +475,64 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     assert used.edits == 3
 
 
-async def test_accounts_that_cannot_be_written_now_are_later(tmp_path: Path) -> None:
+async def test_what_cannot_be_written_now_is_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
-    async with Accounts(tmp_path, None, told.append) as accounts:
-        add = accounts._file.add
+    log = UsageLog(tmp_path, told.append)
+    async with log.open():
 
-        def full(_: Any) -> None:
+        def full(*_: Any) -> None:
             raise StoreError("the disk is full")
 
-        accounts._file.add = full  # type: ignore[method-assign]
-        for _ in range(3):
-            accounts.add("a", Used(edits=1))
-            await accounts.written()
+        with monkeypatch.context() as patched:
+            patched.setattr(usage, "_write", full)
+            for _ in range(3):
+                log.add("a", Used(edits=1))
+                await log.written()
         assert len(told) == 1
-        accounts._file.add = add  # type: ignore[method-assign]
-        accounts.add("a", Used(calls=1, cost=0.5, dearest=0.5))
+        log.add("a", Used(calls=1, cost=0.5))
     (used,) = used_in(tmp_path).values()
-    assert used == Used(edits=3, calls=1, cost=0.5, dearest=0.5)
+    assert used == Used(edits=3, calls=1, cost=0.5)
 
 
-def test_names_of_files_tell_teams_apart_wherever_they_lie(tmp_path: Path) -> None:
-    teams = ["", "nobody", "a", "A", "a.b", "a_b", "con", "x" * 128]
-    names = {ledger_of(tmp_path, team).name.lower() for team in teams}
-    assert len(names) == len(teams)
-    assert all(len(name) < 100 and name.isascii() for name in names)
-    assert callers.ledger_of(tmp_path, "a").parent == tmp_path / "teams"
+async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir(0o755)
+    log = tmp_path / "audit.jsonl"
+    with Ledger(kept / FILE):
+        (kept / FILE).chmod(0o644)
+    before = os.umask(0)
+    try:
+        scripted = scripted_judge()
+        async with scripted.serving() as url:
+            async with running(url, kept, audit=log) as service:
+                await service.score("a")
+                modes = {p: p.stat().st_mode & 0o777 for p in kept.rglob("*") if p.is_file()}
+    finally:
+        os.umask(before)
+    assert {path.suffix for path in modes} >= {".sqlite", ".sqlite-wal", ".lock"}
+    assert {f"{mode:o}" for mode in modes.values()} == {"600"}
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("specialist", [False, True])
+async def test_no_store_of_a_team_reads_what_another_keeps(
+    tmp_path: Path, specialist: bool
+) -> None:
+    teams = ["", "a", "A", "a.b", "a_b", "*", "a' OR '1'='1"]
+    call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
+    async with CallCache(tmp_path if specialist else None, shared=False, say=print) as cache:
+        ours = cache.of("a").calls
+        if specialist:
+            await ours.keep_outputs(call, {"SCORE": b"secret"}, 0.1)
+            known = [await cache.of(team).calls.outputs(call) for team in teams]
+        else:
+            await ours.keep_fact("secret", "ours")
+            known = [await cache.of(team).calls.fact("secret") for team in teams]
+        others = [cache.of(team).calls for team in teams if team != "a"]
+        assert [await other.said([call.key]) for other in others] == [{}] * len(others)
+        assert [await other.drop([call.key]) for other in others] == [0] * len(others)
+        salts = {cache.of(team).salt for team in teams}
+    assert [value is not None for value in known] == [team == "a" for team in teams]
+    assert len(salts) == len(teams)

@@ -17,7 +17,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
-from editjudge.app.wire.run import Noted, RunEvent
+from editjudge.app.events import Noted, RunEvent
 from editjudge.base.config import Concurrency, GeneralistEndpoint, Settings
 from editjudge.base.verdict import Scored
 from editjudge.storage.store import RunStore

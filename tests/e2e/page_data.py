@@ -21,7 +21,7 @@ TASKS = ("object removal", "style transfer", "text change")
 CHUNK = 50
 DIMENSIONS: tuple[dict[str, Any], ...] = (
     {"id": "core.ssim.source.outside", "title": "ssim.source.outside", "range": [0, 1]},
-    {"id": "core.follows", "title": "follows", "range": [1, 5], "highlight": True},
+    {"id": "core.follows", "title": "follows", "range": [1, 5]},
     {"id": "core.psnr.source.outside", "title": "psnr.source.outside", "range": [0, None],
      "unit": "dB"},
     {"id": "core.text_content_accuracy", "title": "text_content_accuracy", "range": [0, 1]},
@@ -87,16 +87,11 @@ def example(
 
 def _report(models: tuple[str, ...], count: int) -> dict[str, Any]:
     plain = {"asks": "how much stays as it was", "higher": True, "unit": "", "source": "a paper",
-             "prompts": None, "highlight": False}  # fmt: skip
+             "prompts": None}  # fmt: skip
     return {
         "format": 1, "version": "1", "title": "Results of an example", "mode": "file",
         "made": "2026-11-22T17:00:00+00:00", "editjudge": "0.0", "introduction": [],
         "warnings": ["2 items have changed since they were judged"],
-        "lacking": {
-            "line": "27 need models: `editjudge list missing`",
-            "dimensions": [{"id": f"core.x{n}", "title": f"x{n}", "reason": "no service"}
-                           for n in range(27)],
-        },
         "runs": [{"name": "out/run", "benchmark": "core", "title": "Core", "protocol": "core.1",
                   "switches": [], "items": count, "prompts": "own", "created": "2026-11-20",
                   "editjudge": "0.0", "judges": ["judge"], "rounds": 1,
@@ -147,7 +142,7 @@ def _fill_table(made: Example, models: tuple[str, ...]) -> None:
     columns = [
         {"id": each["id"], "group": "Kept" if n != 1 else "Asked", "title": each["title"],
          "higher": each.get("higher", True), "source": "a paper", "decimals": None,
-         "dimensions": [each["id"]], "comparable": None}
+         "dimensions": [each["id"]]}
         for n, each in enumerate(DIMENSIONS)
     ]  # fmt: skip
     rows = [
@@ -233,7 +228,8 @@ def _verdict(
     kinds = {"a": "abstained", "u": "unparsable", "r": "refused", "d": "degenerate"}
     kind = (made.edits["kind"][dimension] or " " * (edit + 1))[edit]
     said = {"judge": "generalist.judge", "model": "Qwen3-VL", "text": known(reply(edit)),
-            "raw": None, "prompt": f"sha256:{made.edits['item'][edit]}", "prompt_tokens": 812,
+            "raw": {"probabilities": dict(_CHANCES), "outside": 0.01},
+            "prompt": f"sha256:{made.edits['item'][edit]}", "prompt_tokens": 812,
             "cached_tokens": 640, "completion_tokens": 24, "cost": None}  # fmt: skip
     return {
         "dimension": dimension,
@@ -243,11 +239,12 @@ def _verdict(
         "reason": known("the service was gone after 3 attempts") if letter == "F" else
                   known("the reply holds no score") if letter == "U" else None,
         "imputed": False,
-        "question": 3 if judged else None,
-        "probabilities": dict(_CHANCES) if judged else None,
-        "outside": 0.01 if judged else None,
-        "ocr": {"read": "SUNY DAYS", "target": target} if dimension == 3 and target else None,
-        "evidence": {"resized": "512x512 to 256x256", "capped": False},
+        "evidence": {
+            "resized": "512x512 to 256x256",
+            "capped": False,
+            **({"question": "Does the result follow the instruction?"} if judged else {}),
+            **({"read": "SUNY DAYS"} if dimension == 3 and target else {}),
+        },
         "replies": [said] if judged else [],
         "signature": 2,
         "versions": 2,

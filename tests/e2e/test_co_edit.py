@@ -18,7 +18,7 @@ from grpc import StatusCode
 
 from editjudge.base.images import load_image
 from editjudge.base.probes import texture_image
-from editjudge.benchmarks.co_edit.subject import framed
+from editjudge.benchmarks.co_edit.specialists import framed
 
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.openai import reply as said
@@ -215,13 +215,12 @@ async def test_from_items_to_the_tables(tmp_path: Path) -> None:
     assert "Co-EditBench, tables 1, 7 and 13, co_edit.paper.3, 5 items, prompts: own" in shown.out
 
     for flags, switches, without in (
-        (["--weights", "uniform"], ("uniform_weights",), ()),
-        (["--weights", "paper"], (), ()),
+        (["--with", "uniform_weights"], ("uniform_weights",), ()),
         (["--with", "shifted_cosines"], ("shifted_cosines",), ()),
         (["--with", "exponential_distances"], ("exponential_distances",), ()),
         (["--without", "specialists"], (), ("specialists",)),
         (["--without", "reasoning"], (), ("reasoning",)),
-        (["--without", "specialists", "--weights", "uniform"],
+        (["--without", "specialists", "--with", "uniform_weights"],
          ("uniform_weights",), ("specialists",)),
     ):  # fmt: skip
         ablated = verb("summary", bench.out, *flags, "--json")
@@ -345,16 +344,16 @@ async def test_a_run_without_specialists_calls_none(tmp_path: Path) -> None:
 async def test_weights_of_the_paper_from_a_run_with_uniform_ones(tmp_path: Path) -> None:
     bench = Bench(tmp_path, LINES)
     async with bench.served() as (_, _, run):
-        done = await asyncio.to_thread(command, *run, "--weights", "uniform")
+        done = await asyncio.to_thread(command, *run, "--with", "uniform_weights")
     assert done.code == 0, done.err
     uniform = verb("summary", bench.out, "--json")
     assert uniform.json["protocol"] == "co_edit.paper.3+uniform_weights"
     check(uniform, "uniform_weights")
-    paper = verb("summary", bench.out, "--weights", "paper", "--json")
+    paper = verb("summary", bench.out, "--without", "uniform_weights", "--json")
     assert paper.code == 0, paper.err
     assert paper.json["protocol"] == "co_edit.paper.3"
     check(paper)
-    both = verb("summary", bench.out, "--weights", "paper", "--with", "uniform_weights")
+    both = verb("summary", bench.out, "--without", "uniform_weights", "--with", "uniform_weights")
     assert both.code == 2
     assert "uniform_weights is both asked for and left out" in both.err
 

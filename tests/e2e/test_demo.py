@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from editjudge.app.view import RunView
+from editjudge.base.verdict import Scored
+from editjudge.benchmarks.column import Row
 from editjudge.demo.editors import EDITORS
 
 from .browser import assert_fits, shown
@@ -30,21 +33,25 @@ def results(demo: Path) -> dict[str, Any]:
     return json.loads((demo / "results.json").read_text())  # type: ignore[no-any-return]
 
 
-def by_item(results: dict[str, Any], dimension: str) -> dict[str, dict[str, float]]:
+@pytest.fixture(scope="module")
+def rows(demo: Path) -> list[Row]:
+    with RunView(demo / "run") as view:
+        return list(view.rows())
+
+
+def by_item(rows: list[Row], dimension: str) -> dict[str, dict[str, float]]:
     """`{item: {editor: value}}` of a dimension, over the edits it applies to."""
     values: dict[str, dict[str, float]] = {}
-    for edit in results["edits"]:
-        (one,) = [v for v in edit["verdicts"] if v["dimension"] == dimension]
-        if one["status"] == "scored":
-            values.setdefault(edit["sample"]["id"], {})[edit["sample"]["model"]] = one["value"]
+    for row in rows:
+        outcome = row.outcomes[dimension]
+        if isinstance(outcome, Scored):
+            values.setdefault(row.item.id, {})[row.model] = outcome.value
     return values
 
 
 @pytest.mark.parametrize("metric", ["psnr", "ssim"])
-def test_outside_the_mask_the_damaged_editor_is_the_worst(
-    results: dict[str, Any], metric: str
-) -> None:
-    values = by_item(results, f"core.{metric}.source.outside")
+def test_outside_the_mask_the_damaged_editor_is_the_worst(rows: list[Row], metric: str) -> None:
+    values = by_item(rows, f"core.{metric}.source.outside")
     assert len(values) == 14
     for item, by in values.items():
         assert min(by["exact"], by["no_edit"]) > by["damaged"], item
@@ -52,36 +59,34 @@ def test_outside_the_mask_the_damaged_editor_is_the_worst(
 
 @pytest.mark.parametrize(("metric", "sign"), [("aligned_psnr", 1), ("aligned_mse", -1)])
 def test_inside_the_mask_the_order_is_exact_damaged_no_edit(
-    results: dict[str, Any], metric: str, sign: int
+    rows: list[Row], metric: str, sign: int
 ) -> None:
-    values = by_item(results, f"core.{metric}.target.inside")
+    values = by_item(rows, f"core.{metric}.target.inside")
     assert len(values) == 14
     for item, by in values.items():
         assert sign * by["exact"] > sign * by["damaged"] > sign * by["no_edit"], item
 
 
-def test_texts_are_read_where_they_were_written(results: dict[str, Any]) -> None:
-    values = by_item(results, "core.text_content_accuracy")
+def test_texts_are_read_where_they_were_written(rows: list[Row]) -> None:
+    values = by_item(rows, "core.text_content_accuracy")
     assert len(values) == 3
     for item, by in values.items():
         assert by["exact"] > 0.9 > 0.2 > by["no_edit"], item
 
 
-def test_every_verdict_has_a_number_or_a_reason(results: dict[str, Any]) -> None:
-    assert len(results["edits"]) == 14 * len(EDITORS)
-    for edit in results["edits"]:
-        for verdict in edit["verdicts"]:
-            assert (verdict["value"] is None) == bool(verdict["reason"])
-            assert verdict["signature"]
-    assert {v["status"] for e in results["edits"] for v in e["verdicts"]} <= {
+def test_every_verdict_has_a_number_or_a_reason(rows: list[Row]) -> None:
+    assert len(rows) == 14 * len(EDITORS)
+    outcomes = [outcome for row in rows for outcome in row.outcomes.values()]
+    assert all(isinstance(one, Scored) or one.reason for one in outcomes)
+    assert {one.status for one in outcomes} <= {
         "scored", "unscored", "not_applicable", "not_served",
     }  # fmt: skip
 
 
 def test_the_summary_counts(results: dict[str, Any]) -> None:
-    for row in results["summary"].values():
-        assert row["demo.psnr.source.outside"]["scored"] == 14
-        assert row["demo.text_content_accuracy"]["asked"] == 3
+    for row in results["models"].values():
+        assert row["core.psnr.source.outside"]["scored"] == 14
+        assert row["core.text_content_accuracy"]["asked"] == 3
 
 
 @pytest.mark.browser

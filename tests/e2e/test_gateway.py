@@ -85,7 +85,7 @@ async def test_a_killed_run_goes_on_and_is_the_one_by_direct_calls(tmp_path: Pat
     arguments = ["run", *case.arguments(tmp_path), *ASKED, "--json"]
     out = tmp_path / "through"
     async with served(tmp_path, case.models) as config, service(config) as url:
-        through = [*arguments, "--out", out, "--gateway", url, "--concurrency", "1"]
+        through = [*arguments, "--out", out, "--gateway", url, "--set", "concurrency=1"]
         command = await process(*through)
         await until(lambda: judged(out) or command.returncode is not None, 60)
         with contextlib.suppress(ProcessLookupError):

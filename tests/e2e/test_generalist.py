@@ -118,7 +118,7 @@ async def test_a_key_is_sent_and_shown_nowhere(
         given = ["--source", photo_file, "--edited", photo_file, "--instruction", "x"]
         ran = await asyncio.to_thread(
             command, "score", *given, "--config", config, "--dimension", "core.editing_artifacts",
-            "--max-cost", "5", "--json", KEY="sk-very-secret",
+            "--set", "max_cost=5", "--json", KEY="sk-very-secret",
         )  # fmt: skip
     assert ran.code == 0, ran.err
     assert server.headers[-1]["authorization"] == "Bearer sk-very-secret"
@@ -187,8 +187,8 @@ def test_images_do_not_leave_without_consent(command: Command, photo_file: Path)
     [
         (["--generalist", "ftp://x"], "http(s)://host:port/v1"),
         (["--generalist", "http://127.0.0.1:1"], "http(s)://host:port/v1"),
-        (["--repeats", "3"], "give --generalist URL"),
-        (["--max-cost", "1", "--generalist", "http://127.0.0.1:1/v1"], "has no price"),
+        (["--judge-model", "m"], "give --generalist URL"),
+        (["--set", "max_cost=1", "--generalist", "http://127.0.0.1:1/v1"], "has no price"),
     ],
 )
 def test_flags_that_cannot_be_used(photo_file: Path, flags: list[str], message: str) -> None:
@@ -203,9 +203,9 @@ def test_prompts_are_listed_and_imported(command: Command, tmp_path: Path) -> No
     ran = here("list", "prompts", "--json")
     assert "core/instruction_following" in {one["name"] for one in ran.json["own"]}
     assert {one["prompts"] for one in ran.json["originals"]} >= {"qinsight", "artimuse"}
-    shown = here("list", "prompts", "--text")
+    shown = here("list", "prompts", "*")
     assert shown.code == 0
     assert "What the editor was told" in shown.out
-    absent = command("prompts", "import", "qinsight", "--from", tmp_path)
+    absent = command("prompts", "import", "qinsight", tmp_path)
     assert absent.code == 2
     assert "does not hold q_insight_system.txt" in absent.err

@@ -273,7 +273,7 @@ def test_official_needs_the_authors_prompts(
     done = command(*given)
     assert done.code == 2
     assert "the official prompts of gie are not imported" in done.err
-    assert "editjudge prompts import gie --from PATH" in done.err
+    assert "editjudge prompts import gie PATH" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not (gie.folder / "run").exists()
     if verb_name == "validate":

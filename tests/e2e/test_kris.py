@@ -245,7 +245,7 @@ def test_official_needs_the_authors_prompts(kris: Kris, verb_name: str) -> None:
     done = command(verb_name, *kris.arguments("ours"), *out, "--protocol", "official")
     assert done.code == 2
     assert "the official prompts of kris are not imported" in done.err
-    assert "editjudge prompts import kris --from PATH" in done.err
+    assert "editjudge prompts import kris PATH" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not kris.out.exists()
     shown = here("list", "dimensions", "kris.*")

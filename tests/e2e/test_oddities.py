@@ -230,7 +230,7 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
     assert code == 0
     assert table["items"] == len(made.outputs)
     # What nobody was asked about is told by export and show too.
-    spoken("export", out, "--to", "jsonl", "--out", tmp_path / "rows.jsonl")
+    spoken("export", out, "--format", "jsonl", "--out", tmp_path / "rows.jsonl")
     exported = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     for item, (_, why) in spoilt.items():
         due = because(found[item], why) & set(BENCHMARKS[name])

@@ -43,11 +43,11 @@ def test_report_tells_what_it_cannot_show(tmp_path: Path) -> None:
 
 BAD: list[tuple[list[str], str]] = [
     (["report", "{tmp}", "--out", "{tmp}/p.html"], "{tmp}"),
-    (["report", "{run}", "--out", "{tmp}/mine.html"], "--force"),
+    (["report", "{run}", "--out", "{tmp}/mine.html"], "remove it"),
     (["report", "{run}", "--out", "{tmp}/p.html", "--published"], "leave --published out"),
-    (["report", "{run}"], "--out"),
-    (["view", "{tmp}"], "{tmp}"),
-    (["view", "{run}", "--published"], "leave --published out"),
+    (["report", "{run}", "--out", "{tmp}/p.html", "--port", "9"], "leave one out"),
+    (["report", "{tmp}"], "{tmp}"),
+    (["report", "{run}", "--published"], "leave --published out"),
 ]
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_done_is_told(
 
 def test_view_serves_until_it_is_interrupted(run: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "editjudge", "view", str(run)],
+        [sys.executable, "-m", "editjudge", "report", str(run)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,9 +11,8 @@ import pytest
 
 from editjudge.base.verdict import Scored
 from editjudge.engine.contents import JudgedEdit
-from editjudge.report import viewed as module
-from editjudge.report.viewed import Viewed
-from editjudge.report.viewing import viewing
+from editjudge.report import view as module
+from editjudge.report.view import LiveRuns, serving
 from editjudge.storage.store import RunStore
 
 from ..report_runs import DIMENSIONS, make_run
@@ -39,8 +38,8 @@ async def test_a_page_follows_its_run_and_keeps_what_is_open(
                 JudgedEdit(edit.item, edit.model), {DIMENSIONS[0]: Scored(value=value)}, signatures
             )
 
-    with Viewed([run]) as viewed:
-        async with viewing(viewed) as address:
+    with LiveRuns([run]) as live:
+        async with serving(live) as address:
             await asyncio.to_thread(_followed, address, judge)
 
 
@@ -51,8 +50,8 @@ async def test_a_page_says_that_its_run_cannot_be_read(
     monkeypatch.setattr(module, "_FEWEST_SECONDS", 0.0)
     monkeypatch.setattr(module, "_SHARE", 0)
     run = make_run(tmp_path, 1, MODELS[:1], dimensions=DIMENSIONS[:1], odd=False)
-    with Viewed([run]) as viewed:
-        async with viewing(viewed) as address:
+    with LiveRuns([run]) as live:
+        async with serving(live) as address:
             (run / "run.sqlite").rename(run / "away.sqlite")
             await asyncio.to_thread(_said_of_it, address)
 

@@ -120,9 +120,10 @@ async def prepared(*arguments: Any, **variables: str) -> Ran:
 
 def inside(*arguments: Any) -> Ran:
     """In this process: a fraction of the time, and warnings are errors."""
+    verb = () if arguments[0] == "review" else ("prepare",)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(["prepare", *map(str, arguments)])
+        main([*verb, *map(str, arguments)])
     assert isinstance(ended.value.code, int)
     return Ran(ended.value.code, out.getvalue(), err.getvalue())
 
@@ -190,7 +191,7 @@ async def test_what_is_written_can_be_run(data: Set) -> None:
     data.write(3)
     writer = Writer()
     async with writer.serving() as url:
-        done = await written(*data.asked("questions", "--kind", "facts", "--generalist", url))
+        done = await written(*data.asked("facts", "--generalist", url))
     assert done.code == 0, done.err
     assert "facts: 3 made" in done.out
     assert data.items()[0]["questions"] == [{"question": "Is it red?", "answer": "Yes"}]
@@ -342,7 +343,8 @@ BAD: list[tuple[str, Callable[[Set], list[Any]], int, str]] = [
         2,
         "comes from no preparation",
     ),
-    ("no kind", lambda d: d.asked("questions", "--kind", "x"), 2, "'x' is not one of"),
+    ("no kind", lambda d: d.asked("answers"), 2, "'answers' is not one of"),
+    ("not for it", lambda d: d.asked("facts", "--select", "all"), 2, "it is for masks"),
     ("not served", lambda d: d.asked("questions", "--generalist", URL), 1, "127.0.0.1:9"),
     ("nothing to review", lambda d: _review(d, "{}"), 2, "holds no preparation"),
     ("no gie", lambda d: ["gie", "--data", "no.json", "--out", d.out], 2, "no.json"),
@@ -360,7 +362,7 @@ def _other(data: Set) -> Path:
 def _review(data: Set, text: str) -> list[Any]:
     file = data.folder / "review.json"
     file.write_text(text)
-    return ["review", data.out, "--decisions", file]
+    return ["review", data.out, file]
 
 
 @pytest.mark.parametrize(("make", "code", "said"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
@@ -393,7 +395,7 @@ async def test_a_folder_is_for_one_preparation(data: Set) -> None:
     async with server.serving() as url:
         asked = data.asked("questions", "--generalist", url)
         assert (await written(*asked)).code == 0
-        kind = await written(*asked, "--kind", "facts")
+        kind = await written("facts", *asked[1:])
         data.write(2)
         changed = await written(*asked)
     for done in (kind, changed):

@@ -109,7 +109,7 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
     assert set(shows.values()) == {"edited"}
     assert lines[0]["mask"] == "masks/set/0.png"
     page = (data.out / "review.html").read_text()
-    assert "not found</dt><dd>unicorn" in page
+    assert '["not found","unicorn"]' in page
     assert "set/1" not in page, "it had a mask before"
 
 

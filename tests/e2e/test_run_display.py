@@ -24,7 +24,7 @@ async def test_progress_is_drawn_interrupted_and_goes_on(tmp_path: Path) -> None
     data.model("a", 12)
     first, second = Terminal(), Terminal()
     async with Slow(0.3).serving() as url:
-        asked = [*data.arguments(PIXELS, LEVELS), "--generalist", url, "--concurrency", "2"]
+        asked = [*data.arguments(PIXELS, LEVELS), "--generalist", url, "--set", "concurrency=2"]
         code = await asyncio.to_thread(
             first.run, "run", *asked, interrupt_at=lambda screen: (edits(screen) or 0) >= 4
         )

@@ -95,7 +95,7 @@ async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
     assert list(shown.json["not_served"]) == [CLIP]
     assert f"{CLIP}: not served" in verb("show", data.out, "set/1").out
     file = data.folder / "verdicts.csv"
-    assert verb("export", data.out, "--to", "csv", "--out", file).code == 0
+    assert verb("export", data.out, "--format", "csv", "--out", file).code == 0
     lines = file.read_text().splitlines()
     rows = [one for one in csv.DictReader(lines) if one["status"] == "not_served"]
     assert [(one["dimension"], one["item"]) for one in rows] == [(CLIP, "")]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import csv
 import io
+import json
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import grpc
 import pytest
 
@@ -19,7 +23,7 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
 from ..contract.test_serve import asking, png
-from ..contract.test_serve_kept import ASKED, scripted_judge
+from ..contract.test_serve_kept import ASKED, running, scripted_judge
 from ..patience import patience
 from .conftest import run
 
@@ -60,7 +64,7 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
     team = [("x-team", "vision")]
     scripted = scripted_judge(*[None] * 5, 60.0, None)
     async with scripted.serving() as url:
-        async with serving(url, folder, "--max-cost-per-day", "0.85") as (process, stub):
+        async with serving(url, folder) as (process, stub):
             for request in requests[:5]:
                 assert (await stub.Score(request, metadata=team)).outcomes[0].HasField("value")
             lost = stub.Score(requests[5], metadata=team)
@@ -81,12 +85,10 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
             assert "another Judge service keeps its calls here" in second.err.splitlines()[-1]
             os.kill(process.pid, signal.SIGKILL)
             assert await waiting is not grpc.StatusCode.OK
-        async with serving(url, folder, "--max-cost-per-day", "0.85") as (_, stub):
+        async with serving(url, folder) as (_, stub):
             answers = [await stub.Score(request, metadata=team) for request in requests]
             assert len(scripted.requests) == 6 + 3
             assert all(answer.outcomes[0].HasField("value") for answer in answers)
-            over = await stub.Score(asking(ASKED, edited=pb.Picture(data=png(9))), metadata=team)
-            assert "00:00 UTC" in over.outcomes[0].reason  # 8 x 0.1 of 0.85, five by the first
             live = await asyncio.to_thread(run, "serve", "usage", folder, "--json")
     shown = run("serve", "usage", folder, "--json")
     assert live.json == shown.json
@@ -97,6 +99,7 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
     assert {name: str(value) for name, value in used.items()} == row
     assert "vision" in run("serve", "usage", folder).out
     assert run("serve", "usage", folder, "--team", "audio", "--json").json == []
+    assert re.fullmatch(r"vision: \d\.\d\d MB\n", run("serve", "purge", folder).out)
     purged = run("serve", "purge", folder, "--team", "vision")
     assert (purged.code, purged.out) == (0, "vision: 8 calls deleted\n")
 
@@ -104,13 +107,12 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("serve", "purge", "FOLDER"), "nothing says what to delete"),
-        (("serve", "purge", "FOLDER", "--team", "x"), "no calls of team 'x' are kept here"),
+        (("serve", "purge", "FOLDER"), "no Judge service has kept calls here"),
         (
             ("serve", "purge", "NOTHING", "--older-than", "1"),
             "no Judge service has kept calls here",
         ),
-        (("serve", "usage", "FOLDER"), "no Judge service has kept accounts here"),
+        (("serve", "usage", "FOLDER"), "no Judge service has counted here"),
         (("serve", "--cache-shared"), "--cache-shared needs a cache"),
         (("serve", "--cache", "FILE", "--endpoint", NOBODY), "File exists"),
     ],
@@ -124,3 +126,46 @@ def test_what_cannot_be_done_is_one_line(
     assert (done.code, done.out) == (2, "")
     assert told in done.err
     assert "Traceback" not in done.err
+
+
+async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
+    """Field by field: what `/v1/score` answers, and what `show --json` says of a run."""
+    before, after = tmp_path / "before.png", tmp_path / "ours" / "one.png"
+    after.parent.mkdir()
+    before.write_bytes(png(0))
+    after.write_bytes(png(1))
+    item = {"id": "one", "instruction": "make it red", "source": "before.png"}
+    (tmp_path / "items.jsonl").write_text(json.dumps(item))
+    asked = (ASKED, "core.psnr.source.whole", "core.quality.piqe")
+    sent = [{"data": base64.b64encode(png(number)).decode()} for number in (0, 1)]
+    edit = {"id": "one", "instruction": "make it red", "sources": sent[:1], "edited": sent[1]}
+    scripted = scripted_judge()
+    async with scripted.serving() as url:
+        async with running(url) as service, aiohttp.ClientSession() as session:
+            body = {"edit": edit, "dimensions": asked}
+            async with session.post(f"{service.web}/v1/score", json=body) as reply:
+                verdicts = (await reply.json())["verdicts"]
+        config = tmp_path / "editjudge.toml"
+        config.write_text(
+            f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\nrepeats = 1\n'
+            "price = {input = 1000, output = 0}\n"
+        )
+        done = await asyncio.to_thread(
+            run,
+            *("run", "core", "--data", "items.jsonl", "--outputs", "ours=ours", "--out", "first"),
+            *(word for name in asked for word in ("--dimension", name)),
+            *("--endpoint", NOBODY, "--config", config),
+            cwd=tmp_path,
+        )
+    assert done.code in {0, 1}, done.err
+    shown = run("show", "first", "one", "--json", cwd=tmp_path).json
+    stored = {each["dimension"]: each for each in shown["edits"][0]["verdicts"]}
+    assert {"scored"} <= {each["status"] for each in verdicts}
+    for each in verdicts:
+        if each["status"] in {"scored", "unscored"}:
+            assert {name: each[name] for name in stored[each["dimension"]]} == stored.pop(
+                each["dimension"]
+            )
+        else:
+            assert each["dimension"] in shown["not_served"]
+    assert not stored

@@ -21,11 +21,11 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from editjudge.answers import Option
 from editjudge.app.client import Client, make_edit
+from editjudge.app.doctor import examine
 from editjudge.app.wire.verdict import Score
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs
-from editjudge.cli.doctor import _examine
 from editjudge.panel import Panel
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.v1 import judge_pb2 as pb
@@ -38,7 +38,7 @@ from editjudge_services.judge.judging import Judging
 from editjudge_services.judge.server import End, serving
 from editjudge_services.runtime.launcher import TritonServer
 
-from ..contract.test_serve import png
+from ..contract.test_serve import png, teams_of
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import patience, until
 
@@ -402,7 +402,7 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
             async with session.post(url, json=body, ssl=context) as reply:
                 assert reply.status == 200
                 web = Score.model_validate(await reply.json())
-        assert set(judging.accounts.total) == {"vision"}
+        assert teams_of(judging) == {"vision"}
     direct_edit = make_edit(source=source, edited=edited, instruction="x")
     async with Client(Settings(endpoints={"local": Endpoint(url=triton.url)})) as client:
         direct = Score.of(await client.score(direct_edit, dimensions))
@@ -419,15 +419,15 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
 async def test_doctor_says_as_whom_it_came_in(door: Door) -> None:
     token = door.token("vision")
     await door.answers(token, grpc.StatusCode.OK)
-    findings = {f.service: f for f in await _examine(door.settings(token))}
+    findings = {f.service: f for f in await examine(door.settings(token))}
     assert findings["quality.piqe"].team == "vision"
     assert findings["quality.piqe"].access == "a call without them is refused"
     assert not any(f.problem for f in findings.values())
     expected = {ServiceName.parsed(name): {} for name in findings}
     expected[ServiceName.parsed("quality.piqe")] = {"implementation": "piqe.0", "device": "gpu"}
-    found = {f.service: f for f in await _examine(door.settings(token), expected)}
+    found = {f.service: f for f in await examine(door.settings(token), expected)}
     assert "implementation piqe.0 is expected" in found["quality.piqe"].problem
     assert "device gpu is expected, and cpu is served" in found["quality.piqe"].problem
     assert [name for name, f in found.items() if f.problem] == ["quality.piqe"]
-    (ended,) = await _examine(door.settings(door.expired("vision")))
+    (ended,) = await examine(door.settings(door.expired("vision")))
     assert "Jwt is expired" in ended.problem

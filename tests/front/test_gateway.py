@@ -11,6 +11,7 @@ import pytest
 from editjudge_services.runtime.launcher import TritonServer
 
 from ..contract.test_gateway import kept, told
+from ..contract.test_serve import teams_of
 from ..e2e.test_gateway import ran
 from ..golden.cases import CASES
 from ..golden.taken import spoken
@@ -50,7 +51,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
             *(ran("run", *arguments, "--out", tmp_path / t, "--config", files[t]) for t in teams)
         )
         assert [code for code, _ in ended] == [0, 0, 0], ended
-        assert set(judging.accounts.total) == set(teams)
+        assert teams_of(judging) == set(teams)
         code, found = await asyncio.to_thread(
             spoken, "doctor", "--config", files["vision"], "--json"
         )
@@ -74,4 +75,4 @@ async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_p
         assert code == 2
         assert "Jwt is expired" in said
         assert "editjudge doctor --gateway" in said
-        assert not judging.accounts.total
+        assert not teams_of(judging)

@@ -77,7 +77,7 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         limits = contextlib.AsyncExitStack()
         service = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
-        room = Room(edits=2, edits_of_one=2, max_cost=1000)
+        room = Room(edits=2, edits_of_one=2)
         judging = await stack.enter_async_context(Judging(settings(vllm), room))
         web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 1))
         at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(0, 1)))

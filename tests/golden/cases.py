@@ -286,7 +286,7 @@ CASES = (
         ("custom", "empty", "grey"),
         ("clip_vit_b_32", "features_dinov2", "lpips_vgg"),
         summaries={
-            "uniform": ("--weights", "uniform"),
+            "uniform": ("--with", "uniform_weights"),
             "shifted": ("--with", "shifted_cosines"),
             "exponential": ("--with", "exponential_distances"),
             "no_specialists": ("--without", "specialists"),

@@ -81,7 +81,7 @@ def lasting(case: Case, out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     found["show"] = {item: spoken("show", out, item, "--json")[1] for item in case.shown}
     file = out.parent / "export.jsonl"
-    spoken("export", out, "--to", "jsonl", "--out", file)
+    spoken("export", out, "--format", "jsonl", "--out", file)
     rows = [json.loads(text) for text in file.read_text().splitlines()]
     found["ledger"] = ledger(out / "run.sqlite")
     for said in found["show"].values():

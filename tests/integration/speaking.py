@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast
 from editjudge_services.segmentation.recipe import RECIPES
 from editjudge_services.segmentation.sa2va import SEG
 from editjudge_services.segmentation.sa2va_recipe import Sa2VaRecipe
-from editjudge_services.segmentation.sa2va_service import Sa2VaSegmenter
 from editjudge_services.segmentation.sa2va_weights import LINEARS, LMM
+from editjudge_services.segmentation.segmenter_service import Sa2VaSegmenter
 
 _END = "<|im_end|>"
 _AT = 0

@@ -37,7 +37,7 @@ from editjudge.panel import SERVICES, Panel, model_name
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.quality.qinsight_service import PROMPTS, QInsight
+from editjudge_services.quality.qinsight_service import QInsight
 from editjudge_services.runtime import launcher
 from editjudge_services.runtime.launcher import TritonServer, libpython_folder, temporary_stack
 from editjudge_services.runtime.repository import config_text
@@ -347,9 +347,8 @@ from editjudge_services.quality import qinsight_service
 from editjudge_services.runtime.triton import serve
 
 # Stand-ins for the authors' prompts, which are not ours to ship.
-qinsight_service.PROMPTS = {
-    name: hashlib.sha256(name.encode()).hexdigest() for name in qinsight_service.PROMPTS
-}
+kind = qinsight_service.QInsight
+kind.prompts = {name: hashlib.sha256(name.encode()).hexdigest() for name in kind.prompts}
 TritonPythonModel = serve(qinsight_service.QInsight)
 """
 
@@ -358,7 +357,7 @@ async def test_a_language_model_behind_triton(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replies = [choice('<answer>{"rating": 4.0}</answer>'), choice("no idea"), 500]
-    for name in PROMPTS:
+    for name in QInsight.prompts:
         (tmp_path / name).write_text(name)
     model = tmp_path / "repo" / "quality_qinsight"
     (model / "1").mkdir(parents=True)

@@ -109,7 +109,7 @@ def test_the_judge_service_takes_its_settings_and_its_arguments(
     settings = load_settings(file)
     assert set(settings.endpoints) == {"language", "ocr", "segmentation", "small"}
     assert settings.generalists["judge"].model == "judge"
-    known = {name for parameter in serve.params for name in parameter.opts}
+    known = {name for parameter in (*serve.params, *root.params) for name in parameter.opts}
     (judge,) = names(production, "Deployment")["judges-judge"]["spec"]["template"]["spec"][
         "containers"
     ]
@@ -122,12 +122,11 @@ KEPT = {
     "judge.cache": {"enabled": True, "shared": True, "keepDays": 30},
     "judge.audit": "claim",
     "judge.price": {"input": 0.5, "cached": 0.125, "output": 1},
-    "judge.maxCostPerDay": 30,
     "judge.replicas": 3,
 }
 
 
-def test_the_judge_service_takes_its_cache_its_prices_and_its_limit(tmp_path: Path) -> None:
+def test_the_judge_service_takes_its_cache_and_its_prices(tmp_path: Path) -> None:
     things = rendered(values={**BASE, **KEPT})
     file = tmp_path / "editjudge.toml"
     file.write_text(names(things, "ConfigMap")["judges-judge"]["data"]["editjudge.toml"])
@@ -140,16 +139,8 @@ def test_the_judge_service_takes_its_cache_its_prices_and_its_limit(tmp_path: Pa
     told = serve.make_context("serve", list(judge["args"])).params
     assert told["cache_shared"]
     assert told["keep_days"] == 30
-    # Each pod counts for itself, so that three together never pass the limit.
-    assert told["max_cost_per_day"] == 10
     mounts = {mount["name"]: mount["mountPath"] for mount in judge["volumeMounts"]}
     assert {told["cache"].parent, told["audit"].parent} == {Path(mounts["kept"])}
-    things = rendered(values={**BASE, **KEPT, "judge.autoscaling": {"enabled": True}})
-    (judge,) = names(things, "StatefulSet")["judges-judge"]["spec"]["template"]["spec"][
-        "containers"
-    ]
-    told = serve.make_context("serve", list(judge["args"])).params
-    assert told["max_cost_per_day"] == 30 / 8  # of as many pods as there may be
 
 
 def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Path) -> None:
@@ -191,7 +182,8 @@ def test_a_run_takes_its_settings_and_its_arguments(tmp_path: Path) -> None:
     for _, verb, *words in told:
         command = root.get_command(Context(root), verb)
         assert command is not None
-        known = {name for parameter in command.params for name in parameter.opts}
+        declared = (*command.params, *root.params)
+        known = {name for parameter in declared for name in parameter.opts}
         flags = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert flags <= known
 

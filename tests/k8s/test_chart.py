@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from editjudge.cli import root
 from editjudge.cli.run import command as run_command
 
 from .chart import CHART, HERE, TOOLS, Object, Refused, checked, chosen, helm, rendered, text
@@ -130,7 +131,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "judge.generalist": "judge",
         "judge.cache": {"enabled": True, "shared": True},
         "judge.price": {"input": 0.5, "output": 1},
-        "judge.maxCostPerDay": 30,
     },
     "no audit": {"judge.audit": "none"},
     "certificates of clients": {"front.clientCa": "clients"},
@@ -305,16 +305,6 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
         ({"front.tlsSecret": ""}, "front.tlsSecret: name a Secret"),
         ({"front.envoy.resources.memory": "80Mi"}, "resources.memory: 80Mi is too little"),
         ({"front.keys.configMap": ""}, "one of the two"),
-        ({"judge.maxCostPerDay": 5}, "would be forgotten with a pod"),
-        (
-            {
-                "judge.maxCostPerDay": 5,
-                "judge.cache.enabled": True,
-                "vllm.servers.judge": SERVER,
-                "judge.generalist": "judge",
-            },
-            "give judge.price.input and judge.price.output",
-        ),
         ({"judge.price": {"inputs": 1}}, "invalid propertyName 'inputs'"),
         ({"judge.audit": "claim"}, "there is no claim"),
         ({**GATEWAY, "front.clientCa": "clients"}, "of kind gateway that is the gateway's to say"),
@@ -342,7 +332,7 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
         ({**GATEWAY, "front.gateway.className": ""}, "name a class of gateways"),
         ({"triton.servers": {}}, "it has nobody to ask"),
         ({"monitoring.enabled": True}, "name the namespace of Prometheus"),
-        ({**MONITORED, "monitoring.rules.limits.costShare": 80}, "maximum"),
+        ({**MONITORED, "monitoring.rules.limits.failedShare": 80}, "maximum"),
         (SCALED, "nothing is scraped: set monitoring.enabled"),
         ({**MONITORED, **SCALED, "autoscaling": {"kind": "none"}}, "choose autoscaling.kind"),
         ({**MONITORED, **SCALED, "autoscaling": {"kind": "keda"}}, "give its address"),
@@ -509,7 +499,9 @@ def test_the_values_of_the_page_are_right(file: str, tmp_path: Path) -> None:
     right(rendered(values={**BASE, **values}))
     for run in values.get("runs", {}).values():
         flags = {name.partition("=")[0] for name in run["arguments"]}
-        assert flags <= {name for option in run_command.params for name in option.opts}
+        assert flags <= {
+            name for option in (*run_command.params, *root.params) for name in option.opts
+        }
 
 
 def test_helm_finds_no_fault(tmp_path: Path) -> None:

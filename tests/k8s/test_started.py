@@ -13,10 +13,10 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from editjudge.app.doctor import examine
 from editjudge.app.expected import expected_in
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.identity import ServiceName
-from editjudge.cli.doctor import _examine
 from editjudge_services.runtime import launcher
 from editjudge_services.runtime.process import asked, ports
 
@@ -131,9 +131,9 @@ async def test_doctor_finds_the_panel_that_the_chart_expects(
     expected = expected_in(file)
     assert set(expected) == {"ocr.ppocr", "quality.piqe"}
     assert expected[PIQE]["device"] == "cpu"
-    assert [one.problem for one in await _examine(settings, expected)] == ["", ""]
+    assert [one.problem for one in await examine(settings, expected)] == ["", ""]
     other = {**expected, PIQE: {**expected[PIQE], "device": "gpu", "implementation": "piqe.0"}}
-    told = {one.service: one.problem for one in await _examine(settings, other)}
+    told = {one.service: one.problem for one in await examine(settings, other)}
     assert told["ocr.ppocr"] == ""
     assert "implementation piqe.0 is expected, and piqe.1 is served" in told["quality.piqe"]
     assert "device gpu is expected, and cpu is served" in told["quality.piqe"]

@@ -11,7 +11,7 @@ import torch
 
 from editjudge_services.perceptual import lpips_service
 from editjudge_services.perceptual.lpips_service import LpipsAlex
-from editjudge_services.perceptual.pixels import signed, stretched
+from editjudge_services.perceptual.network import signed, stretched
 from editjudge_services.perceptual.recipe import RECIPES
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact

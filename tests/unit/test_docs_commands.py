@@ -17,6 +17,7 @@ import click
 import pytest
 
 from editjudge.base.config import Settings
+from editjudge.benchmarks.registry import BENCHMARKS
 from editjudge.benchmarks.registry import GROUP as DIMENSIONS
 from editjudge.cli import GROUP as COMMANDS
 from editjudge.cli import root
@@ -119,7 +120,7 @@ def test_commands_were_found_on_most_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["run core --dato x", "rum", "list nothing", "export RUN --to docx", "compare"]
+    "line", ["run core --dato x", "rum", "list nothing", "export RUN --format docx", "compare"]
 )
 def test_a_slip_would_be_seen(line: str) -> None:
     with pytest.raises(click.ClickException):
@@ -153,7 +154,7 @@ def test_toml_is_read_by_who_it_is_for(page: Path, tmp_path: Path) -> None:
         elif "scale" in content:
             rubric("rubric/light", block, page.name)
         elif "project" in content:
-            assert {*content["project"]["entry-points"]} <= {DIMENSIONS, COMMANDS}
+            assert {*content["project"]["entry-points"]} <= {BENCHMARKS, DIMENSIONS, COMMANDS}
         else:
             Settings.model_validate(content)
     if templates:

@@ -140,4 +140,4 @@ def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
 def test_our_own_services_are_plugged_in(group: str) -> None:
     for name, value in PROJECT["project"]["entry-points"][group].items():
         loaded = EntryPoint(name, value, group).load()
-        assert callable(loaded) or {"up", "down", "front", "models"} == set(loaded)
+        assert callable(loaded) or {"up", "down", "front", "models", "serve"} == set(loaded)

@@ -14,9 +14,7 @@ import torch
 from PIL import Image as Pil
 
 from editjudge.panel.prompt import Prompt, Text
-from editjudge_services.aesthetics import artimuse_service
 from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse
-from editjudge_services.quality import qinsight_service
 from editjudge_services.quality.qinsight_service import QInsight
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.runtime.vllm_server import VllmServer
@@ -44,14 +42,13 @@ def loaded(
     server: VllmServer,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    module: Any,
 ) -> Any:
     """A specialist with stand-ins for the authors' prompts, under digests of their own."""
     digests = {}
-    for name in module.PROMPTS:
+    for name in kind.prompts:
         (folder / name).write_text(QUESTION)
         digests[name] = hashlib.sha256(QUESTION.encode()).hexdigest()
-    monkeypatch.setattr(module, "PROMPTS", digests)
+    monkeypatch.setattr(kind, "prompts", digests)
     variable = f"EDITJUDGE_{kind.__name__.upper()}"
     monkeypatch.setenv(f"{variable}_URL", server.url)
     monkeypatch.setenv(f"{variable}_MODEL", server.served_name)
@@ -67,7 +64,7 @@ def test_artimuse(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    specialist = loaded(ArtiMuse, served["artimuse"], tmp_path, monkeypatch, artimuse_service)
+    specialist = loaded(ArtiMuse, served["artimuse"], tmp_path, monkeypatch)
     folder = checkpoints["artimuse"]
     ids = tokens_of(folder).convert_tokens_to_ids(list(LEVELS))
     scores = []
@@ -91,7 +88,7 @@ def test_qinsight(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    specialist = loaded(QInsight, served["qinsight"], tmp_path, monkeypatch, qinsight_service)
+    specialist = loaded(QInsight, served["qinsight"], tmp_path, monkeypatch)
     answers = {f'<answer>{{"rating": {one}}}</answer>': (one - 1) / 4 for one in RATINGS}
     said = tokens_of(checkpoints["qinsight"]).convert_tokens_to_ids(list(answers))
     pictures = [picture(seed, 56) for seed in range(6)]

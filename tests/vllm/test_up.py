@@ -19,7 +19,7 @@ from editjudge.panel import Panel
 from ..patience import wait_until
 from .conftest import PYTHON
 
-FLAGS = ("--only-generalist", "--generalist-arg=--dtype=float32")
+FLAGS = ("--set", "stack.triton=false", "--set", 'stack.generalist_args=["--dtype=float32"]')
 
 
 def editjudge(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -41,7 +41,7 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("protocol", ["grpc"])
 async def test_up_status_down(checkpoints: dict[str, Path], protocol: str) -> None:
     folder = checkpoints["whole"]
-    wanted = ("--generalist", folder, "--generalist-protocol", protocol)
+    wanted = ("--generalist", folder, "--set", f"stack.generalist_protocol={protocol}")
     ran = editjudge("up", *FLAGS, *wanted, "--json")
     try:
         assert ran.returncode == 0, ran.stderr
@@ -81,7 +81,7 @@ def test_a_killed_supervisor_takes_vllm_with_it(checkpoints: dict[str, Path]) ->
 
 
 def test_a_server_that_dies_says_why(checkpoints: dict[str, Path]) -> None:
-    refused = "--generalist-arg=--no-such-argument"
+    refused = '--set=stack.generalist_args=["--no-such-argument"]'
     ran = editjudge("up", *FLAGS, refused, "--generalist", checkpoints["whole"])
     assert ran.returncode == 1
     assert "--no-such-argument" in ran.stderr

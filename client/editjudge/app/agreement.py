@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import StatisticsError, correlation
 from typing import TypeAlias
+
+from pydantic.dataclasses import dataclass as result
+
+from ..base.strict import STRICT
+from ..benchmarks.cell import standard_deviation
 
 Pair: TypeAlias = "tuple[float, float]"
 
@@ -20,7 +24,7 @@ _SAME = 1e-9
 """Values that differ by less are equal: a mean of probabilities is exact to rounding only."""
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Figure:
     """A number, or why there is none.
 
@@ -121,14 +125,6 @@ def mean_absolute_difference(pairs: Sequence[Pair]) -> Figure:
     if not pairs:
         return _NOTHING
     return Figure(math.fsum(abs(a - b) for a, b in pairs) / len(pairs))
-
-
-def standard_deviation(values: Collection[float]) -> float | None:
-    """Of a sample (the sum of squares by n - 1); None of fewer than two values."""
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((one - mean) ** 2 for one in values) / (len(values) - 1))
 
 
 _NOTHING = Figure(None, "no edit has a value from each")

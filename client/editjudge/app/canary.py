@@ -16,13 +16,14 @@ from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName
 from ..base.local import private, private_state_dir, state_dir
+from ..base.strict import Strict
 from ..canary.comparison import Baseline, Finding, Look, State, compared, unit_of
 from ..canary.edits import canaries, canary_set, look, places
 from ..panel import Panel
 from ..panel.budget import Budget
+from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from .client import with_local_stack
-from .wire.base import Wire
 
 BASELINE_ROUNDS = 3
 _NOT_CHECKED = "not checked: editjudge canary"
@@ -55,7 +56,7 @@ _CHECKS = TypeAdapter(dict[str, Checked])
 """By the judge's identity."""
 
 
-class CanaryScore(Wire):
+class CanaryScore(Strict):
     """What a judge says of one canary.
 
     Attributes:
@@ -74,7 +75,7 @@ class CanaryScore(Wire):
     failure: str
 
 
-class Examined(Wire):
+class Examined(Strict):
     """`canary --json`: a judge, asked just now.
 
     Attributes:
@@ -182,12 +183,12 @@ async def _examined(
     examined: list[Examined] = []
     checks: dict[str, Checked] = {}
     budget = Budget(settings.max_cost)
-    async with Panel(settings) as panel:
+    async with Panel(settings).within(CallContext(budget)) as panel:
         for name in map(ServiceName.generalist, settings.generalists):
             if name not in panel.generalists:
                 examined.append(Examined.unchecked(name, panel.why_not(name)))
                 continue
-            judge, check = await _asked(panel.generalists[name], before, repeats, budget)
+            judge, check = await _asked(panel.generalist(name), before, repeats, budget)
             examined.append(judge)
             if check is not None:
                 checks[judge.identity] = check
@@ -198,19 +199,18 @@ async def _asked(
     generalist: Generalist, before: Mapping[str, Checked], repeats: int, budget: Budget
 ) -> tuple[Examined, Checked | None]:
     name, calls, spent = generalist.name, budget.calls, budget.spent
-    with budget.pays():
-        try:
-            method = await generalist.method()  # part of its identity
-        except ServiceError as error:
-            return Examined.unchecked(name, str(error)), None
-        identity = str(generalist.identity)
-        known = before.get(identity)
-        baseline = known.baseline if known and known.baseline.asked == canary_set() else None
-        first = baseline is None
-        seen = await look(generalist, max(repeats, BASELINE_ROUNDS) if first else repeats)
+    try:
+        method = await generalist.method()  # part of its identity
+    except ServiceError as error:
+        return Examined.unchecked(name, str(error)), None
+    identity = str(generalist.identity)
+    known = before.get(identity)
+    baseline = known.baseline if known and known.baseline.asked == canary_set() else None
+    first = baseline is None
+    seen = await look(generalist, max(repeats, BASELINE_ROUNDS) if first else repeats)
     if baseline is None:
         endpoint = generalist.endpoint
-        unit = unit_of(method, endpoint.temperature, endpoint.repeats)
+        unit = unit_of(method, endpoint.temperature, endpoint.samples)
         baseline = _baseline(identity, seen, unit)
     if baseline is None:
         why = next(iter(seen.failures.values()), "no reply")

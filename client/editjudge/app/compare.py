@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from ..base.differences import Difference, differences
 from ..base.errors import ConfigError
-from ..base.identity import Identities
+from ..base.identity import untrained
+from ..base.strict import Strict
 from ..base.verdict import NotApplicable, Pending, Scored
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
@@ -21,12 +22,53 @@ from .view import RunView
 LEVEL = 0.05
 """A p (Holm) below it is sure."""
 _FURTHEST = 10
-Better: TypeAlias = Literal["first", "second", ""]
 Sources: TypeAlias = Mapping[str, int]
 """By item, which others have a source picture in common with it; see `linked`."""
 
 
-class EditPair(NamedTuple):
+class Ends(Strict):
+    """Of an interval of 95 %, on the dimension's scale."""
+
+    low: float
+    high: float
+
+
+class Figures(Strict):
+    """What was computed over the edits where both have a number; see `stats.Comparison`.
+
+    Attributes:
+        edits: How many these are.
+        sources: How many different source pictures they have.
+        first: Mean of the first model.
+        second: Mean of the second.
+        difference: Second minus first.
+        interval: Of the difference, from its error by source; None of one source.
+        bootstrap: The same by resampling sources; None where that says nothing.
+        p: By exchanging the models within sources; None of one source.
+        mcnemar: By McNemar's test, of values that are 0 or 1 and sources with an edit each.
+        wins: Edits on which the second is better.
+        ties: Edits on which both are the same, to rounding.
+        losses: Edits on which the second is worse.
+        detectable: The smallest difference that is found in about four of five such comparisons,
+            with all that is compared together; None where sources are too few to find any.
+    """
+
+    edits: int
+    sources: int
+    first: float
+    second: float
+    difference: float
+    interval: Ends | None
+    bootstrap: Ends | None
+    p: float | None
+    mcnemar: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+
+
+class EditPair(Strict):
     """An item with what both models got for it."""
 
     item: str
@@ -34,59 +76,47 @@ class EditPair(NamedTuple):
     second: float
 
 
-@dataclass(frozen=True)
-class OnDimension:
+class OnDimension(Strict):
     """Two models on one dimension, over the edits where both have a number by one signature.
 
     Attributes:
-        comparison: None where there is no such edit.
-        p: `comparison.p`, adjusted for all that was compared together (Holm).
+        figures: None where both have a number on no edit.
+        p_holm: `figures.p`, adjusted for all that was compared together (Holm).
         better: Which is surely better, at a level of 5 %; "" for neither.
-        detectable: The smallest difference that is found in about four of five times; None where
-            there are too few sources to find any, with all that is compared together.
         only_first: Edits on which only the first has a number: they are in no figure here.
         only_second: The same of the second.
         neither: Edits on which neither has one.
-        imputed: How many of the first's and of the second's numbers a rule put in; they count.
+        imputed_first: How many of the first's numbers a rule put in; they are counted here.
+        imputed_second: The same of the second.
         signed_otherwise: Edits that are left out since the two were not judged in the same way.
         causes: In what the signatures of the first of these differ.
-        furthest: The edits that differ most, whichever is better on them.
+        furthest: The edits that differ most, whichever is better on them, at most ten.
     """
 
-    dimension: Dimension
-    comparison: Comparison | None
-    p: float | None
-    better: Better
-    detectable: float | None
+    dimension: str
+    unit: str
+    higher_is_better: bool
+    figures: Figures | None = None
+    p_holm: float | None = None
+    better: Literal["first", "second", ""] = ""
     only_first: int
     only_second: int
     neither: int
-    imputed: tuple[int, int]
+    imputed_first: int
+    imputed_second: int
     signed_otherwise: int
     causes: tuple[Difference, ...]
     furthest: tuple[EditPair, ...]
 
-    @property
-    def record(self) -> tuple[int, int, int]:
-        """Edits on which the second is better, as good, and worse."""
-        figures = self.comparison
-        if figures is None:
-            return 0, 0, 0
-        wins, losses = figures.higher, figures.lower
-        if not self.dimension.higher_is_better:
-            wins, losses = losses, wins
-        return wins, figures.equal, losses
 
-
-@dataclass(frozen=True)
-class ModelComparison:
-    """Two models.
+class ModelComparison(Strict):
+    """`compare RUN A B --json`.
 
     Attributes:
         items: How many both were asked for that are the same in both runs.
         other_items: Items left out since the runs did not have the same of them.
         dimensions: Those that apply to any of the items, in the run's order.
-        identities: Of the services of both runs.
+        untrained: Services of both runs whose weights are random: nothing here is a result then.
         pending: Edits of either on which a dimension is not judged yet.
     """
 
@@ -95,26 +125,49 @@ class ModelComparison:
     items: int
     other_items: int
     dimensions: tuple[OnDimension, ...]
-    identities: Identities
-    pending: int = 0
+    untrained: tuple[str, ...]
+    pending: int
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Placed(Strict):
+    """A model on one dimension.
+
+    Attributes:
+        mean: Over the edits where all models have a number.
+        first_place: The best place that it may have, from 1.
+        last_place: The worst.
+    """
+
+    mean: float
+    first_place: int
+    last_place: int
+
+
+class Ranking(Strict):
     """The models of a run on one dimension.
 
     Attributes:
-        means: By model, over the edits where all have a number; empty where there is none.
-        places: By model, those it may have, from 1.
-        edits: How many edits that is.
-        items: How many items the run has.
+        edits: On which all have a number.
+        items: Of the run.
+        models: By name; empty where there is no such edit.
     """
 
-    dimension: Dimension
-    means: Mapping[str, float]
-    places: Mapping[str, tuple[int, int]]
+    dimension: str
+    higher_is_better: bool
     edits: int
     items: int
+    models: dict[str, Placed]
+
+
+class Rankings(Strict):
+    """`compare RUN --json`.
+
+    Attributes:
+        untrained: Services whose weights are random.
+    """
+
+    dimensions: tuple[Ranking, ...]
+    untrained: tuple[str, ...]
 
 
 def compare_models(
@@ -140,23 +193,21 @@ def compare_models(
     changed = frozenset() if view is other else view.other_items(other)
     both = mine.items & theirs.items - changed
     sources = linked(view.sources(both))
-    told = [
-        _on(dimension, mine, theirs, both, sources)
-        for dimension in dimensions
-        if any(dimension.id in numbers.applying for numbers in (mine, theirs))
-    ]
+    numbers = mine, theirs
+    applying = [d for d in dimensions if any(d.id in each.applying for each in numbers)]
+    compared = [_compared(dimension, *numbers, both, sources) for dimension in applying]
     return ModelComparison(
-        first[1],
-        second[1],
-        len(both),
-        len(mine.items & theirs.items & changed),
-        tuple(_adjusted(told)),
-        {**other.header.identities, **view.header.identities},
-        sum(len(numbers.pending & both) for numbers in (mine, theirs)),
+        first=first[1],
+        second=second[1],
+        items=len(both),
+        other_items=len(mine.items & theirs.items & changed),
+        dimensions=tuple(_told(compared)),
+        untrained=_untrained(view, other),
+        pending=sum(len(each.pending & both) for each in numbers),
     )
 
 
-def rank_models(view: RunView, patterns: Iterable[str] = ()) -> tuple[Ranking, ...]:
+def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
     """Rank all models of a run by each dimension, on the edits where all have a number.
 
     One stands before another only where it is surely better: by the p of `compare_models`,
@@ -179,11 +230,17 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> tuple[Ranking, .
         for d in dimensions
     }
     sources = linked(view.sources({item for items in common.values() for item in items}))
-    return tuple(
+    ranked = tuple(
         _ranking(dimension, each, common[dimension.id], sources)
         for dimension in dimensions
         if any(dimension.id in numbers.applying for numbers in each.values())
     )
+    return Rankings(dimensions=ranked, untrained=_untrained(view))
+
+
+def _untrained(*views: RunView) -> tuple[str, ...]:
+    names = (name for view in views for name in untrained(view.header.identities))
+    return tuple(dict.fromkeys(map(str, names)))
 
 
 @dataclass
@@ -262,57 +319,87 @@ def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[D
     return select_among(asked, patterns, view.resolved.rules)
 
 
-def _on(
+def _compared(
     dimension: Dimension,
     first: _Numbers,
     second: _Numbers,
     both: Collection[str],
     sources: Sources,
-) -> OnDimension:
+) -> tuple[OnDimension, Comparison | None]:
+    """Two models on one dimension, and what there is to be told of it with all others."""
     name = dimension.id
     ones, others = ({*numbers.scored[name]} & {*both} for numbers in (first, second))
     signed = first.signatures[name], second.signatures[name]
     otherwise = sorted(item for item in ones & others if signed[0][item] != signed[1][item])
     items = sorted((ones & others).difference(otherwise))
     values = first.of(name, items), second.of(name, items)
-    told = compare(*values, [sources[i] for i in items]) if items else None
-    pairs = [EditPair(*each) for each in zip(items, *values, strict=True)]
-    differing = (each for each in pairs if each.first != each.second)
-    furthest = sorted(differing, key=lambda each: abs(each.second - each.first), reverse=True)
-    causes = differences(signed[0][otherwise[0]], signed[1][otherwise[0]]) if otherwise else ()
-    return OnDimension(
-        dimension,
-        told,
-        told.p if told else None,
-        "",
-        None,
-        len(ones - others),
-        len(others - ones),
-        len({*both} - ones - others),
-        (
-            len(first.imputed[name].intersection(items)),
-            len(second.imputed[name].intersection(items)),
+    differing = sorted(
+        (each for each in zip(items, *values, strict=True) if each[1] != each[2]),
+        key=lambda each: abs(each[2] - each[1]),
+        reverse=True,
+    )
+    on = OnDimension(
+        dimension=name,
+        unit=dimension.unit,
+        higher_is_better=dimension.higher_is_better,
+        only_first=len(ones - others),
+        only_second=len(others - ones),
+        neither=len({*both} - ones - others),
+        imputed_first=len(first.imputed[name].intersection(items)),
+        imputed_second=len(second.imputed[name].intersection(items)),
+        signed_otherwise=len(otherwise),
+        causes=differences(signed[0][otherwise[0]], signed[1][otherwise[0]]) if otherwise else (),
+        furthest=tuple(
+            EditPair(item=item, first=one, second=other)
+            for item, one, other in differing[:_FURTHEST]
         ),
-        len(otherwise),
-        causes,
-        tuple(furthest[:_FURTHEST]),
+    )
+    return on, compare(*values, [sources[item] for item in items]) if items else None
+
+
+def _told(
+    compared: Sequence[tuple[OnDimension, Comparison | None]],
+) -> Iterator[OnDimension]:
+    """With the figures, each p as sure as if it had been the only one, and who is better by it."""
+    tests = [figures.p for _, figures in compared if figures and figures.p is not None]
+    adjusted = iter(holm(tests))
+    for on, figures in compared:
+        if figures is None:
+            yield on
+            continue
+        p, gain = None, figures.difference.value
+        least, better = None, ""
+        if figures.p is not None:
+            p, least = next(adjusted), detectable(figures.difference, len(tests))
+            if p < LEVEL and gain:
+                better = "second" if (gain > 0) is on.higher_is_better else "first"
+        told = _figures(figures, least, higher_is_better=on.higher_is_better)
+        yield on.model_copy(update={"figures": told, "p_holm": p, "better": better})
+
+
+def _figures(told: Comparison, least: float | None, *, higher_is_better: bool) -> Figures:
+    difference, wins, losses = told.difference, told.higher, told.lower
+    if not higher_is_better:
+        wins, losses = losses, wins
+    return Figures(
+        edits=difference.items,
+        sources=difference.clusters,
+        first=told.first,
+        second=told.second,
+        difference=difference.value,
+        interval=_ends(difference.low, difference.high),
+        bootstrap=_ends(*(told.bootstrap or (None, None))),
+        p=told.p,
+        mcnemar=told.mcnemar,
+        wins=wins,
+        ties=told.equal,
+        losses=losses,
+        detectable=least,
     )
 
 
-def _adjusted(told: Collection[OnDimension]) -> Iterator[OnDimension]:
-    """With p as sure as if each had been the only one, and who is better by that."""
-    tests = [each.p for each in told if each.p is not None]
-    ps = iter(holm(tests))
-    for each in told:
-        if each.p is None or each.comparison is None:
-            yield each
-            continue
-        p, gain = next(ps), each.comparison.difference.value
-        better: Better = ""
-        if p < LEVEL and gain:
-            better = "second" if (gain > 0) is each.dimension.higher_is_better else "first"
-        least = detectable(each.comparison.difference, len(tests))
-        yield replace(each, p=p, better=better, detectable=least)
+def _ends(low: float | None, high: float | None) -> Ends | None:
+    return None if low is None or high is None else Ends(low=low, high=high)
 
 
 def _p(dimension: str, pair: Iterable[_Numbers], items: Collection[str], sources: Sources) -> float:
@@ -328,15 +415,14 @@ def _ranking(
     items: list[str],
     sources: Sources,
 ) -> Ranking:
-    asked = max(len(numbers.items) for numbers in each.values())
-    if not items:
-        return Ranking(dimension, {}, {}, 0, asked)
-    means = {
-        model: math.fsum(numbers.of(dimension.id, items)) / len(items)
-        for model, numbers in each.items()
-    }
-    above: dict[str, set[str]] = {model: set() for model in each}
-    pairs = [*combinations(each, 2)]
+    means: dict[str, float] = {}
+    if items:
+        means = {
+            model: math.fsum(numbers.of(dimension.id, items)) / len(items)
+            for model, numbers in each.items()
+        }
+    above: dict[str, set[str]] = {model: set() for model in means}
+    pairs = [*combinations(means, 2)]
     ps = [_p(dimension.id, [each[model] for model in pair], items, sources) for pair in pairs]
     for (first, second), p in zip(pairs, holm(ps), strict=True):
         if p < LEVEL:
@@ -344,4 +430,13 @@ def _ranking(
             worse, better = (first, second) if ahead else (second, first)
             above[worse].add(better)
     places = rank_ranges({model: frozenset(names) for model, names in above.items()})
-    return Ranking(dimension, means, places, len(items), asked)
+    return Ranking(
+        dimension=dimension.id,
+        higher_is_better=dimension.higher_is_better,
+        edits=len(items),
+        items=max(len(numbers.items) for numbers in each.values()),
+        models={
+            model: Placed(mean=mean, first_place=places[model][0], last_place=places[model][1])
+            for model, mean in means.items()
+        },
+    )

@@ -60,7 +60,7 @@ class Estimate:
         edits: With something to judge.
         verdicts: To be judged.
         calls: By service; at most, since what depends on an item alone is asked once. Averaged
-            replies are counted (`repeats`), second tries are not.
+            replies are counted (`samples`), second tries are not.
         known: What ledgers answer of these.
         image_bytes: Of all image files that are read.
         prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
@@ -219,9 +219,9 @@ def _uncertain(estimated: Estimate, choosing: Collection[str], settings: Setting
         if endpoint is None or endpoint.logprobs == "never":
             continue
         yield f"{service}: 1 short call more where it is not known whether it tells probabilities"
-        if endpoint.repeats > 1 and service in choosing:
+        if endpoint.samples > 1 and service in choosing:
             yield (
-                f"{service}: choices are counted {endpoint.repeats} times (repeats); they are"
+                f"{service}: choices are counted {endpoint.samples} times (samples); they are"
                 " asked once where it tells probabilities"
             )
 

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..base.errors import InputError
 from ..base.identity import ModelIdentity, ServiceName
+from ..base.parse import first_problem
 
 Facts: TypeAlias = Mapping[str, str]
 Services: TypeAlias = Mapping[ServiceName, Facts]
@@ -42,11 +43,9 @@ def expected_in(path: Path) -> Services:
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error)) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part != "[key]")
         raise InputError(
             str(path),
-            f"this is no panel: {where + ': ' if where else ''}{first['msg']}",
+            f"this is no panel: {first_problem(error)}",
             'write {"role.variant": {"fact": "value"}}',
         ) from error
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field
+from pydantic.dataclasses import dataclass as result
+
+from ..base.strict import STRICT
 from ..benchmarks.column import Column
 from ..benchmarks.published import PublishedTable, published
-from .results import Results
+
+if TYPE_CHECKING:
+    from .results import Results
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Comparability:
     """Whether a column's number can be compared with the printed one.
 
@@ -23,26 +30,26 @@ class Comparability:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class PublishedBeside:
-    """What a paper prints of a run's columns.
+    """What a paper prints of a run's columns; it is in no number of the run.
 
     Attributes:
         title: Of the benchmark.
-        columns: The run's own that the paper prints too.
+        shown: The run's own columns that the paper prints too.
         tables: With these columns alone; a table that has none is left out.
-        comparability: By column id.
+        columns: By column id.
     """
 
-    title: str
-    columns: tuple[Column, ...]
+    title: Annotated[str, Field(exclude=True)]
+    shown: Annotated[tuple[Column, ...], Field(exclude=True)]
     tables: tuple[PublishedTable, ...]
-    comparability: Mapping[str, Comparability]
+    columns: Mapping[str, Comparability]
 
     def columns_of(self, table: PublishedTable) -> tuple[Column, ...]:
         """The run's columns that a table has."""
         named = {name for row in table.models.values() for name in row}
-        return tuple(column for column in self.columns if column.id in named)
+        return tuple(column for column in self.shown if column.id in named)
 
 
 def published_beside(results: Results) -> PublishedBeside:

@@ -6,10 +6,14 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from pydantic import ConfigDict, Field, PlainSerializer, computed_field
+from pydantic.dataclasses import dataclass as result
 
 from ..base.files import Files
-from ..base.identity import Identities
+from ..base.identity import Identities, printed, untrained
+from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
@@ -23,9 +27,10 @@ from ..stats import Linking
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
 from .parts import of_parts
+from .published import PublishedBeside
 from .sources import SourcesOf
 from .spec import Resolved
-from .spread import JudgeSpread, Spreading
+from .spread import Cells, JudgeSpread, Spreading
 from .summary import columns as means
 
 ALSO = "also judged"
@@ -36,35 +41,49 @@ _ITEMS_AT_ONCE = 100
 """Items whose verdicts are held at once."""
 
 
-@dataclass(frozen=True)
-class Results:
-    """A run's table.
+@result(frozen=True, kw_only=True, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
+class Results(JudgeSpread):
+    """A run as its benchmark's table.
 
     Attributes:
         switches: Names of those that are on.
         items: How many the data has.
-        words: Whose words the prompts are in, `own`, `original` or both; None without prompts.
+        words: Whose words the prompts are in: `own`, `original`, `custom`, or several joined by
+            `+`; None without prompts.
         identities: Of the services that the columns can rest on.
-        beside: What each judge and each round says, where there are several.
+        cells: By model under test and column.
         changes: The items and outputs that are not what they were: they are `pending`.
         count_missing: Missing outputs count as the worst value, marked as imputed.
         common: Each dimension counts on the items alone on which all models have a number.
         sources: Clusters of items that share no source picture with each other.
+        published: What the paper prints; None where nobody asked.
+        unserved: The dimensions that wait for models, by reason; None where nobody asked.
     """
 
-    benchmark: Benchmark
+    benchmark: Annotated[Benchmark, PlainSerializer(lambda b: b.name, return_type=str)]
     protocol: str
-    switches: frozenset[str]
+    switches: Annotated[frozenset[str], Field(exclude=True)]
     items: int
-    words: str | None
-    identities: Identities
+    words: Annotated[str | None, Field(serialization_alias="prompts")]
+    identities: Annotated[
+        Identities,
+        PlainSerializer(printed, return_type=dict[str, str]),
+        Field(serialization_alias="services"),
+    ]
     columns: tuple[Column, ...]
-    cells: Mapping[str, Mapping[str, Cell]]
-    beside: JudgeSpread
-    changes: ItemChanges
+    cells: Annotated[Cells, Field(serialization_alias="models")]
+    changes: Annotated[ItemChanges, Field(exclude=True)]
     count_missing: bool = False
     common: bool = False
     sources: int = 0
+    published: PublishedBeside | None = None
+    unserved: Mapping[str, Sequence[str]] | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def untrained(self) -> tuple[str, ...]:
+        """Those of the services whose weights are random."""
+        return tuple(map(str, untrained(self.identities)))
 
 
 def results(
@@ -123,20 +142,23 @@ def results(
     words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
     roles = order.roles(name for name in order.known if name in of)
+    with_rounds, spread = spreading.spread(cells)
     return Results(
-        resolved.benchmark,
-        rules.protocol,
-        rules.switches.on,
-        len(clusters),
-        "+".join(sorted(words)) or None,
-        {role: identity for role, identity in header.identities.items() if role in roles},
-        table,
-        cells,
-        spreading.spread(cells),
-        changes,
-        count_missing,
-        common,
-        max(clusters, default=-1) + 1,
+        judge_rounds=spread.judge_rounds,
+        judges=spread.judges,
+        agreement=spread.agreement,
+        benchmark=resolved.benchmark,
+        protocol=rules.protocol,
+        switches=rules.switches.on,
+        items=len(clusters),
+        words="+".join(sorted(words)) or None,
+        identities={r: identity for r, identity in header.identities.items() if r in roles},
+        columns=table,
+        cells=with_rounds,
+        changes=changes,
+        count_missing=count_missing,
+        common=common,
+        sources=max(clusters, default=-1) + 1,
     )
 
 

@@ -29,6 +29,7 @@ from ..engine.unasked import check_asked, told_of_unasked
 from ..panel import Panel
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
+from . import events
 from .client import with_local_stack
 from .estimate import Estimate, estimate, notes
 from .judges import judges_of
@@ -39,10 +40,8 @@ from .spec import Resolved, RunSpec
 from .spread import JudgeSpread
 from .summary import Cells, by_judge, cells
 from .view import RunView
-from .wire import run as wire
-from .wire.results import table
 
-Tell: TypeAlias = Callable[[wire.RunEvent], None]
+Tell: TypeAlias = Callable[[events.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
 T = TypeVar("T")
 
@@ -63,7 +62,7 @@ class RunResult:
     """
 
     out: Path
-    finished: wire.Finished
+    finished: events.Finished
     dimensions: tuple[Dimension, ...]
     cells: Cells
     services: Identities
@@ -311,16 +310,16 @@ class Running:
                 f"{model}: {counted(len(reasons), 'output')} cannot be read (first: {reasons[0]})"
             )
         progress = finished.progress
-        event = wire.Finished.of(
+        event = events.Finished.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
             ended=finished.ended,
             exit_code=_exit_code(finished),
             usage=finished.usage,
-            unscored=wire.unscored_of(progress),
+            unscored=events.unscored_of(progress),
             first_failure=progress.first_failure or None,
             not_served=finished.not_served,
-            columns=table(made),
+            columns=made,
         )
         self._teller.tell(event)
         identities = self._store.header.identities
@@ -373,15 +372,15 @@ class _Teller:
     def started(self, progress: Progress, panel: Panel | None) -> None:
         """Tell that judging begins."""
         self._progress, self._panel = progress, panel
-        self.tell(wire.Started.by(progress, panel))
+        self.tell(events.Started.by(progress, panel))
 
     def tick(self) -> None:
         """Tell how far it is."""
-        self.tell(wire.Progressed.by(self._progress, self._panel))
+        self.tell(events.Progressed.by(self._progress, self._panel))
 
     def say(self, line: str) -> None:
         """Tell people something."""
-        self.tell(wire.Noted(text=line))
+        self.tell(events.Noted(text=line))
 
 
 def _unasked(resolved: Resolved, observed: Observed) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..base.errors import InputError
 from ..base.images import show_path, size_by_header
-from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.outputs import Outputs
 from ..engine.runplan import Observed
 
 Size: TypeAlias = tuple[int, int]

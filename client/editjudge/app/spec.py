@@ -242,8 +242,9 @@ class Resolved:
 
     @cached_property
     def known(self) -> dict[str, Dimension]:
-        """All dimensions by id, judged ones as means of their rounds."""
-        return in_rounds(self.rules.known(all_dimensions()), self.spec.judge_rounds)
+        """The dimensions that may be asked for by id, judged ones as means of their rounds."""
+        others = all_dimensions([self.spec.benchmark, *self.spec.dimensions])
+        return in_rounds(self.rules.known(others), self.spec.judge_rounds)
 
     @cached_property
     def dataset(self) -> Dataset:

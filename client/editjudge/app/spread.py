@@ -5,57 +5,38 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from itertools import combinations
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Annotated, TypeAlias
 
+from pydantic import Field, computed_field
+from pydantic.dataclasses import dataclass as result
+
+from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import (
-    AskedWeighted,
     Column,
-    Composite,
     Row,
-    ScoredWeighted,
 )
 from ..benchmarks.dimension import Dimension, derived
 from ..benchmarks.fusion import mean
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
 from ..benchmarks.tabulation import Tabulation
 from ..engine.fold import derive
-from .agreement import Figure, between, standard_deviation, within
+from .agreement import Figure, between, within
 
 _MEAN = derived(mean)
 _KEPT = 10_000
 """Means that are held at once to be shared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A column's number, and how it spreads over rounds.
-
-    Attributes:
-        cell: Of each edit's mean over the rounds; an edit without a number in one of them has
-            none.
-        rounds: The same number by each round alone, on the same edits; empty where there is
-            one round.
-    """
-
-    cell: Cell
-    rounds: tuple[float | None, ...] = ()
-
-    @property
-    def deviation(self) -> float | None:
-        """The sample standard deviation over rounds; None where a round has no number."""
-        values = [value for value in self.rounds if value is not None]
-        return standard_deviation(values) if len(values) == len(self.rounds) else None
-
-
-Spreads: TypeAlias = Mapping[str, Mapping[str, Spread]]
+Cells: TypeAlias = Mapping[str, Mapping[str, Cell]]
 """By model under test and column."""
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Agreement:
     """How far judges agree on one dimension, over the edits of all models under test.
 
@@ -71,21 +52,26 @@ class Agreement:
     figures: Mapping[str, Figure]
 
 
-@dataclass(frozen=True)
+@result(frozen=True, kw_only=True, config=STRICT)
 class JudgeSpread:
     """What stands beside a table; empty where one judge was asked once.
 
     Attributes:
-        ensemble: The table's own numbers with their spread, of the columns that judges have a
-            part in.
-        judges: The same of each judge alone, by its name.
+        judge_rounds: Which judges, and in how many rounds each.
+        judges: By model, judge and column, what each judge says alone, of the columns that judges
+            have a part in.
         agreement: By dimension: each two judges, then each judge's rounds.
     """
 
-    judge_rounds: JudgeRounds = field(default_factory=JudgeRounds)
-    ensemble: Spreads = field(default_factory=dict)
-    judges: Mapping[str, Spreads] = field(default_factory=dict)
+    judge_rounds: Annotated[JudgeRounds, Field(exclude=True)] = JudgeRounds()
+    judges: Mapping[str, Cells] = field(default_factory=dict)
     agreement: tuple[Agreement, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def rounds(self) -> int:
+        """How often each judge judged."""
+        return self.judge_rounds.rounds
 
 
 class Spreading:
@@ -134,19 +120,19 @@ class Spreading:
         for agreeing in self._agreements:
             agreeing.add(row)
 
-    def spread(self, cells: Mapping[str, Mapping[str, Cell]]) -> JudgeSpread:
-        """What was said of the edits so far.
-
-        Args:
-            cells: Of the table.
-        """
+    def spread(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
+        """The cells of the table with the numbers of each round, and what stands beside them."""
         if self._ensemble is None:
-            return JudgeSpread(self._judge_rounds)
-        ensemble = self._ensemble.spreads(cells)
-        judges = dict.fromkeys(self._judge_rounds.judges, ensemble)
-        judges |= {judge: together.spreads() for judge, together in self._judges.items()}
-        agreement = tuple(figures for each in self._agreements for figures in each.figures())
-        return JudgeSpread(self._judge_rounds, ensemble, judges, agreement)
+            return cells, JudgeSpread(judge_rounds=self._judge_rounds)
+        ensemble = self._ensemble.cells(cells)
+        by_judge = dict.fromkeys(self._judge_rounds.judges, ensemble)
+        by_judge |= {judge: together.cells() for judge, together in self._judges.items()}
+        spread = JudgeSpread(
+            judge_rounds=self._judge_rounds,
+            judges={model: {judge: of[model] for judge, of in by_judge.items()} for model in cells},
+            agreement=tuple(figures for each in self._agreements for figures in each.figures()),
+        )
+        return {model: {**row, **ensemble[model]} for model, row in cells.items()}, spread
 
 
 _Outcomes: TypeAlias = dict[str, Outcome]
@@ -234,17 +220,17 @@ class _Together:
             alone = _on_same_edits(table.means(row, of_round), together)
             tabulation.add(table.with_(row, alone))
 
-    def spreads(self, cells: Mapping[str, Mapping[str, Cell]] | None = None) -> Spreads:
+    def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
         """The columns with what they say together, and by each round.
 
         Args:
             cells: The former, where they are the table's own.
         """
-        own = self._own.cells() if self._own else cells or {}
+        own = self._own.cells() if self._own else cells
         alone = [tabulation.cells() for _, tabulation in self._alone]
         return {
             model: {
-                name: Spread(row[name], tuple(of_round[model][name].value for of_round in alone))
+                name: replace(row[name], rounds=tuple(of[model][name].value for of in alone))
                 for name in self._table.shown
             }
             for model, row in own.items()
@@ -267,12 +253,8 @@ def _resting_on(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[s
     chosen = set(dimensions)
     resting: dict[str, None] = {}
     for column in columns:
-        of: Iterable[str] = ()
-        if isinstance(column.how, Composite):
-            of = column.how.of.values()
-        elif isinstance(column.how, AskedWeighted | ScoredWeighted):
-            of = column.how.of
-        if not chosen.isdisjoint(column.dimensions) or any(part in resting for part in of):
+        own = not chosen.isdisjoint(column.dimensions)
+        if own or any(part in resting for part in column.operands):
             resting[column.id] = None
     return tuple(resting)
 

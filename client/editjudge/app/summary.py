@@ -8,13 +8,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ..base.signature import Signature
+from ..base.verdict import Status
 from ..benchmarks.cell import Cell, Tally
 from ..benchmarks.column import Column, Mean
 from ..benchmarks.dimension import Dimension
 from ..engine.order import Order
 from ..engine.runplan import RunPlan
 from ..storage.store import RunStore
-from .spread import JudgeSpread, Spread
+from .spread import JudgeSpread
 
 Cells = dict[str, dict[str, Cell]]
 
@@ -84,29 +85,29 @@ def by_judge(order: Order, cells: Cells) -> JudgeSpread:
     judge_rounds = order.judge_rounds
     judged = {d.round_of: None for d in order.dimensions if d.round_of}
     if len(judge_rounds.judges) < 2:
-        return JudgeSpread(judge_rounds)
+        return JudgeSpread(judge_rounds=judge_rounds)
     of = {
         judge: [each for each in judge_rounds.each if each.judge == judge]
         for judge in judge_rounds.judges
     }
     judges = {
-        judge: {
-            model: {name: _together([row[each.of(name)] for each in rounds]) for name in judged}
-            for model, row in cells.items()
+        model: {
+            judge: {name: _together([row[each.of(name)] for each in rounds]) for name in judged}
+            for judge, rounds in of.items()
         }
-        for judge, rounds in of.items()
+        for model, row in cells.items()
     }
-    return JudgeSpread(judge_rounds, judges=judges)
+    return JudgeSpread(judge_rounds=judge_rounds, judges=judges)
 
 
-def _together(rounds: Sequence[Cell]) -> Spread:
+def _together(rounds: Sequence[Cell]) -> Cell:
     first = rounds[0]
     if len(rounds) == 1:
-        return Spread(first)
+        return first
     values = [cell.value for cell in rounds if cell.value is not None]
     if len(values) < len(rounds) or any(cell.scored < cell.asked for cell in rounds):
-        return Spread(replace(first, value=None, reason="not all rounds: see summary"))
-    return Spread(replace(first, value=math.fsum(values) / len(values)), tuple(values))
+        return replace(first, value=None, reason="not all rounds: see summary")
+    return replace(first, value=math.fsum(values) / len(values), rounds=tuple(values))
 
 
 def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signature: str) -> Cell:
@@ -121,10 +122,10 @@ def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signat
     return tally.cell(_why(tally.counts), Signature.of(parts))
 
 
-def _why(counts: Mapping[str, int]) -> str:
+def _why(counts: Mapping[Status, int]) -> str:
     if not counts:
         return "not applicable to any item"
-    words = {"missing_output": "no outputs", "not_served": "not served"}
+    words: Mapping[Status, str] = {"missing_output": "no outputs", "not_served": "not served"}
     if counts.get("pending"):
         return "not judged"
     if len(counts) == 1:

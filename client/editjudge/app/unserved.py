@@ -24,11 +24,11 @@ def unserved(services: Collection[str]) -> dict[str, tuple[str, ...]]:
 
 
 def unserved_line(lacking: Mapping[str, Collection[str]]) -> str:
-    """How many dimensions that is, of all; empty where each is served."""
+    """How many dimensions that is, and which models; empty where each is served."""
     names = set().union(*lacking.values())
     if not names:
         return ""
-    return f"{need_models(len(names), 'dimension')}: editjudge status --unserved"
+    return f"{need_models(len(names), 'dimension')}: {', '.join(lacking)}"
 
 
 def need_models(count: int, what: str) -> str:

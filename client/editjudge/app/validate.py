@@ -16,8 +16,9 @@ from ..base.images import MAX_PIXELS, Mask, load_image, show_path
 from ..base.item import Item, Need
 from ..base.verdict import Evidence, Unscored
 from ..base.words import counted
-from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
+from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
+from ..benchmarks.outputs import Outputs
 from ..engine.order import Order
 from ..engine.runplan import Flawed, observe, plan_run
 from ..engine.unasked import check_asked

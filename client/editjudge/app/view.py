@@ -13,7 +13,8 @@ from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
-from ..benchmarks.dataset import Dataset, ItemRef, Outputs
+from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
 from ..engine.contents import ItemChanges
 from ..engine.fold import fold
@@ -22,7 +23,6 @@ from ..engine.judge import roles_of
 from ..engine.plan import in_order
 from ..storage.store import (
     FILE,
-    NamedItem,
     RunStore,
     StoredEdit,
     StoredPrompt,
@@ -186,15 +186,6 @@ class RunView:
         mine = {item: content for item, content, is_current in self._store.contents() if is_current}
         others = ((item, one) for item, one, is_current in other._store.contents() if is_current)
         return frozenset(i for i, one in others if i in mine and not mine[i].is_of(one))
-
-    def by_name(self) -> Iterator[NamedItem]:
-        """Every item that has edits, in the order of their ids, one held at a time."""
-        return self._store.by_name()
-
-    @property
-    def signatures(self) -> frozenset[str]:
-        """Those of all its verdicts."""
-        return self._store.signatures
 
     def verdicts(
         self,

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from .errors import ConfigError
+from .parse import first_problem
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -166,7 +167,7 @@ class Address(BaseModel):
         try:
             return cls(url=url)
         except ValidationError as error:
-            raise ConfigError(f"{what} {url}: {_first_message(error)}") from error
+            raise ConfigError(f"{what} {url}: {first_problem(error).message}") from error
 
     def header_values(self) -> dict[str, str]:
         """The headers with their secrets, the key among them.
@@ -274,7 +275,7 @@ class GeneralistEndpoint(Address):
         temperature: 0 is greedy.
         seed: For servers that take one.
         logprobs: `auto` uses probabilities where the server tells them, `never` samples.
-        repeats: Replies to average where answers are sampled.
+        samples: Replies to average where answers are sampled.
         max_outside: Probability outside the choices above which there is no score.
         price: For costs in reports and `max_cost`.
     """
@@ -288,7 +289,7 @@ class GeneralistEndpoint(Address):
     temperature: float = Field(default=0.0, ge=0, le=2)
     seed: int | None = 0
     logprobs: Literal["auto", "never"] = "auto"
-    repeats: int = Field(default=1, ge=1, le=1000)
+    samples: int = Field(default=1, ge=1, le=1000)
     max_outside: float = Field(default=0.5, ge=0, le=1)
     price: Price | None = None
 
@@ -337,7 +338,7 @@ class StackSettings(BaseModel):
         judge: Whether to start the Judge service over Triton and the generalist.
         judge_port: For gRPC; 0 means a free port, as for the other.
         judge_http_port: For JSON over HTTP.
-        judge_args: Further arguments for `editjudge serve`, such as `--max-cost-per-day=5`.
+        judge_args: Further arguments for `editjudge serve`, such as `--keep-days=30`.
         front: Whether to start the front door before them, for callers elsewhere.
         front_address: Where callers come to, as `host:port`; port 0 means a free one.
         front_names: By which callers reach it, beside the address and this machine's own name: its
@@ -350,7 +351,7 @@ class StackSettings(BaseModel):
     grpc_port: int = Field(default=0, ge=0, le=65535)
     http_port: int = Field(default=0, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"
     startup_timeout: float = Field(default=120.0, gt=0)
     triton: bool = True
     generalist: Path | None = None
@@ -445,10 +446,6 @@ class Settings(BaseSettings):
         return self.model_copy(update={"gateway": gateway})
 
 
-def _first_message(error: ValidationError) -> str:
-    return error.errors()[0]["msg"].removeprefix("Value error, ")
-
-
 def load_settings(file: Path | None = None, **flags: Any) -> Settings:
     """Read the settings.
 
@@ -469,10 +466,7 @@ def load_settings(file: Path | None = None, **flags: Any) -> Settings:
     try:
         return (FromFile if file else Settings)(**set_by_flags)
     except ValidationError as error:
-        first = error.errors()[0]
-        setting = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"setting {setting}: {_first_message(error)}", "see docs/configuration.md"
-        ) from error
+        problem = first_problem(error)
+        raise ConfigError(f"setting {problem}", "see docs/configuration.md") from error
     except (ValueError, RecursionError) as error:  # tomllib and pydantic-settings: no syntax
         raise ConfigError(f"{file or CONFIG_FILE}: {error}") from error

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from pydantic.dataclasses import dataclass as result
+
 from .signature import Signature
+from .strict import STRICT
 
 _PROMPT = re.compile(r"(?P<name>[\w.\-]+/[\w.\-/]+)\((?P<which>.*sha256:\w+)\)")
 _PARTS = "parts"
@@ -37,22 +40,29 @@ class Part(NamedTuple):
         return WORDS[self.kind].format(of=self.of, name=self.name)
 
 
-class Difference(NamedTuple):
-    """A part in which two differ.
+@result(frozen=True, slots=True, config=STRICT)
+class Difference:
+    """A part of signatures in which two differ.
 
     Attributes:
+        kind: What it is: `prompt`, `model`, `service`, `implementation`, `parameter`, ….
+        of: What has it, for example the prompt or the service.
+        name: Which of its parameters; empty for itself.
         before: Its value; empty where it was not there.
         after: The same of the other.
     """
 
-    part: Part
+    kind: str
+    of: str
+    name: str
     before: str
     after: str
 
     def __str__(self) -> str:
+        part = Part(self.kind, self.of, self.name)
         if not (self.before or self.after):
-            return str(self.part)
-        return f"{self.part} ({self.before or 'absent'} → {self.after or 'absent'})"
+            return str(part)
+        return f"{part} ({self.before or 'absent'} → {self.after or 'absent'})"
 
 
 WORDS: Mapping[str, str] = {
@@ -66,7 +76,6 @@ WORDS: Mapping[str, str] = {
     "formula_parameter": "formula: {name}",
     "operand": "{of}, of which it is made",
     "field": "{of}",
-    "package": "package {of}",
     "setting": "setting {name} of {of}",
     "unknown": "services that are set otherwise, and asked what they are when the run begins",
 }
@@ -78,7 +87,7 @@ def differences(before: str, after: str) -> tuple[Difference, ...]:
     old, new = parts(before), parts(after)
     names = dict.fromkeys((*new, *old))
     return tuple(
-        Difference(part, old.get(part, NOTHING), new.get(part, NOTHING))
+        Difference(*part, old.get(part, NOTHING), new.get(part, NOTHING))
         for part in names
         if old.get(part) != new.get(part)
     )
@@ -96,23 +105,11 @@ def roots(
     told: dict[Difference, None] = {}
     for each in differences(before, after):
         earlier, later = old.get(each.before), new.get(each.after)
-        if each.part.kind == "operand" and earlier is not None and later is not None:
+        if each.kind == "operand" and earlier is not None and later is not None:
             told.update(dict.fromkeys(roots(earlier, later, old, new)))
         else:
             told[each] = None
     return tuple(told)
-
-
-def of_identities(role: str, before: str, after: str) -> tuple[Difference, ...]:
-    """What two identities of a service differ in; empty stands for none."""
-    return differences(*(f"{role}:{text}" if text else "" for text in (before, after)))
-
-
-def of_versions(before: str, after: str) -> tuple[Difference, ...]:
-    """What two sets of versions of packages differ in; see `signature.versions`."""
-    return tuple(
-        one._replace(part=Part("package", one.part.of)) for one in differences(before, after)
-    )
 
 
 def by_digest(signatures: Iterable[str]) -> dict[str, str]:

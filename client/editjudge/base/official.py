@@ -67,7 +67,7 @@ class OfficialPrompts:
         if text is None:
             raise ConfigError(
                 f"the official prompts of {self.name} are not imported",
-                f"editjudge prompts import {self.name} --from PATH, with a copy of {self.source}",
+                f"editjudge prompts import {self.name} PATH, with a copy of {self.source}",
             )
         return text
 

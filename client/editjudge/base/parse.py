@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _TOO_DEEP = "too many brackets within one another"
 
@@ -46,3 +49,25 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+
+
+class Problem(NamedTuple):
+    """What is wrong with data that a model refuses.
+
+    Attributes:
+        where: The keys to it, joined by dots; empty for the whole.
+        message: What is wrong there.
+    """
+
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+def first_problem(error: ValidationError) -> Problem:
+    """The first thing that a model refuses."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    return Problem(where, first["msg"].removeprefix("Value error, "))

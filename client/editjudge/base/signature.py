@@ -18,6 +18,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
+from pydantic_core import CoreSchema, core_schema
+
 T = TypeVar("T", bound="Callable[..., object]")
 
 PACKAGES = ("editjudge", "numpy", "opencv-python-headless", "pillow", "rapidfuzz")
@@ -50,6 +52,15 @@ class Signature:
         """Of a signature that is there as text, as `str` gives it."""
         pairs = (field.partition(":") for field in text.split("|"))
         return cls(tuple((key, value) for key, _, value in pairs))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
+        text = core_schema.to_string_ser_schema()
+        return core_schema.is_instance_schema(cls, serialization=text)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, *_: object) -> dict[str, str]:
+        return {"type": "string"}
 
     def __str__(self) -> str:
         return "|".join(f"{key}:{value}" for key, value in self.fields)

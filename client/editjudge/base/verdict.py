@@ -12,19 +12,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
+from pydantic import Field, FiniteFloat, JsonValue
 
 from .errors import Abstained, EditjudgeError
+from .strict import Strict
 
+Status: TypeAlias = Literal[
+    "scored",
+    "unscored",
+    "failed",
+    "not_applicable",
+    "not_served",
+    "missing_output",
+    "pending",
+    "left_out",
+]
+"""What became of a dimension on an edit, everywhere."""
 UnscoredKind: TypeAlias = Literal["abstained", "unparsable", "refused", "degenerate"]
 Evidence: TypeAlias = dict[str, JsonValue]
 
 
-class _Outcome(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Scored(_Outcome):
+class Scored(Strict):
     """A number within the dimension's range.
 
     Attributes:
@@ -49,7 +57,7 @@ class CountedMissing(Scored):
     imputed: Literal[True] = True
 
 
-class Unscored(_Outcome):
+class Unscored(Strict):
     """Judged, without a number.
 
     Attributes:
@@ -67,7 +75,7 @@ class Unscored(_Outcome):
     calls: tuple[str, ...] = ()
 
 
-class Failed(_Outcome):
+class Failed(Strict):
     """Not judged, because a service failed. Planned again by the next run.
 
     Attributes:
@@ -85,7 +93,7 @@ class Failed(_Outcome):
         return self.error
 
 
-class NotApplicable(_Outcome):
+class NotApplicable(Strict):
     """The dimension does not ask anything about this edit; composites renormalise.
 
     Most often the item alone shows it, before any call. A scorer may return it too, where its
@@ -99,28 +107,28 @@ class NotApplicable(_Outcome):
     calls: tuple[str, ...] = ()
 
 
-class NotServed(_Outcome):
+class NotServed(Strict):
     """No service at hand can judge this dimension."""
 
     status: Literal["not_served"] = "not_served"
     reason: str
 
 
-class MissingOutput(_Outcome):
+class MissingOutput(Strict):
     """The model under test produced no image for this item; counted in coverage."""
 
     status: Literal["missing_output"] = "missing_output"
     reason: str
 
 
-class Pending(_Outcome):
+class Pending(Strict):
     """Not judged yet; counted in the coverage of a run that is not done."""
 
     status: Literal["pending"] = "pending"
     reason: str = "not judged yet"
 
 
-class LeftOut(_Outcome):
+class LeftOut(Strict):
     """Judged, and not counted: another model has no number for the item, and all were asked for."""
 
     status: Literal["left_out"] = "left_out"

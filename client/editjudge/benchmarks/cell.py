@@ -5,24 +5,28 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, computed_field
+from pydantic.dataclasses import dataclass as result
 
 from ..base.signature import Signature
-from ..base.verdict import CountedMissing, NotApplicable, Outcome, Scored
+from ..base.strict import STRICT
+from ..base.verdict import CountedMissing, NotApplicable, Outcome, Scored, Status
 
-_AWAITED = frozenset({"not_served", "failed", "pending"})
+_AWAITED: frozenset[Status] = frozenset({"not_served", "failed", "pending"})
 """Statuses of edits that were not judged, and may be by a later run."""
 AS_JUDGED = (1.0, 0.0)
 """The affine map that leaves values on the scale on which they were judged."""
 
 
 Method: TypeAlias = Literal["clustered", "jackknife"]
-"""How an interval is made: of a mean, or of what is made of means; see `app.intervals`."""
+"""How an interval is made; see `app.intervals`."""
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Interval:
     """How sure a number is, if other source pictures had been drawn.
 
@@ -31,7 +35,7 @@ class Interval:
         high: Where it ends.
         error: The standard error; None likewise.
         clusters: Groups of edits that share no source picture with each other.
-        method: How it is made.
+        method: `clustered` of means; `jackknife`, over the same clusters, of what is made of them.
     """
 
     low: float | None
@@ -47,37 +51,44 @@ class Interval:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Cell:
     """One model's number in one column.
 
     Attributes:
         value: None where there is none; `reason` says why.
-        counts: How many of the edits that the column asks about had each status.
+        counts: How many of the edits that the column asks about have each status, without those
+            that it does not apply to. With `--common`, `left_out` are those on which another model
+            has no number.
         imputed: How many of the scored values a rule put in.
-        counted_missing: How many of these for outputs that are not there.
+        signature: What the number depends on.
         awaits: Where there is no value, the statuses that may become one: what was not judged.
             Empty where all was judged, and nothing came of it.
         interval: Of the value; None where nobody asked for one, or there is no value.
         capped: How many of the scored values are the largest that their metric can say.
         other_items: The value rests on items that not all models have, which have a value here.
+        rounds: The number by each round alone, on the same edits; empty where there is one round,
+            or where no judge has a part in it.
     """
 
     value: float | None
-    counts: Mapping[str, int]
+    counts: Mapping[Status, int]
     imputed: int = 0
     reason: str = ""
-    signature: Signature = field(default_factory=lambda: Signature(()))
-    awaits: frozenset[str] = frozenset()
+    signature: Signature = Signature(())
+    awaits: Annotated[frozenset[Status], Field(exclude=True)] = frozenset()
     interval: Interval | None = None
     capped: int = 0
     other_items: bool = False
+    rounds: tuple[float | None, ...] = ()
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def scored(self) -> int:
         """How many values the number rests on."""
         return self.counts.get("scored", 0)
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def asked(self) -> int:
         """How many edits the column asks about (those that do not apply are not counted)."""
@@ -87,6 +98,21 @@ class Cell:
     def coverage(self) -> float:
         """Share of the edits asked about that have a number, 0..1; 0 when none is asked."""
         return self.scored / self.asked if self.asked else 0.0
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def sd(self) -> float | None:
+        """The sample standard deviation over rounds; None where a round has no number."""
+        values = [value for value in self.rounds if value is not None]
+        return standard_deviation(values) if len(values) == len(self.rounds) else None
+
+
+def standard_deviation(values: Collection[float]) -> float | None:
+    """Of a sample (the sum of squares by n - 1); None of fewer than two values."""
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((one - mean) ** 2 for one in values) / (len(values) - 1))
 
 
 @dataclass(slots=True)
@@ -102,7 +128,7 @@ class Tally:
         items: Numbers of the items of the same, where they have any.
     """
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[Status] = field(default_factory=Counter)
     inapplicable: int = 0
     imputed: int = 0
     counted_missing: int = 0
@@ -136,10 +162,12 @@ class Tally:
                 self.weights.append(weight.value)
 
     @property
-    def statuses(self) -> dict[str, int]:
+    def statuses(self) -> dict[Status, int]:
         """How many outcomes had each status, those that do not apply included."""
-        inapplicable = {"not_applicable": self.inapplicable} if self.inapplicable else {}
-        return {**self.counts, **inapplicable}
+        return {
+            **self.counts,
+            **({"not_applicable": self.inapplicable} if self.inapplicable else {}),
+        }
 
     @property
     def _of_missing_alone(self) -> bool:
@@ -169,10 +197,10 @@ class Tally:
             reason: Why there is no mean, for where there is none.
         """
         value = None if self._of_missing_alone else self.mean(affine)
-        why, awaits = (reason, awaited(self.counts)) if value is None else ("", frozenset[str]())
+        why, awaits = (reason, awaited(self.counts)) if value is None else ("", frozenset[Status]())
         return Cell(value, dict(self.counts), self.imputed, why, signature, awaits)
 
 
-def awaited(counts: Mapping[str, int]) -> frozenset[str]:
+def awaited(counts: Mapping[Status, int]) -> frozenset[Status]:
     """The statuses among these that may become a value."""
     return _AWAITED & counts.keys()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, SkipValidation
 
 from ..base.item import Item
 from ..base.signature import Signature
@@ -160,12 +162,12 @@ class Column:
 
     id: str
     title: str
-    how: Aggregation
+    how: Annotated[SkipValidation[Aggregation], Field(exclude=True)]
     higher_is_better: bool
     source: str = ""
     group: str = ""
-    protocol: str = ""
-    decimals: int | None = None
+    protocol: Annotated[str, Field(exclude=True)] = ""
+    decimals: Annotated[int | None, Field(exclude=True)] = None
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -178,11 +180,17 @@ class Column:
         return ()
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """Ids of the columns that it is made of."""
+    def operands(self) -> tuple[str, ...]:
+        """Ids of the columns whose numbers it is made of."""
         match self.how:
             case Composite(of=of):
                 return tuple(of.values())
-            case AskedWeighted(of=of, by=by) | ScoredWeighted(of=of, by=by):
-                return (*of, *by)
+            case AskedWeighted(of=columns) | ScoredWeighted(of=columns):
+                return columns
         return ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The same, and those that weigh them."""
+        weights = self.how.by if isinstance(self.how, AskedWeighted | ScoredWeighted) else ()
+        return (*self.operands, *weights)

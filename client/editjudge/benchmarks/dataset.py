@@ -5,23 +5,59 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from ..base.errors import ImageError, InputError
-from ..base.images import Image, Mask, load_image, show_path
-from ..base.item import Flaws, Item, Missing
+from ..base.files import ABSENT, stat_of
+from ..base.images import Image, Mask, load_image, load_mask, show_path
+from ..base.item import Flaws, Item
 from ..base.verdict import Unscored, failed
 from ..base.words import counted
+from .outputs import UNEDITED, NamedOutputs, OutputFolder, Outputs
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
-"""What an output's name may end with, in lower or upper case."""
-_NAMES = (*SUFFIXES, *map(str.upper, SUFFIXES))
+T = TypeVar("T")
+MAX_PROBLEMS = 20
+"""How many things that cannot be used are listed."""
+NO_FILE = "no such file"
+OUTSIDE = "lies outside the folder of the data"
+
+
+class Entry(Protocol):
+    """An item as its data tells it; no picture is read yet."""
+
+    @property
+    def id(self) -> str:
+        """Unique within the data."""
+
+    @property
+    def texts(self) -> Mapping[str, Any]:
+        """The item's fields but for its id and its images; those with a flaw are empty."""
+
+    @property
+    def files(self) -> Mapping[str, tuple[str, ...]]:
+        """What `source`, `mask` and `target` are called; relative names are in the data's folder.
+
+        A mask or target that an item has not is left out.
+        """
+
+    @property
+    def flaws(self) -> Flaws:
+        """What is told and cannot be used."""
+
+    @property
+    def likeness(self) -> Hashable:
+        """What items that are alike have in common: the same fields, filled or not."""
+
+    @property
+    def besides(self) -> tuple[object, ...]:
+        """What else decides what is asked, beside texts and files."""
 
 
 @dataclass(slots=True, eq=False)  # frozen it would take three times as long to make
@@ -31,7 +67,7 @@ class ItemRef:
     Attributes:
         id: Unique within the data.
         index: Position in the data, from 0.
-        data: What the reader knows of it; of no meaning to others.
+        data: An `Entry`; of no meaning to others.
     """
 
     id: str
@@ -39,35 +75,27 @@ class ItemRef:
     data: Any
 
 
-MAX_PROBLEMS = 20
-"""How many things that cannot be used are listed."""
+class Problem(NamedTuple):
+    """What is no item, and where it stands."""
 
-
-def unusable(
-    path: Path,
-    problems: Sequence[str],
-    what: tuple[str, str] = ("item", "items"),
-    *,
-    count: int | None = None,
-    mend: str = "",
-) -> InputError:
-    """The one error that tells everything that cannot be used in a file or folder.
-
-    Args:
-        problems: Each in one line; beyond `MAX_PROBLEMS` they are counted.
-        what: One of them, and several.
-        count: How many there are, where only the first are given.
-    """
-    count = len(problems) if count is None else count
-    more = [f"and {count - MAX_PROBLEMS:,} more"] if count > MAX_PROBLEMS else []
-    lines = "\n  ".join([*problems[:MAX_PROBLEMS], *more])
-    said = f"{counted(count, *what)} cannot be used:\n  {lines}"
-    return InputError(show_path(path), said, mend)
+    where: str
+    what: str
 
 
 def flaw(reason: str) -> Unscored:
     """What dimensions become that read a field of which the data holds nothing usable."""
     return Unscored(kind="degenerate", reason=reason)
+
+
+def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
+    """Which items are odd in what way, one line each; none for what no item is."""
+    notes = []
+    for what, ids in items_by_note.items():
+        if items := tuple(dict.fromkeys(map(str, ids))):
+            shown = ", ".join(items[:MAX_PROBLEMS])
+            more = ", …" if len(items) > MAX_PROBLEMS else ""
+            notes.append(f"{counted(len(items), 'item')}: {what} ({shown}{more})")
+    return notes
 
 
 class Consent:
@@ -91,10 +119,10 @@ class Consent:
     def covers(self, path: str | Path) -> bool:
         """Whether a picture at an absolute path may be used."""
         within = self._real if ".." in str(path) else self._plain
-        return f"{plainly_at(path)}{os.sep}".startswith(within)
+        return f"{_plainly_at(path)}{os.sep}".startswith(within)
 
 
-def plainly_at(path: str | Path) -> str:
+def _plainly_at(path: str | Path) -> str:
     """A path without `..`: behind a link these lead elsewhere than they read."""
     if ".." not in str(path):
         return os.path.normpath(path)
@@ -111,132 +139,68 @@ def mapped(roots: Mapping[str, str] | None) -> bool:
     return any(old != new for old, new in (roots or {}).items())
 
 
-def lost(
-    files: Mapping[str, Iterable[str | Path]],
-    exists: Callable[[str | Path], bool],
-    consent: Consent,
-) -> dict[str, Unscored]:
-    """The flaws of an item whose pictures are not there, or are none of its data.
+def placed_at(path: str, roots: Mapping[str, str]) -> str | None:
+    """Where a file lies that the data names by an official path.
 
     Args:
-        files: By field of the item.
-        exists: Whether there is a file.
-        consent: Where pictures may be.
+        roots: Folders that are here by the beginnings of paths that they stand for. The longest
+            one that fits whole names counts.
+
+    Returns:
+        An absolute path; None where no beginning fits.
     """
-    flaws: dict[str, Unscored] = {}
-    for name, paths in files.items():
-        paths = tuple(paths)
-        absent = [show_path(Path(path)) for path in paths if not exists(path)]
-        outside = [path for path in paths if not consent.covers(path)]
-        if absent:
-            flaws[name] = flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
-        elif outside:
-            first = plainly_at(outside[0])
-            mend = f"if you mean it, add --root {show_path(Path(first).parent)}"
-            flaws[name] = flaw(f"{name}: {OUTSIDE}: {show_path(Path(first))}; {mend}")
-    return flaws
+    for old in sorted(roots, key=len, reverse=True):
+        rest = path.removeprefix(old)
+        if rest != path and (old.endswith("/") or rest.startswith("/") or not rest):
+            return str((Path(roots[old]) / rest.lstrip("/")).absolute())
+    return None
 
 
-NO_FILE = "no such file"
-OUTSIDE = "lies outside the folder of the data"
-
-
-def record_digest(
-    texts: Mapping[str, Any],
-    flaws: Flaws,
-    files: Mapping[str, Sequence[object]],
-    *others: object,
-) -> bytes:
-    """What the data says of an item, as its benchmark reads it, in 32 bytes.
-
-    In which order its fields stand, and what its files are called, is not in it.
-
-    Args:
-        texts: The item's fields but for its id and its images.
-        flaws: What stands there and cannot be used.
-        files: The item's picture files, by field.
-        others: What else there is to it.
-    """
-    wrong = {name: outcome.model_dump(mode="json") for name, outcome in flaws.items()}
-    counts = {name: len(paths) for name, paths in files.items()}
-    # What JSON cannot hold is told by its name; texts may hold lone surrogates.
-    said = json.dumps([texts, wrong, counts, others], sort_keys=True, default=repr)
-    return hashlib.sha256(said.encode()).digest()
-
-
-class Loading:
-    """Loads the pictures of one item; what cannot be read is a flaw of its field.
-
-    A picture that is there and cannot be read may be whole the next time, so it is `Failed`.
-
-    Args:
-        flaws: What is known beforehand; of these fields no file is opened.
-        left_encoded: See `load_image`.
-    """
-
-    def __init__(self, flaws: Flaws, left_encoded: int = 0) -> None:
-        self.flaws = dict(flaws)
-        self._left_encoded = left_encoded
-
-    def images(self, name: str, paths: Iterable[str | Path]) -> tuple[Image, ...]:
-        """The pictures of a field, all of them or none."""
-        if name in self.flaws:
-            return ()
-        try:
-            return tuple(load_image(path, left_encoded=self._left_encoded) for path in paths)
-        except ImageError as error:
-            self.flaws[name] = failed(error)
-            return ()
-
-    def image(self, name: str, path: str | Path | None) -> Image | None:
-        """The picture of a field, if it has one."""
-        return next(iter(self.images(name, () if path is None else (path,))), None)
-
-    def mask(
-        self, read: Callable[[], Mask] | None, *over: Image | None, frame: bool = False
-    ) -> Mask | None:
-        """The mask, if there is one and it fits all the pictures over which it lies.
-
-        Args:
-            read: Reads it.
-            frame: It is laid over whole frames, so it fits any.
-        """
-        if read is None or "mask" in self.flaws:
-            return None
-        try:
-            mask = read()
-            for image in () if frame else over:
-                if image is not None:
-                    mask.check_fits(image.size)
-        except ImageError as error:
-            self.flaws["mask"] = failed(error)
-            return None
-        return mask
-
-
-class Dataset(Protocol):
-    """The items of a benchmark.
+class Dataset(ABC):
+    """The items of a benchmark. A reader says which there are; here they are looked at and loaded.
 
     Attributes:
         name: Of the benchmark.
         path: The file or folder that holds it.
+        folder: What names of its files are relative to.
         released: Whether it is data as its authors released it, not the caller's to mend.
+        nouns: What the data calls one of its items, and several.
+        masked: Whether every item has a mask, which is no file.
+        mask_lies_over: The pictures whose sides the mask of an item must fit.
     """
 
     name: str
-    path: Path
-    released: bool
+    released: ClassVar[bool] = True
+    nouns: ClassVar[tuple[str, str]] = ("item", "items")
+    masked: ClassVar[bool] = False
+    mask_lies_over: ClassVar[tuple[str, ...]] = ("source", "target")
+
+    def __init__(
+        self, path: Path, folder: Path | None = None, roots: Mapping[str, str] | None = None
+    ) -> None:
+        self.path = path.absolute()
+        self.folder = folder or (self.path if self.path.is_dir() else self.path.parent)
+        self.roots = dict(roots or {})
+        self._consent = Consent(self.folder, roots)
+        self._above = str(self.folder)
+        self._stat = lru_cache(65_536)(stat_of)  # several ask for the same files
+        self._is_usable = lru_cache(65_536)(self._usable_file)
+        self._looked_at: tuple[ItemRef | None, dict[str, tuple[str, ...]], Flaws] = None, {}, {}
 
     @property
+    @abstractmethod
     def digest(self) -> str:
         """`sha256:` and 64 hex digits of what says which items there are and what is asked."""
 
-    def checked(self) -> Iterator[ItemRef]:
-        """The items in their order, while everything is checked that costs little.
+    @abstractmethod
+    def _read(
+        self, only: Container[int] | None = None, problems: list[Problem] | None = None
+    ) -> Iterator[ItemRef]:
+        """The items in their order.
 
-        Raises:
-            InputError: after the last item, where no item can be used, or an entry of one's own
-                data is none.
+        Args:
+            only: The positions to give, by default all.
+            problems: Takes what is no item; None where nobody wants to know.
         """
 
     def notes(self) -> tuple[str, ...]:
@@ -244,6 +208,15 @@ class Dataset(Protocol):
 
         How it differs from its release, and what is odd in the release itself.
         """
+        return ()
+
+    def left_out(self) -> Sequence[Problem]:
+        """What the data holds that is no item."""
+        return ()
+
+    def mend(self, refs: Sequence[ItemRef]) -> str:
+        """How to say where the files of these items lie, which were not found; "" for no way."""
+        return ""
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
         """The items in their order; images are not read.
@@ -251,186 +224,192 @@ class Dataset(Protocol):
         Args:
             only: The positions to give, by default all.
         """
+        return self._read(only)
+
+    def checked(self) -> Iterator[ItemRef]:
+        """The items in their order, while everything is checked that costs little.
+
+        What costs no more than the dimensions that read it is a flaw of the item (`flaws`).
+
+        Raises:
+            InputError: after the last item, with everything that is wrong at once: no item has
+                its sources, or an entry of one's own data is no item.
+        """
+        problems: list[Problem] = []
+        count, without = 0, list[ItemRef]()
+        for ref in self._read(None, problems):
+            count += 1
+            if "source" in self.flaws(ref):
+                without.append(ref)
+            yield ref
+        if not count and not problems:
+            raise InputError(show_path(self.path), "no items")
+        nothing = len(without) == count
+        if nothing:
+            problems += [Problem(ref.id, self.flaws(ref)["source"].reason) for ref in without]
+        if problems and (nothing or not self.released):
+            raise self._unusable(problems, without)
+
+    def _unusable(self, problems: Sequence[Problem], without: Sequence[ItemRef]) -> InputError:
+        """The one error that tells everything, up to `MAX_PROBLEMS`.
+
+        Args:
+            without: The items that lack their sources.
+        """
+        lines = [f"{where}: {what}" for where, what in problems[:MAX_PROBLEMS]]
+        if len(problems) > MAX_PROBLEMS:
+            lines.append(f"and {len(problems) - MAX_PROBLEMS:,} more")
+        text = "\n  ".join(lines)
+        count = counted(len(problems), *self.nouns)
+        mend = self.mend(without)
+        return InputError(show_path(self.path), f"{count} cannot be used:\n  {text}", mend)
 
     def likeness(self, ref: ItemRef) -> Hashable:
         """What items that are alike have in common: the same fields, filled or not."""
+        entry: Entry = ref.data
+        return entry.likeness
 
     def flaws(self, ref: ItemRef) -> Flaws:
         """What the data holds of an item and cannot be used, files that are not there among it."""
-
-    def left_out(self) -> Sequence[tuple[str, str]]:
-        """What the data holds that is no item: where it stands, and why."""
-
-    def mend(self, refs: Sequence[ItemRef]) -> str:
-        """How to say where the files of these items lie, which were not found; "" for no way."""
-
-    def outline(self, ref: ItemRef) -> Item:
-        """An item with `placeholder()` for every image: enough to tell what applies to it."""
-
-    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
-        """An item with its images.
-
-        One that cannot be read, or a mask that does not fit, is a flaw.
-
-        Args:
-            left_encoded: See `load_image`.
-        """
+        return self._looked(ref)[1]
 
     def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """The files that `load` reads, as far as they are there, by the item's field.
 
         `source`, and `mask` and `target` with one each; a field without a file is left out.
         """
+        files, flaws = self._looked(ref)
+        return {name: tuple(map(Path, of)) for name, of in files.items() if name not in flaws}
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """All files that the item names, also those that are not there, sources first."""
+        return tuple(path for paths in self._looked(ref)[0].values() for path in paths)
 
     def stats(self, ref: ItemRef) -> bytes:
-        """The stats of these files, 8 bytes each; see `base.files`."""
+        """The stats of these files, 8 bytes each, when they were first looked for."""
+        return b"".join(map(self._stat, self.files(ref)))
 
     def record(self, ref: ItemRef) -> bytes:
-        """See `record_digest`: 32 bytes that change where something else is asked."""
+        """What the data says of an item, as its benchmark reads it, in 32 bytes.
+
+        In which order its fields stand, and what its files are called, is not in it.
+        """
+        entry: Entry = ref.data
+        wrong = {name: outcome.model_dump(mode="json") for name, outcome in entry.flaws.items()}
+        counts = {name: len(paths) for name, paths in entry.files.items()}
+        told = [entry.texts, wrong, counts, entry.besides]
+        # What JSON cannot hold is told by its name; texts may hold lone surrogates.
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=repr).encode()).digest()
+
+    def outline(self, ref: ItemRef) -> Item:
+        """An item with `placeholder()` for every image: enough to tell what applies to it."""
+        entry: Entry = ref.data
+        files, flaws = self._looked(ref)
+        usable = files.keys() - flaws.keys()
+        has_mask = "mask" in usable or (self.masked and "mask" not in flaws)
+        return Item(
+            id=ref.id,
+            sources=(placeholder(),) * len(files["source"]) if "source" in usable else (),
+            mask=placeholder_mask() if has_mask else None,
+            target=placeholder() if "target" in usable else None,
+            flaws=flaws,
+            **entry.texts,
+        )
+
+    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
+        """An item with its images.
+
+        One that cannot be read, or a mask that does not fit, is a flaw. A picture that is there
+        may be whole the next time, so it is `Failed`.
+
+        Args:
+            left_encoded: See `load_image`.
+        """
+        entry: Entry = ref.data
+        files, known = self._looked(ref)
+        flaws = dict(known)
+
+        def read(name: str, how: Callable[[], T]) -> T | None:
+            try:
+                return None if name in flaws else how()
+            except ImageError as error:
+                flaws[name] = failed(error)
+                return None
+
+        def images(name: str) -> tuple[Image, ...]:
+            paths = files.get(name, ())
+            return tuple(load_image(path, left_encoded=left_encoded) for path in paths)
+
+        sources = read("source", lambda: images("source")) or ()
+        targets = read("target", lambda: images("target")) or ()
+        over = {"source": sources if len(sources) == 1 else (), "target": targets}
+        fits = [image for name in self.mask_lies_over for image in over[name]]
+        mask = read("mask", lambda: self._mask(entry, *files.get("mask", ()), over=fits))
+        return Item(
+            id=ref.id,
+            sources=sources,
+            mask=mask,
+            target=next(iter(targets), None),
+            flaws=flaws,
+            **entry.texts,
+        )
+
+    def _mask(self, entry: Any, *files: str, over: Sequence[Image] = ()) -> Mask | None:
+        """The mask of an item, if it has one.
+
+        Args:
+            over: The pictures that it must fit.
+
+        Raises:
+            ImageError: it cannot be read, or does not fit.
+        """
+        if not files:
+            return None
+        mask = load_mask(files[0])
+        for image in over:
+            mask.check_fits(image.size)
+        return mask
 
     def has_outputs(self, folder: Path) -> bool:
-        """Whether there is what `outputs` reads."""
+        """Whether there is what `outputs` reads: a folder, or nothing that is needed."""
+        return folder.name == UNEDITED or folder.is_dir()
 
     def outputs(self, folder: Path) -> Outputs:
-        """A model's outputs to these items."""
+        """A model's outputs to these items: `<folder>/<item id>.png` and the like."""
+        if folder.name != UNEDITED:
+            return OutputFolder(folder)
+        sources = ((ref.id, self.pictures(ref).get("source", ())) for ref in self.items())
+        alone = {item: paths[0] for item, paths in sources if len(paths) == 1}
+        return NamedOutputs(alone, "{item} has not one source that is there")
 
+    def _looked(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
+        """Absolute names of files, and flaws; who looks at an item asks for them several times."""
+        if self._looked_at[0] is not ref:
+            entry: Entry = ref.data
+            join = os.path.join  # many times faster than Path
+            files = {n: tuple(join(self._above, p) for p in of) for n, of in entry.files.items()}
+            flaws = entry.flaws
+            if not all(self._is_usable(path) for paths in files.values() for path in paths):
+                flaws = {**flaws, **dict(self._lost(files, flaws))}
+            self._looked_at = ref, files, flaws
+        return self._looked_at[1:]
 
-class Outputs(Protocol):
-    """The outputs of one model under test."""
+    def _usable_file(self, path: str) -> bool:
+        return self._stat(path) != ABSENT and self._consent.covers(path)
 
-    def path(self, item: str) -> str | None:
-        """The file that is the output to an item, or None."""
-
-    def why_not(self, item: str) -> Missing:
-        """Why there is none."""
-
-    def index(self) -> Outputs:
-        """The same for a look at all of them: lists the folder once."""
-
-    def others(self, items: Container[str]) -> list[str]:
-        """Pictures that are no output to any of these items, as paths in the folder."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputFolder:
-    """Outputs as `<folder>/<item id>.<suffix>`; an id with slashes names subfolders.
-
-    Two files for one item are nobody's output.
-    """
-
-    folder: Path
-
-    def path(self, item: str) -> str | None:
-        """Looks for every suffix."""
-        suffixes = self._found(item)
-        return _join(self.folder, item) + suffixes[0] if len(suffixes) == 1 else None
-
-    def why_not(self, item: str) -> Missing:
-        """What was looked for, or what there is too much of."""
-        return _why_not(self.folder, item, self._found(item))
-
-    def index(self) -> IndexedFolder:
-        """With the names of all files in memory."""
-        known: dict[str, str] = {}
-        several: dict[str, list[str]] = {}
-        for name in _files(str(self.folder), ""):
-            stem, dot, ending = name.rpartition(".")
-            suffix = _INTERNED.get(dot + ending)
-            if suffix is None:
-                continue
-            if known.setdefault(stem, suffix) != suffix:
-                several.setdefault(stem, [known[stem]]).append(suffix)
-        for stem in several:
-            del known[stem]
-        return IndexedFolder(self.folder, f"{self.folder}{os.sep}", known, several)
-
-    def others(self, items: Container[str]) -> list[str]:
-        """Lists the folder."""
-        return self.index().others(items)
-
-    def _found(self, item: str) -> list[str]:
-        base = _join(self.folder, item)
-        suffixes = [name for name in _NAMES if os.path.exists(base + name)]  # noqa: PTH110
-        if len(suffixes) > 1 and _same_files(base, suffixes):
-            return suffixes[:1]  # a file system that does not tell cases apart
-        return suffixes
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedFolder:
-    """An `OutputFolder` that was listed."""
-
-    folder: Path
-    above: str
-    known: dict[str, str]
-    several: dict[str, list[str]]
-
-    def path(self, item: str) -> str | None:
-        """Looks into the list."""
-        suffix = self.known.get(item)
-        return f"{self.above}{item}{suffix}" if suffix else None
-
-    def why_not(self, item: str) -> Missing:
-        """What was looked for, or what there is too much of."""
-        return _why_not(self.folder, item, self.several.get(item, []))
-
-    def index(self) -> IndexedFolder:
-        """Itself."""
-        return self
-
-    def others(self, items: Container[str]) -> list[str]:
-        """Looks into the list."""
-        single = [stem + suffix for stem, suffix in self.known.items() if stem not in items]
-        more = [s + suffix for s, all_ in self.several.items() if s not in items for suffix in all_]
-        return sorted(single + more)
-
-
-UNEDITED = ":sources"
-"""In the place of a folder of outputs: the sources themselves, as of an editor that did nothing."""
-
-
-class _Pictured(Protocol):
-    """As much of a data set as tells where its sources are."""
-
-    def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]: ...
-    def outline(self, ref: ItemRef) -> Item: ...
-    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOutputs:
-    """The sources as outputs, of items that have exactly one.
-
-    GIE-Bench checks its questions so (section 3.2: 17 % are right of unedited images).
-    """
-
-    sources: Mapping[str, Path]
-
-    @classmethod
-    def of(cls, dataset: _Pictured) -> SourceOutputs:
-        """Of the items of a data set."""
-        single = (ref for ref in dataset.items() if len(dataset.outline(ref).sources) == 1)
-        return cls({ref.id: dataset.pictures(ref)["source"][0] for ref in single})
-
-    def path(self, item: str) -> str | None:
-        """The item's source."""
-        path = self.sources.get(item)
-        return None if path is None else str(path)
-
-    def why_not(self, item: str) -> Missing:
-        """It has none, or several."""
-        return Missing("absent", f"{item} has not one source that is there")
-
-    def index(self) -> SourceOutputs:
-        """Itself."""
-        return self
-
-    def others(self, items: Container[str]) -> list[str]:
-        """None."""
-        return []
+    def _lost(
+        self, files: Mapping[str, tuple[str, ...]], known: Flaws
+    ) -> Iterator[tuple[str, Unscored]]:
+        """The flaws of fields whose pictures are not there, or are none of the data's."""
+        for name in (one for one in files if one not in known):
+            absent = [show_path(Path(p)) for p in files[name] if self._stat(p) == ABSENT]
+            outside = [path for path in files[name] if not self._consent.covers(path)]
+            if absent:
+                yield name, flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
+            elif outside:
+                first = Path(_plainly_at(outside[0]))
+                mend = f"if you mean it, add --root {show_path(first.parent)}"
+                yield name, flaw(f"{name}: {OUTSIDE}: {show_path(first)}; {mend}")
 
 
 @cache
@@ -443,36 +422,3 @@ def placeholder() -> Image:
 def placeholder_mask() -> Mask:
     """Stands where a mask is."""
     return Mask("placeholder", b"", np.zeros((1, 1), np.bool_))
-
-
-_INTERNED = {name: name for name in _NAMES}
-
-
-def _files(folder: str, above: str) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                # A link need not be followed where its name says enough.
-                if not entry.name.endswith(_NAMES) and entry.is_dir():
-                    yield from _files(entry.path, f"{above}{entry.name}/")
-                else:
-                    yield above + entry.name
-    except OSError:
-        return
-
-
-def _same_files(base: str, suffixes: list[str]) -> bool:
-    there = (Path(base + suffix).stat() for suffix in suffixes)
-    return len({(one.st_dev, one.st_ino) for one in there}) == 1
-
-
-def _join(folder: Path, item: str) -> str:
-    return f"{folder}{os.sep}{item}"
-
-
-def _why_not(folder: Path, item: str, suffixes: list[str]) -> Missing:
-    if suffixes:
-        names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
-        return Missing("several", f"{names} in {show_path(folder)}")
-    expected = f"{show_path(folder)}/{item}.png"
-    return Missing("absent", f"no {expected} (or {', '.join(SUFFIXES[1:])})")

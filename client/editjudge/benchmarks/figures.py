@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Literal, TypeAlias, get_args
 
+from pydantic.dataclasses import dataclass as result
+
+from ..base.strict import STRICT
 from .column import Column
 
 Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter", "masks", "means"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Panel:
     """One plot of a figure.
 
@@ -43,7 +45,7 @@ class Panel:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Figure:
     """A figure of a paper.
 
@@ -76,18 +78,7 @@ def figures(benchmark: str) -> tuple[Figure, ...]:
     if not file.is_file():
         return ()
     told = tomllib.loads(file.read_text("utf-8"))
-    return tuple(
-        Figure(
-            kind=figure["kind"],
-            source=figure["source"],
-            panels=tuple(Panel(p["title"], tuple(p["columns"])) for p in figure["panels"]),
-            by_group=figure.get("by_group", False),
-            relative=figure.get("relative", False),
-            top=figure.get("top"),
-            printed=figure.get("printed"),
-        )
-        for figure in told["figures"]
-    )
+    return tuple(Figure(**figure) for figure in told["figures"])
 
 
 def means(columns: Sequence[Column]) -> Figure:

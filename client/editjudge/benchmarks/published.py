@@ -13,10 +13,13 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
+from pydantic.dataclasses import dataclass as result
+
 from ..base.errors import ConfigError
+from ..base.strict import STRICT
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class PublishedTable:
     """A table of a paper, as far as its columns are ours.
 
@@ -33,7 +36,7 @@ class PublishedTable:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Comparison:
     """Whether columns of a run can be compared with the printed ones.
 
@@ -106,14 +109,5 @@ def published(benchmark: str) -> Published:
             )
             for table in told["tables"]
         ),
-        tuple(
-            Comparison(
-                tuple(one["columns"]),
-                one["why"],
-                tuple(one.get("on", ())),
-                tuple(one.get("off", ())),
-                one.get("never", False),
-            )
-            for one in told["comparisons"]
-        ),
+        tuple(Comparison(**one) for one in told["comparisons"]),
     )

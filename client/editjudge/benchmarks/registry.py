@@ -1,7 +1,8 @@
-"""Every benchmark and dimension there is: ours, and dimensions that other packages add.
+"""Every benchmark and dimension there is: ours, and those that other packages add.
 
-A package adds dimensions by an entry point in the group `editjudge.dimensions` that
-names an iterable of `Dimension`.
+A package adds a benchmark by an entry point in the group `editjudge.benchmarks` that names a
+`Benchmark`, and dimensions by one in the group `editjudge.dimensions` that names an iterable of
+`Dimension`. A benchmark is loaded when it is asked for.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from pathlib import Path
+from importlib.metadata import EntryPoint, entry_points
 
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
@@ -22,43 +21,75 @@ from .core.dimensions import specialist_dimensions
 from .dimension import Dimension
 
 GROUP = "editjudge.dimensions"
+BENCHMARKS = "editjudge.benchmarks"
+_OURS = frozenset({"core", "co_edit", "gie", "i2i", "kris", "omni_iie"})
 CORE = "core"
 """The generic dimensions: listed first."""
 
 
 @cache
-def benchmarks() -> Mapping[str, Benchmark]:
-    """All benchmarks by name, `core` first: the packages beside this module."""
+def _points() -> Mapping[str, EntryPoint]:
+    """Where each benchmark is, by name, `core` first."""
+    points = {point.name: point for point in entry_points(group=BENCHMARKS)}
     here = __name__.rpartition(".")[0]
-    packages = sorted(one.parent.name for one in Path(__file__).parent.glob("*/__init__.py"))
-    packages.sort(key=lambda name: name != CORE)
-    modules = [import_module(f"{here}.{name}") for name in packages]
-    return {one.BENCHMARK.name: one.BENCHMARK for one in modules}
-
-
-def benchmark(name: str) -> Benchmark:
-    """A benchmark by name.
-
-    Raises:
-        ConfigError: there is none of this name.
-    """
-    if name not in benchmarks():
-        raise ConfigError(
-            f"no benchmark is called {name!r}", f"there are {', '.join(benchmarks())}"
-        )
-    return benchmarks()[name]
+    for name in _OURS - points.keys():  # the metadata of a checkout may be older than its code
+        points[name] = EntryPoint(name, f"{here}.{name}:BENCHMARK", BENCHMARKS)
+    return {name: points[name] for name in sorted(points, key=lambda name: (name != CORE, name))}
 
 
 @cache
-def dimensions() -> dict[str, Dimension]:
-    """All dimensions by id, in the order they are declared.
+def benchmark(name: str) -> Benchmark:
+    """A benchmark by name; no other one is loaded.
+
+    Raises:
+        ConfigError: there is none of this name, or it is called otherwise, or cannot be loaded.
+    """
+    if name not in _points():
+        raise ConfigError(f"no benchmark is called {name!r}", f"there are {', '.join(_points())}")
+    where = f"benchmark {name} ({_points()[name].value})"
+    try:
+        loaded = _points()[name].load()
+    except Exception as error:  # whatever the module of a package of somebody's raises
+        raise ConfigError(f"the {where} cannot be loaded: {error}") from error
+    if not isinstance(loaded, Benchmark) or loaded.name != name:
+        raise ConfigError(f"the {where} is {loaded!r}", f"name a Benchmark called {name!r}")
+    return loaded
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """All benchmarks by name, `core` first."""
+    return {name: benchmark(name) for name in _points()}
+
+
+@cache
+def _dimensions_of(name: str) -> tuple[Dimension, ...]:
+    return benchmark(name).dimensions
+
+
+@cache
+def _added() -> tuple[Dimension, ...]:
+    return tuple(d for point in entry_points(group=GROUP) for d in point.load())
+
+
+def dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
+    """Dimensions by id, in the order they are declared; those of other packages last.
+
+    Args:
+        names: Ids and patterns: those of `core` come, and of each benchmark that one begins with.
+            By default, or where one begins with no benchmark's name, all come.
 
     Raises:
         ConfigError: two of them have the same id.
     """
-    ours = (d for one in benchmarks().values() for d in one.dimensions)
+    added = _added()
+    begun = {*_points()}
+    if names is not None:
+        operands = (operand for dimension in added for operand in dimension.operands)
+        asked = {*names, *operands} - {dimension.id for dimension in added}
+        prefixes = {CORE, *(name.partition(".")[0] for name in asked)}
+        begun = min(prefixes, begun)
     by_id: dict[str, Dimension] = {}
-    added = (d for point in entry_points(group=GROUP) for d in point.load())
+    ours = (d for name in _points() if name in begun for d in _dimensions_of(name))
     for dimension in (*ours, *added):
         if dimension.id in by_id:
             raise ConfigError(f"two dimensions are called {dimension.id}")
@@ -83,13 +114,15 @@ def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimensi
     Raises:
         ConfigError: a pattern matches nothing, or dimensions of several benchmarks by a part.
     """
-    known = dimensions() if rules is None else rules.known(dimensions())
     patterns = tuple(patterns)
+    if rules is None:
+        known = dimensions(patterns or None)
+    else:
+        known = rules.known(dimensions([rules.protocol, *patterns]))
     if rules is not None and not patterns:
-        ours = {d.id for one in benchmarks().values() for d in one.dimensions}
         chosen = {d.id for d in rules.dimensions}
-        if any(name.startswith("core.") for name in chosen):
-            chosen |= known.keys() - ours
+        if any(name.startswith(f"{CORE}.") for name in chosen):
+            chosen |= {d.id for d in (*rules.beside, *_added())}
         return tuple(d for name, d in known.items() if name in chosen)
     if not patterns:
         return tuple(known.values())

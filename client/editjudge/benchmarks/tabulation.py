@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..base.item import Item
 from ..base.signature import Signature
-from ..base.verdict import NotApplicable, NotServed, Outcome, Scored, Unscored
+from ..base.verdict import NotApplicable, NotServed, Outcome, Scored, Status, Unscored
 from .cell import AS_JUDGED, Cell, Tally, awaited
 from .column import (
     AskedWeighted,
@@ -384,7 +384,7 @@ def _composite(
     aggregation: str = "composite",
 ) -> Cell:
     """A function of the parts; those left out count in the coverage alone."""
-    counts: dict[str, int] = {}
+    counts: dict[Status, int] = {}
     for cell in parts.values():
         for status, count in cell.counts.items():
             counts[status] = counts.get(status, 0) + count
@@ -402,7 +402,7 @@ def _composite(
     without = [name for name, cell in used.items() if cell.value is None]
     if without or not parts:
         reason = f"no value for {', '.join(without)}" if without else "no parts"
-        awaits = frozenset[str]().union(*(used[name].awaits for name in without))
+        awaits = frozenset[Status]().union(*(used[name].awaits for name in without))
         return Cell(None, counts, imputed, reason, signature, awaits)
     value = fn({name: cell.value for name, cell in used.items() if cell.value is not None})
     return Cell(value, counts, imputed, "", signature)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from itertools import islice
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
@@ -29,26 +31,27 @@ VERBS = {
     "canary": "Check whether judges are what they were: edits of known order, asked again.",
     "compare": "Say whether one model is better than another, and how sure that is.",
     "demo": "Judge a built-in set of edits and write a report.",
-    "diff": "Say what two runs differ in.",
     "doctor": "Check every service: reachable, ready, and answering correctly.",
     "export": "Write a run's verdicts to a file.",
-    "list": "Show the benchmarks, switches, dimensions, services or prompts there are.",
+    "list": "List benchmarks, switches, dimensions, services or prompts.",
     "merge": "Put several runs together in a new one.",
     "plot": "Draw a run as the figures of its benchmark's paper.",
-    "prepare": "Write questions and masks for data of your own, and review them.",
-    "prompts": "Import the official prompts of a benchmark.",
-    "report": "Write runs as a page for the browser.",
+    "prepare": "Write instructions, questions and masks for data of your own.",
+    "prompts": "Import official prompts, and check prompts of your own.",
+    "report": "Show runs as a page for the browser, or write it to a file.",
     "rescore": "Judge a run again from its stored replies.",
+    "review": "Apply what was decided on the page of prepare.",
     "run": "Judge models on a data set, and go on where it ended.",
     "score": "Judge one edit.",
     "show": "Show one edit of a run.",
     "status": "Show the local stack.",
     "summary": "Show a run as the table of its benchmark's paper.",
     "validate": "Check data and outputs before a run.",
-    "view": "Show runs in the browser, also while they go on.",
 }
 """Our own verbs, each with its line for `--help`."""
 GROUP = "editjudge.commands"
+_GLOBAL = ("--config", "--set")
+"""Options of every verb, which may stand anywhere."""
 _BLAS = "OPENBLAS_NUM_THREADS"
 _INTERRUPTED = 130
 _SHOWN = 120
@@ -80,10 +83,13 @@ def plugged_in() -> Mapping[str, tuple[str, str]]:
 class _Verbs(click.Group):
     """Loads a verb's module when the verb is called, or completed, or asked for its `--help`.
 
-    `editjudge --help` takes 0.08 s of processor time with it. The verbs that are typed most, `run`,
-    `score` and `list`, declare their options alone and import what they do when they do it, so that
-    their `--help` takes no more. The others import at their top: 0.5 s.
+    `editjudge --help` takes 0.08 s of processor time with it. The verbs that are typed most, `run`
+    and `score`, declare their options alone and import what they do when they do it, so that their
+    `--help` takes no more. The others import at their top: 0.5 s.
     """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _global_first(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(VERBS.keys() | plugged_in().keys())
@@ -109,6 +115,21 @@ class _Verbs(click.Group):
         lines = VERBS | {verb: line for verb, (_, line) in plugged_in().items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(lines.items()))
+
+
+def _global_first(arguments: list[str]) -> list[str]:
+    """The same arguments with `--config` and `--set` before the verb, wherever they stood."""
+    first: list[str] = []
+    others: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word in _GLOBAL:
+            first += [word, *islice(words, 1)]
+        elif word.startswith(tuple(f"{flag}=" for flag in _GLOBAL)):
+            first.append(word)
+        else:
+            others += [word, *(words if word == "--" else ())]
+    return [*first, *others]
 
 
 @contextmanager
@@ -143,11 +164,24 @@ def _loaded(module: str) -> ModuleType:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="editjudge")
-def root() -> None:
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Settings file instead of ./editjudge.toml. May stand anywhere.",
+)
+@click.option(
+    "--set",
+    "set_",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting, as concurrency=8 or generalists.judge.samples=5 (docs/configuration.md). May"
+    " stand anywhere, and be given several times.",
+)
+def root(config: Path | None, set_: tuple[str, ...]) -> None:
     """Judges for image editing, served.
 
     Exit codes: 0 done; 1 something is wrong with the services; 2 bad input, setting or
-    usage; 3 a service failed on some dimension; 4 two runs differ, or --fail-if holds;
+    usage; 3 a service failed on some dimension; 4 --fail-if holds;
     130 interrupted.
     """
 

@@ -3,60 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from ..app.canary import CanaryScore, Examined, checks_file, examine
-from ..app.wire.base import text_of
 from ..base.console import console
 from ..base.screen import say, say_json
-from .options import JudgeOptions, cost_option, json_option, ledger_option, options
+from ..base.strict import text_of
+from ..report.table import Head, Row, Table
+from .options import flag, settings_of, takes
 
 _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked": "yellow"}
 _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
 @click.command("canary")
-@click.option(
-    "--judge",
-    "judges",
-    multiple=True,
-    metavar="NAME",
-    help="A generalist, by its name; may be given several times. All that are configured without.",
+@takes(
+    judge="A generalist, by its name. The default is every one that is configured.",
+    rounds="How often each canary is asked; the first look asks three times at least.",
+    anew=flag("Make this the first look, with which later ones are compared."),
 )
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, 100),
-    default=1,
-    help="How often each canary is asked; the first look asks three times at least.",
-)
-@click.option(
-    "--anew", is_flag=True, help="Have this be the first look, with which later ones are compared."
-)
-@options(JudgeOptions, "generalists")
-@cost_option
-@ledger_option
-@json_option
-def command(
-    judges: tuple[str, ...],
-    repeats: int,
-    anew: bool,
-    generalists: JudgeOptions,
-    max_cost: float | None,
-    ledger: Path | None,
-    as_json: bool,
-) -> int:
+@takes("generalist", "judge_model", "ledger", "json")
+def command(judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **asked: Any) -> int:
     """Ask judges about ten edits whose order is known, and compare with the first time.
 
     The first and the last result are remembered beside the ledger, or in the state folder where
     none is configured; run, summary, compare and the page show the last. Exit code 3 when a judge
     shifted beyond its own noise or cannot order the edits, 1 when it could not be asked.
     """
-    settings = generalists.settings(max_cost=max_cost, ledger=ledger)
-    shown = examine(settings, judges, repeats, anew=anew)
-    if as_json:
+    settings = settings_of(asked)
+    shown = examine(settings, judge, rounds, anew=anew)
+    if json:
         say_json(text_of(shown))
     else:
         for examined in shown:
@@ -68,7 +46,7 @@ def command(
 def _show(examined: Examined, file: Path) -> None:
     """A table of the canaries, and the verdict in one line."""
     if any(canary.now is not None or canary.failure for canary in examined.canaries):
-        console().print(_table(examined))
+        console().print(_table(examined).terminal())
     cost = "" if examined.cost is None else f", cost {examined.cost:.4g}"
     took = f" ({examined.calls:,} calls{cost})"
     why = examined.why
@@ -79,23 +57,19 @@ def _show(examined: Examined, file: Path) -> None:
 
 
 def _table(examined: Examined) -> Table:
-    table = Table(caption=f"1 to 5; now against the first look, {examined.since or 'none'}")
-    table.add_column("canary", no_wrap=True)
-    for title in ("place", "first", "now", "difference"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for canary in examined.canaries:
-        table.add_row(canary.canary, str(canary.place), _before(canary), *_now(canary))
-    return table
+    figures = ("place", "first", "now", "difference")
+    heads = (Head("canary"), *(Head(name, right=True) for name in figures))
+    since = f"1 to 5; now against the first look, {examined.since or 'none'}"
+    return Table(heads, [*map(_row, examined.canaries)], notes=[since])
 
 
-def _before(canary: CanaryScore) -> str:
-    if canary.before is None:
-        return "-"
-    return f"{canary.before:.2f}" + ("" if canary.sd is None else f" ± {canary.sd:.2f}")
-
-
-def _now(canary: CanaryScore) -> tuple[str | Text, str]:
+def _row(canary: CanaryScore) -> Row:
+    before = by = "-"
+    if canary.before is not None:
+        before = f"{canary.before:.2f}" + ("" if canary.sd is None else f" ± {canary.sd:.2f}")
     if canary.now is None:
-        return Text(canary.failure or "-", "yellow"), "-"
-    by = "-" if canary.before is None else f"{canary.now - canary.before:+.2f}"
-    return f"{canary.now:.2f}", by
+        cells = (canary.canary, canary.place, before, canary.failure or "-", by)
+        return Row(cells, style="yellow")
+    if canary.before is not None:
+        by = f"{canary.now - canary.before:+.2f}"
+    return Row((canary.canary, canary.place, before, f"{canary.now:.2f}", by))

@@ -14,52 +14,46 @@ from ..app.compare import (
     LEVEL,
     ModelComparison,
     OnDimension,
+    Placed,
     Ranking,
     compare_models,
     rank_models,
 )
 from ..app.view import RunView
-from ..app.wire.base import text_of
-from ..app.wire.compare import ModelComparison as Printed
-from ..app.wire.compare import Rankings
 from ..base.console import console
 from ..base.errors import ConfigError
-from ..base.identity import untrained
+from ..base.identity import Identities
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..base.words import counted, few
 from ..report.numbers import not_finished, untrained_line
 from ..report.table import Head, Row, Table
 from ..stats.paired import smallest_p
-from .options import json_option
+from .options import PATH, choice, path, takes
 
 _FAILED = 4
 _SHOWN = 3
 
 
 @click.command("compare")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.argument("models", nargs=-1, metavar="[A B]")
-@click.option("--other", type=click.Path(path_type=Path), help="The run in which B is.")
-@click.option(
-    "--dimension",
-    "-d",
-    "dimensions",
-    multiple=True,
-    help="An id, a glob, a part of an id, or the title of a column.",
+@takes(
+    other=path("PATH", "The run in which B is."),
+    dimension="An id, a glob, a part of an id, or the title of a column.",
+    fail_if=choice(
+        ["worse", "better", "different"], "Exit 4 where B is surely so on any dimension."
+    ),
 )
-@click.option(
-    "--fail-if",
-    type=click.Choice(["worse", "better", "different"]),
-    help="Exit 4 where B is surely so on any dimension.",
-)
-@json_option
+@takes("json")
 def command(
     run: Path,
     models: tuple[str, ...],
     other: Path | None,
-    dimensions: tuple[str, ...],
+    dimension: tuple[str, ...],
     fail_if: str | None,
-    as_json: bool,
+    *,
+    json: bool,
 ) -> int:
     """Say whether model B is better than model A, and how sure that is; nothing is called.
 
@@ -77,15 +71,16 @@ def command(
     with contextlib.ExitStack() as opened:
         view = opened.enter_context(RunView(run))
         if not models:
-            _rank(view, dimensions, as_json=as_json)
+            _rank(view, dimension, as_json=json)
             return 0
         second = opened.enter_context(RunView(other)) if other else view
-        told = compare_models((view, models[0]), (second, models[1]), dimensions)
+        told = compare_models((view, models[0]), (second, models[1]), dimension)
+        identities = {**second.header.identities, **view.header.identities}
         checks = last_checks(view.header.identities, second.header.identities)
-    if as_json:
-        say_json(text_of(Printed.of(told)))
+    if json:
+        say_json(text_of(told))
     else:
-        _show(told)
+        _show(told, identities)
         if checks:
             say(checks)
     if fail_if and told.pending:
@@ -99,7 +94,7 @@ def _is_so(told: Sequence[OnDimension], what: str) -> bool:
     Raises:
         ConfigError: of some it cannot be told, so that a check would be passed by not judging.
     """
-    if unknown := [each for each in told if each.comparison is None or each.p is None]:
+    if unknown := [each for each in told if each.figures is None or each.p_holm is None]:
         raise ConfigError(
             f"nothing can be compared on {_named(unknown)}", "judge more, or leave it out (-d)"
         )
@@ -113,11 +108,11 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
     told = rank_models(view, dimensions)
     identities = view.header.identities
     if as_json:
-        say_json(text_of(Rankings.of(told, untrained(identities))))
+        say_json(text_of(told))
         return
     if warning := untrained_line(identities):
         say(warning, fg="red", bold=True)
-    console().print(_ranking_table(told, list(view.header.outputs)).terminal())
+    console().print(_ranking_table(told.dimensions, list(view.header.outputs)).terminal())
     say("places that a model may have: those that cannot be told apart share theirs")
     if checks := last_checks(identities):
         say(checks)
@@ -126,27 +121,28 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
 def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
     rows = []
     for each in told:
-        cells = [_placed(each, model) if each.means else "-" for model in models]
+        cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
-        rows.append(Row((f"{each.dimension.id} {_arrow(each)}", *cells, counts)))
+        rows.append(Row((f"{each.dimension} {_arrow(each)}", *cells, counts)))
     heads = (Head("dimension"), *(Head(name, right=True) for name in (*models, "edits")))
     return Table(heads, rows)
 
 
-def _placed(told: Ranking, model: str) -> str:
-    first, last = told.places[model]
-    places = f"{first}" if first == last else f"{first}-{last}"
-    return f"{told.means[model]:.4g} ({places})"
+def _place_text(told: Placed | None) -> str:
+    if told is None:
+        return "-"
+    first, last = told.first_place, told.last_place
+    return f"{told.mean:.4g} ({first})" if first == last else f"{told.mean:.4g} ({first}-{last})"
 
 
 def _arrow(told: Ranking | OnDimension) -> str:
-    return "↑" if told.dimension.higher_is_better else "↓"
+    return "↑" if told.higher_is_better else "↓"
 
 
-def _show(told: ModelComparison) -> None:
+def _show(told: ModelComparison, identities: Identities) -> None:
     others = f", {counted(told.other_items, 'other')} not the same in both" * bool(told.other_items)
     say(f"{told.second} (B) against {told.first} (A), {counted(told.items, 'item')}{others}")
-    if warning := untrained_line(told.identities):
+    if warning := untrained_line(identities):
         say(warning, fg="red", bold=True)
     console().print(_table(told.dimensions, told.items).terminal())
     for line in lines(told):
@@ -158,28 +154,25 @@ def _table(told: Iterable[OnDimension], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
     heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
     rows = [
-        Row((f"{each.dimension.id} {_arrow(each)}", *_cells(each, items), _winner(each)))
+        Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))
         for each in told
     ]
     return Table(heads, rows)
 
 
 def _cells(told: OnDimension, items: int) -> Iterator[str]:
-    figures = told.comparison
+    figures = told.figures
     if figures is None:
         yield from ("-", "-", "-", "-", "-", "-", f"0/{items:,}")
         return
-    difference = figures.difference
-    for value, imputed in zip((figures.first, figures.second), told.imputed, strict=True):
-        yield f"{value:.4g}" + "*" * bool(imputed)
-    if difference.low is None:
-        yield f"{difference.value:+.4g}"
-    else:
-        yield f"{difference.value:+.4g} [{difference.low:+.4g}, {difference.high:+.4g}]"
-    yield "-" if told.p is None else f"{told.p:.2g}"
-    yield "/".join(map(str, told.record))
-    yield "-" if told.detectable is None else f"{told.detectable:.2g}"
-    yield f"{difference.items:,}/{items:,}"
+    yield f"{figures.first:.4g}" + "*" * bool(told.imputed_first)
+    yield f"{figures.second:.4g}" + "*" * bool(told.imputed_second)
+    ends = figures.interval
+    yield f"{figures.difference:+.4g}" + (f" [{ends.low:+.4g}, {ends.high:+.4g}]" if ends else "")
+    yield "-" if told.p_holm is None else f"{told.p_holm:.2g}"
+    yield f"{figures.wins}/{figures.ties}/{figures.losses}"
+    yield "-" if figures.detectable is None else f"{figures.detectable:.2g}"
+    yield f"{figures.edits:,}/{items:,}"
 
 
 def _winner(told: OnDimension) -> str:
@@ -190,14 +183,14 @@ def lines(told: ModelComparison) -> Iterator[str]:
     """What the table does not say."""
     if told.pending:
         yield not_finished(told.pending)
-    compared = [each for each in told.dimensions if each.comparison]
+    compared = [each for each in told.dimensions if each.figures]
     sure = [each for each in compared if each.better]
     for each in sure:
         yield _sentence(told, each)
     if compared and not sure:
         together = counted(len(compared), "dimension")
         yield f"neither is surely better (p below {LEVEL:g}, adjusted for {together})"
-    tests = sum(each.p is not None for each in compared)
+    tests = sum(each.p_holm is not None for each in compared)
     few = [each for each in compared if _smallest(each) * max(1, tests) >= LEVEL]
     if few:
         yield (
@@ -209,14 +202,14 @@ def lines(told: ModelComparison) -> Iterator[str]:
         yield from _notes(each)
     for each in sure[:_SHOWN]:
         most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_SHOWN])
-        yield f"{each.dimension.id}: A → B furthest apart on {', '.join(most)}"
-    if any(any(each.imputed) for each in told.dimensions):
+        yield f"{each.dimension}: A → B furthest apart on {', '.join(most)}"
+    if any(each.imputed_first or each.imputed_second for each in told.dimensions):
         yield "* imputed: a rule put some of these numbers in, no judge did"
 
 
 def _smallest(told: OnDimension) -> float:
     """The smallest p that so many source pictures can give."""
-    return smallest_p(told.comparison.difference.clusters) if told.comparison else 1.0
+    return smallest_p(told.figures.sources) if told.figures else 1.0
 
 
 def _left_out(told: Iterable[OnDimension]) -> Iterator[str]:
@@ -234,26 +227,26 @@ def _left_out(told: Iterable[OnDimension]) -> Iterator[str]:
 
 def _named(told: Sequence[OnDimension]) -> str:
     """Dimensions, the first three by name."""
-    return few([each.dimension.id for each in told])
+    return few([each.dimension for each in told])
 
 
 def _sentence(told: ModelComparison, on: OnDimension) -> str:
     """Who is better by how much, as one would write it."""
-    assert on.comparison is not None  # noqa: S101 - whoever is better was compared
-    difference = on.comparison.difference
+    assert on.figures is not None  # noqa: S101 - whoever is better was compared
+    difference, interval = on.figures.difference, on.figures.interval
     winner, loser = told.second, told.first
     if on.better == "first":
         winner, loser = loser, winner
-    sign = math.copysign(1, difference.value)
-    ends = sorted(sign * end for end in (difference.low, difference.high) if end is not None)
-    between = f" [{ends[0]:.3g}, {ends[1]:.3g}]" if len(ends) == 2 else ""
-    unit = f" {on.dimension.unit}" * bool(on.dimension.unit)
-    by = f"{abs(difference.value):.3g}{unit}{between}"
-    return f"{winner} beats {loser} by {by} on {on.dimension.id}"
+    sign = math.copysign(1, difference)
+    ends = sorted((sign * interval.low, sign * interval.high)) if interval else []
+    between = f" [{ends[0]:.3g}, {ends[1]:.3g}]" if ends else ""
+    unit = f" {on.unit}" * bool(on.unit)
+    by = f"{abs(difference):.3g}{unit}{between}"
+    return f"{winner} beats {loser} by {by} on {on.dimension}"
 
 
 def _notes(told: OnDimension) -> Iterator[str]:
-    name = told.dimension.id
+    name = told.dimension
     if told.signed_otherwise:
         edits, causes = counted(told.signed_otherwise, "edit"), "; ".join(map(str, told.causes))
         yield f"{name}: {edits} judged otherwise, left out: {causes}"

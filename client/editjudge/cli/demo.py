@@ -2,75 +2,62 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import click
-from rich.progress import track
 
-from ..app.wire.base import text_of
+from ..app.run import run
+from ..app.view import RunView
 from ..base.console import console
 from ..base.screen import say, tell
-from ..base.verdict import Failed
-from ..base.words import counted
+from ..base.strict import text_of
 from ..base.writing import check_free, on_disk, put
-from ..benchmarks.tabulation import tabulate
-from ..demo import judging
-from ..demo.editors import EDITORS
+from ..demo import EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
-from ..demo.page import write_page
+from ..demo.page import COLUMNS, about
+from ..report.live import display, summary
+from ..report.site import write_report
 from ..report.summary import results_tables
-from .options import config_option, endpoint_option, settings_of
+from .options import FOLDER, path, settings_of, takes
 from .services import services_at_hand
-
-T = TypeVar("T")
 
 
 @click.command("demo")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("out/demo"),
-    show_default=True,
-    help="Where the pictures, results.json and report.html go.",
+@takes(
+    out=path(
+        "PATH",
+        "Where the pictures, the run, results.json and report.html go.",
+        type=FOLDER,
+        default=Path("out/demo"),
+        show_default=True,
+    ),
 )
-@endpoint_option
-@config_option
-def command(out: Path, endpoints: tuple[str, ...], config: Path | None) -> int:
+def command(out: Path) -> int:
     """Judge a set of edits made from scikit-image's photographs by three known editors.
 
-    Exit code 3 when a service failed.
+    It is a run of core like any other: show, summary, compare and report take OUT/run. Exit code 3
+    when a service failed.
     """
-    settings = settings_of(config, endpoints)
-    results, report = out / "results.json", out / "report.html"
-    items = out / "set" / ITEMS
-    for file in (items, results, report):
-        check_free(file, lambda _: is_demo(items), "file of an earlier demo")
+    settings = settings_of()
+    data, at, report, page = (out / name for name in ("set", "run", "results.json", "report.html"))
+    for file in (data / ITEMS, report, page):
+        check_free(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
     with on_disk(out):
-        edits = judging.prepare(out)
-    with services_at_hand(settings, start=True, say=tell) as at_hand:
-        judgements = asyncio.run(judging.judge_all(at_hand, edits, _progress))
-    cells = tabulate(judging.COLUMNS, judging.rows(judgements))
-    say(f"{len(edits) // len(EDITORS)} edits by {len(EDITORS)} editors")
-    screen = console()
-    for table in results_tables(judging.COLUMNS, cells, width=screen.width):
+        spec = write_demo_set(data)
+    with (
+        display(as_json=False) as shown,
+        services_at_hand(settings, start=True, say=shown.say) as at_hand,
+    ):
+        done = run(spec, out=at, settings=at_hand, progress=shown, every=shown.every)
+    with RunView(at) as view:
+        results, words = view.results(), about(view)
+    say(f"{results.items} edits by {len(EDITORS)} editors")
+    some, screen = [c for c in results.columns if c.id in COLUMNS], console()
+    for table in results_tables(some, results.cells, width=screen.width):
         screen.print(table.terminal())
     with on_disk(out):
-        put(results, text_of(judging.results(judgements, cells)).encode())
-        write_page(report, judgements, judging.COLUMNS, cells, judging.HIGHLIGHTS)
-    say(f"wrote {results} and {report}")
-    failures = [o for j in judgements for o in j.outcomes.values() if isinstance(o, Failed)]
-    if not failures:
-        return 0
-    tell(f"{counted(len(failures), 'verdict')} failed (first: {failures[0].reason})")
-    return 3
-
-
-def _progress(finished: Iterable[T], total: int) -> Iterator[T]:
-    """Draw a bar on a terminal's error output, and nothing elsewhere."""
-    drawing = console(err=True)
-    return iter(
-        track(finished, "judging", total=total, console=drawing, disable=not drawing.is_terminal)
-    )
+        put(report, text_of(results).encode())
+    write_report([at], page, about=words)
+    tell(summary(done.finished))
+    say(f"wrote {report} and {page}")
+    return done.finished.exit_code

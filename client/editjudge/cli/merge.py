@@ -12,21 +12,17 @@ from ..app.view import RunView
 from ..base.screen import say, tell
 from ..base.verdict import Outcome, Pending
 from ..base.words import counted
+from .options import PATH, choice, takes
 
 
 @click.command("merge")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="RUN",
-    help="Folder of the new run.",
-)
-@click.option(
-    "--prefer",
-    type=click.Choice(["first", "last"]),
-    help="Which run counts where outputs or signatures differ; otherwise that is refused.",
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
+@takes(
+    out="Folder of the new run.",
+    prefer=choice(
+        ["first", "last"],
+        "Which run counts where outputs or signatures differ; otherwise that is refused.",
+    ),
 )
 def command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     """Put runs of the same benchmark, protocol and data together in a new one.

@@ -26,46 +26,32 @@ from ..report.figures import (
     draw,
     draw_masks,
     drawn,
-    lacking,
     shown,
 )
 from ..report.numbers import untrained_line
 from ..report.summary import chosen
-
-_FORMS: tuple[Form, ...] = get_args(Form)
+from .options import FOLDER, PATH, choice, path, takes
 
 
 @click.command("plot")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--figure", "kind", type=click.Choice(KINDS), help="Only figures of this kind.")
-@click.option(
-    "--column",
-    "--dimension",
-    "-d",
-    "columns",
-    multiple=True,
-    metavar="ID",
-    help="Only these columns: an id, a part of one (ssim), a glob or a title.",
-)
-@click.option("--model", "models", multiple=True, help="A model, in the order of the legend.")
-@click.option("--published", is_flag=True, help="Draw the rows that the paper prints too.")
-@click.option(
-    "--to", "form", type=click.Choice(_FORMS), default="svg", show_default=True, help="The form."
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Instead of RUN/figures.",
+@click.argument("run", type=PATH)
+@takes(
+    "dimension",
+    "model",
+    "published",
+    figure=choice(KINDS, "Only figures of this kind."),
+    format_=choice(get_args(Form), "The form of the files.", default="svg", show_default=True),
+    out=path("DIR", "Instead of RUN/figures.", type=FOLDER),
 )
 def command(
     run: Path,
-    kind: Kind | None,
-    columns: tuple[str, ...],
-    models: tuple[str, ...],
-    published: bool,
-    form: Form,
+    figure: Kind | None,
+    dimension: tuple[str, ...],
+    model: tuple[str, ...],
+    format_: Form,
     out: Path | None,
+    *,
+    published: bool,
 ) -> None:
     """Draw a run as figures, those of its benchmark's paper first; nothing is called.
 
@@ -80,25 +66,25 @@ def command(
         results = view.results()
         dataset = view.resolved.dataset
     folder = out or run / "figures"
-    if columns:
-        results = replace(results, columns=chosen(results, columns, models)[0])
-    meant = _meant(results, kind)
-    numbers = _numbers(results, models, published=published)
+    if dimension:
+        results = replace(results, columns=chosen(results, dimension, model)[0])
+    meant = _meant(results, figure)
+    numbers = _numbers(results, model, published=published)
     if len(numbers) > LOOKS:
         tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")
     warning = untrained_line(results.identities)
     count = 0
-    for number, figure in enumerate(meant, 1):
-        if figure.kind == "masks":
-            content = _masks(dataset, figure, form, published=published)
+    for number, each in enumerate(meant, 1):
+        if each.kind == "masks":
+            content = _masks(dataset, each, format_, published=published)
         else:
-            content = _figure(figure, results, numbers, form, warning)
+            content = _figure(each, results, numbers, format_, warning)
         if content:
-            file = folder / f"{results.benchmark.name}-{number}-{figure.kind}.{form}"
+            file = folder / f"{results.benchmark.name}-{number}-{each.kind}.{format_}"
             _write(file, content)
             count += 1
-            say(f"{file}: {figure.kind}, {figure.source}")
-            for line in _partial(results, figure, numbers):
+            say(f"{file}: {each.kind}, {each.source}")
+            for line in _partial(results, each, numbers):
                 tell(line)
     if not count:
         raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
@@ -125,13 +111,14 @@ def _masks(dataset: Dataset, figure: Figure, form: Form, *, published: bool) -> 
 
 
 def _figure(figure: Figure, results: Results, numbers: Numbers, form: Form, warning: str) -> bytes:
-    """The figure, empty where there is nothing to show; what it lacks is told."""
-    lacks = list(lacking(figure, results.columns, numbers))
-    to_draw = drawn(figure, results.columns, numbers)
-    for line in lacks or ([] if to_draw else ["nothing to show yet"]):
-        tell(f"{figure.kind}, {figure.source}: {line}")
-    if not to_draw:
+    """The figure, empty where there is nothing to show."""
+    panels = drawn(figure, results.columns, numbers)
+    if not panels:
+        tell(f"{figure.kind}, {figure.source}: nothing to show yet")
         return b""
+    for panel in figure.panels:
+        if panel not in panels:
+            tell(f"{figure.kind}, {figure.source}: {panel.title or 'a panel'}: too few numbers")
     return draw(figure, results.columns, numbers, form, warning, _intervals(results))
 
 

@@ -1,7 +1,9 @@
-"""`editjudge report`: a page of results, to be kept and passed on."""
+"""`editjudge report`: runs as a page, live on this machine or written to be passed on."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -9,49 +11,58 @@ import click
 from rich.progress import track
 
 from ..base.console import console
+from ..base.errors import ConfigError
 from ..base.screen import say, tell
 from ..base.words import counted
 from ..report.pictures import SIDE
-from ..report.written import write_report
+from ..report.site import write_report
+from ..report.view import LiveRuns, serving
+from .options import PATH, number, path, takes
 
 _SHOWN = 3
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE|DIR",
-    help="One file where it ends in .html, for up to about 1,000 edits; else a folder.",
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
+@takes(
+    out=path(
+        "FILE|DIR",
+        "Write the page: one file where it ends in .html, for up to about 1,000 edits; else a"
+        " folder.",
+    ),
+    size=number(
+        click.IntRange(0, 2048),
+        "Pixels of the longer side of the pictures that are written; 0 leaves them out.",
+        SIDE,
+    ),
+    port=number(click.IntRange(0, 65535), "Show the page at this port instead of a free one.", 0),
 )
-@click.option("--published", is_flag=True, help="Also the rows that the papers print.")
-@click.option("--force", is_flag=True, help="Write over what is no page of editjudge.")
-@click.option("--no-pictures", is_flag=True, help="Leave the pictures out.")
-@click.option(
-    "--size",
-    "side",
-    type=click.IntRange(64, 2048),
-    default=SIDE,
-    show_default=True,
-    help="Pixels of the longer side of the pictures.",
-)
+@takes("published")
 def command(
-    runs: tuple[Path, ...], out: Path, published: bool, force: bool, no_pictures: bool, side: int
+    runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, published: bool
 ) -> None:
-    """Write runs as a page for the browser: leaderboard, figures, and every edit.
+    """Show runs as a page for the browser: leaderboard, figures, and every edit.
 
-    The page loads nothing from a network. Nothing is called. Works while a run goes on; see also
-    view.
+    Without --out the page is served on this machine alone, new while a run goes on, until Ctrl-C;
+    its address holds a secret. With --out it is written, and loads nothing from a network. Nothing
+    is called.
     """
+    if out is not None and port:
+        raise ConfigError("--port shows the page, --out writes it", "leave one out")
+    if out is None:
+        with LiveRuns(runs, published=published) as live:
+            asyncio.run(_serve(live, port))
+    else:
+        _write(runs, out, published=published, side=size)
+
+
+def _write(runs: tuple[Path, ...], out: Path, *, published: bool, side: int) -> None:
     written = write_report(
         runs,
         out,
         published=published,
-        force=force,
-        pictures=not no_pictures,
-        side=side,
+        pictures=side > 0,
+        side=side or SIDE,
         progress=_progress,
     )
     for line in written.unshown[:_SHOWN]:
@@ -66,3 +77,13 @@ def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
     drawing = console(err=True)
     hidden = not drawing.is_terminal or not total
     return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
+
+
+async def _serve(live: LiveRuns, port: int) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, ended.set)
+    async with serving(live, port) as address:
+        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
+        await ended.wait()

@@ -14,20 +14,20 @@ from typing import Any
 
 from ..app.canary import last_checks
 from ..app.estimate import lines
+from ..app.events import Finished
 from ..app.run import Retry, Running, RunResult, foreseen
 from ..app.spec import RunSpec
 from ..app.summary import columns, titles_of
 from ..app.unserved import naming, need_models
-from ..app.wire.base import text_of
 from ..app.wire.checks import Estimate
-from ..app.wire.run import Finished
 from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..base.words import counted
 from ..report.live import display, summary
 from ..report.numbers import untrained_line, usage_text
-from ..report.summary import Parted, results_tables
+from ..report.summary import results_tables, with_something
 from .services import services_at_hand
 
 _RESUME = "the same command goes on where this ended"
@@ -183,15 +183,16 @@ def dry_run(
 def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    screen, parted = console(), Parted.of(columns(judged, titles), result.cells)
-    if parted.told:
-        for table in results_tables(parted.told, result.cells, result.beside, screen.width):
+    screen = console()
+    shown, _ = with_something(columns(judged, titles), result.cells, result.out)
+    if shown:
+        for table in results_tables(shown, result.cells, result.beside, screen.width):
             screen.print(table.terminal())
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for line in unasked:
         say(line)
-    for line in _unserved(result, told=bool(parted.told)):
+    for line in _unserved(result, told=bool(shown)):
         say(line)
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")

@@ -2,69 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
 from . import importing
-from .options import (
-    GatewayOptions,
-    cost_option,
-    dimension_option,
-    json_option,
-    ledger_option,
-    options,
-    prompts_option,
-    rubric_option,
-    texts_in,
-    with_rubrics,
-)
+from .options import settings_of, takes, texts_in, with_rubrics
 
-_FILE = click.Path(path_type=Path)
+_EDIT = ("source", "edited", "instruction", "mask", "target", "target_text")
 
 
 @click.command("score")
-@click.option(
-    "--source",
-    "sources",
-    multiple=True,
-    required=True,
-    type=_FILE,
-    help="The image before the edit; may be given several times.",
-)
-@click.option("--edited", required=True, type=_FILE, help="The image after the edit.")
-@click.option("--instruction", required=True, help="The instruction of the edit.")
-@click.option("--mask", type=_FILE, help="Where the edit may change the source: white may.")
-@click.option("--target", type=_FILE, help="The ground-truth result.")
-@click.option("--target-text", help="Text that the result must show.")
-@dimension_option
-@prompts_option
-@rubric_option
-@options(GatewayOptions, "services")
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, 1000),
-    help="How many sampled replies the generalist `judge` averages per question.",
-)
-@cost_option
-@ledger_option
-@json_option
-def command(
-    sources: tuple[Path, ...],
-    edited: Path,
-    instruction: str,
-    mask: Path | None,
-    target: Path | None,
-    target_text: str | None,
-    patterns: tuple[str, ...],
-    prompts: Path | None,
-    rubrics: tuple[Path, ...],
-    services: GatewayOptions,
-    repeats: int | None,
-    max_cost: float | None,
-    ledger: Path | None,
-    as_json: bool,
-) -> int:
+@takes(*_EDIT, "dimension", "prompts", "rubric")
+@takes(dry_run="Show what a judge is asked by each --rubric, and call nothing.")
+@takes("generalist", "judge_model", "endpoint", "gateway", "ledger", "json")
+def command(*, dry_run: bool, json: bool, **asked: Any) -> int:
     """Judge one edit with every dimension whose inputs and services are at hand.
 
     For every other dimension the reason is given. Exit code 3 when a service failed.
@@ -72,18 +24,12 @@ def command(
     with importing():
         from ..app.client import make_edit
         from ..prompts.rubrics import rubric_files
-        from .scoring import score
+        from . import scoring
 
-    own = rubric_files(rubrics)
-    texts = {**(texts_in(prompts) if prompts else {}), **own}
-
-    settings = services.settings(repeats=repeats, max_cost=max_cost, ledger=ledger)
-    edit = make_edit(
-        source=sources,
-        edited=edited,
-        instruction=instruction,
-        mask=mask,
-        target=target,
-        target_text=target_text,
-    )
-    return score(edit, with_rubrics(patterns, own), texts, settings, as_json=as_json)
+    edit = make_edit(**{name: asked[name] for name in _EDIT})
+    own = rubric_files(asked["rubric"])
+    if dry_run:
+        return scoring.preview(edit, own)
+    texts = {**(texts_in(asked["prompts"]) if asked["prompts"] else {}), **own}
+    patterns = with_rubrics(asked["dimension"], own)
+    return scoring.score(edit, patterns, texts, settings_of(asked), as_json=json)

@@ -6,17 +6,22 @@ import asyncio
 from collections.abc import Mapping
 
 from ..app.client import Client, Judgement
-from ..app.wire.base import text_of
 from ..app.wire.verdict import Score
-from ..base.config import Settings
+from ..base.config import GeneralistEndpoint, Settings
 from ..base.console import console
+from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
 from ..base.screen import say, say_json, tell
+from ..base.strict import text_of
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
+from ..panel.pictures import Pictures
+from ..panel.prompt import Part, Prompt, Text
 from ..panel.services import own_services
 from ..prompts.custom import custom_templates
+from ..prompts.rubrics import RubricTemplate, rubrics_among
 from ..report.numbers import judged_by, skipped, verdict_table
+from ..scorers.asking import prompt_about
 from .services import services_at_hand
 
 
@@ -47,6 +52,36 @@ async def _judge(
 ) -> Judgement:
     async with Client(settings) as client:
         return await client.score(edit, dimensions, prompts)
+
+
+def preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
+    """Print what a judge is asked about an edit by rubrics; returns the exit code."""
+    if not rubrics:
+        raise ConfigError("--dry-run shows what rubrics ask", "give --rubric FILE")
+    pictures = Pictures(GeneralistEndpoint.model_fields["max_pixels"].default)
+    for rubric in rubrics_among(custom_templates(rubrics)):
+        try:
+            prompt = prompt_about(rubric, edit, pictures.prepared)
+        except ValueError as error:
+            mend = "give it, or take it out of shows"
+            raise InputError(rubric.dimension, str(error), mend) from error
+        show_prompt(rubric, prompt)
+    return 0
+
+
+def show_prompt(rubric: RubricTemplate, prompt: Prompt) -> None:
+    """Print what a judge is asked by a rubric."""
+    better = "higher" if rubric.higher_is_better else "lower"
+    say(
+        f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"
+    )
+    say(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_words, prompt.parts))}")
+
+
+def _words(part: Part) -> str:
+    if isinstance(part, Text):
+        return part.text
+    return f"[{part.name}, {_by(part.size)}, {part.media_type}]"
 
 
 def show(judgement: Judgement, *, as_json: bool) -> None:

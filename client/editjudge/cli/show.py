@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import json
+from json import dumps
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
 from ..app.view import RunView
-from ..app.wire.base import text_of
 from ..app.wire.verdict import Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
-from .options import dimension_option, json_option
+from ..base.strict import text_of
+from .options import PATH, takes
 
 V = TypeVar("V", bound=Stored)
 
 
 @click.command("show")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.argument("edit")
-@click.option("--model", help="Only of this model under test; all by default.")
-@dimension_option
-@json_option
+@takes("dimension", "json", model={"help": "Only of this model under test."})
 def command(
-    run: Path,
-    edit: str,
-    model: str | None,
-    patterns: tuple[str, ...],
-    as_json: bool,
+    run: Path, edit: str, dimension: tuple[str, ...], model: str | None, *, json: bool
 ) -> int:
     """Show one edit of a run: EDIT is the item's id.
 
@@ -44,8 +38,8 @@ def command(
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
         shown = _shown(view, edit, edits)
-        shown = _only(shown, view.named(patterns)) if patterns else shown
-    if as_json:
+        shown = _only(shown, view.named(dimension)) if dimension else shown
+    if json:
         say_json(text_of(shown))
         return 0
     if shown.instruction is not None:
@@ -108,11 +102,11 @@ def _show_verdict(verdict: Stored) -> None:
     if verdict.reason:
         say(f"    {verdict.reason}")
     for name, evidence in verdict.evidence.items():
-        text = evidence if isinstance(evidence, str) else json.dumps(evidence, indent=2)
+        text = evidence if isinstance(evidence, str) else dumps(evidence, indent=2)
         _block(name, text)
     for call in verdict.calls:
         words = call.reply.get("text") if isinstance(call.reply, dict) else None
-        text = words if isinstance(words, str) and words else json.dumps(call.reply, indent=2)
+        text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
         _block(f"{call.model or call.judge} replied", text)
     say(f"    {verdict.signature}", dim=True)
     say(f"    made with {verdict.versions}", dim=True)

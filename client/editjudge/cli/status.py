@@ -4,32 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
 
 import click
 
 from ..app.client import with_local_stack
 from ..app.unserved import unserved as lacking_services
 from ..app.unserved import unserved_line
-from ..app.wire.base import text_of
-from ..app.wire.services import NoStack, Stack
 from ..base.config import load_settings
 from ..base.identity import printed
 from ..base.local import StackState, running_stack
 from ..base.screen import say, say_json
-from ..base.words import counted
+from ..base.strict import Strict, text_of
 from ..panel import Panel
-from .options import json_option
+from .options import takes
+
+
+class Stack(StackState):
+    """`status --json`: the local stack.
+
+    Attributes:
+        services: Identities, by role.
+        problem: Empty where all is well.
+        unserved: By service that is not there, the dimensions that need it.
+    """
+
+    running: Literal[True] = True
+    uptime_seconds: float
+    services: dict[str, str]
+    problem: str
+    unserved: dict[str, tuple[str, ...]]
+
+
+class NoStack(Strict):
+    """`status --json` where no local stack runs."""
+
+    running: Literal[False] = False
 
 
 @click.command("status")
-@click.option("--unserved", is_flag=True, help="Name the services that nobody serves.")
-@json_option
-def command(unserved: bool, as_json: bool) -> int:
+@takes("json")
+def command(*, json: bool) -> int:
     """Show the local stack: address, uptime, models. Exit code 1 where none runs."""
     state = running_stack()
     if state is None:
-        say_json(text_of(NoStack())) if as_json else say("no local stack is running")
+        say_json(text_of(NoStack())) if json else say("no local stack is running")
         return 1
     services, problem = asyncio.run(_services())
     why = state.judge.problem if state.judge else ""
@@ -37,13 +56,13 @@ def command(unserved: bool, as_json: bool) -> int:
     problem = "; ".join(filter(None, (problem, away)))
     lacking = lacking_services(services)
     seconds = max(0.0, time.time() - state.started)
-    if as_json:
+    if json:
         stack = Stack(
             **dict(state),
             uptime_seconds=seconds,
             services=services,
             problem=problem,
-            unserved=lacking if unserved else None,
+            unserved=lacking,
         )
         say_json(text_of(stack))
         return 1 if problem else 0
@@ -52,19 +71,11 @@ def command(unserved: bool, as_json: bool) -> int:
         say(f"  {name:<14} {identity}")
     for model, why in state.unloaded.items():
         say(f"  {model} is not served: {why}", fg="red", err=True)
-    for line in _lacking_lines(lacking, each=unserved):
+    if line := unserved_line(lacking):
         say(f"  {line}")
     if problem:
         say(f"  {problem}", fg="red", err=True)
     return 1 if problem else 0
-
-
-def _lacking_lines(lacking: Mapping[str, Collection[str]], *, each: bool) -> Iterator[str]:
-    if each:
-        for name, dimensions in lacking.items():
-            yield f"{name} is not served: {counted(len(dimensions), 'dimension')}"
-    elif line := unserved_line(lacking):
-        yield line
 
 
 def _show(state: StackState, seconds: float) -> None:

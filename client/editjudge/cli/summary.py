@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -13,16 +15,14 @@ from ..app.canary import last_checks
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
 from ..app.view import RunView
-from ..app.wire.base import text_of
-from ..app.wire.results import Summary
 from ..base.console import console
 from ..base.errors import ConfigError
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
 from ..report.numbers import legend, untrained_line
 from ..report.summary import (
-    Parted,
     agreement_tables,
     comparability,
     counted_lines,
@@ -30,92 +30,71 @@ from ..report.summary import (
     reasons,
     results_tables,
     typeset,
+    with_something,
     without_intervals,
 )
 from ..report.table import Form, Table
-from .options import RulesOptions, json_option, options, single_image_option
+from .options import PATH, choice, flag, rules_of, takes
 
 
 @click.command("summary")
-@click.argument("run", type=click.Path(path_type=Path))
-@single_image_option
-@click.option(
-    "--count-missing",
-    is_flag=True,
-    help="The second mean: a missing output counts as the worst value there is, and is marked.",
+@click.argument("run", type=PATH)
+@takes(
+    "single_image",
+    "protocol",
+    "with_",
+    "without",
+    "dimension",
+    "model",
+    "published",
+    count_missing=flag(
+        "The second mean: a missing output counts as the worst value there is, and is marked."
+    ),
+    common=flag("Count in each dimension only items on which all models have a number."),
+    each_round=flag("Show the number of every round beside their mean."),
+    format_=choice(
+        ["latex", "markdown", "csv", "json"],
+        "For a paper: best bold, second underlined, coverage in footnotes.",
+    ),
+    unserved=flag("Name what waits for models that nobody serves, and why."),
 )
-@click.option(
-    "--common",
-    is_flag=True,
-    help="Count in each dimension only items on which all models have a number.",
-)
-@click.option(
-    "--each-round", is_flag=True, help="Show the number of every round beside their mean."
-)
-@options(RulesOptions, "asked")
-@click.option(
-    "--published",
-    "with_published",
-    is_flag=True,
-    help="Set the rows that the paper prints beside the run's, and say which can be compared.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["latex", "markdown", "csv", "json"]),
-    help="For a paper: best bold, second underlined, coverage in footnotes.",
-)
-@click.option(
-    "--match",
-    "--column",
-    "--dimension",
-    "-d",
-    "columns",
-    multiple=True,
-    help="Only these columns: words of group, title or id, or a glob; may be given several times.",
-)
-@click.option(
-    "--model", "models", multiple=True, help="Only this model; several stand in this order."
-)
-@click.option(
-    "--unserved", is_flag=True, help="Name what waits for models that nobody serves, and why."
-)
-@json_option
+@takes("json")
 def command(
     run: Path,
     single_image: tuple[str, ...],
+    dimension: tuple[str, ...],
+    model: tuple[str, ...],
+    format_: Form | None,
+    *,
+    published: bool,
     count_missing: bool,
     common: bool,
     each_round: bool,
-    asked: RulesOptions,
-    with_published: bool,
-    form: Form | None,
-    columns: tuple[str, ...],
-    models: tuple[str, ...],
     unserved: bool,
-    as_json: bool,
+    json: bool,
+    **asked: Any,
 ) -> int:
     """Show a run as the table of its benchmark's paper; nothing is called.
 
     Every number has its coverage: how many of the verdicts asked for have a number. Works while
-    the run goes on. Other rules than the run's own (--protocol, --with, --without, --weights)
+    the run goes on. Other rules than the run's own (--protocol, --with, --without)
     make composites anew from the verdicts there are.
     """
-    if form and (as_json or with_published or each_round or unserved):
+    if format_ and (json or published or each_round or unserved):
         raise ConfigError(
             "--format goes with none of --json, --published, --each-round, --unserved", "leave one"
         )
     with RunView(run) as view:
-        rules = asked.rules(view.spec)
+        rules = rules_of(asked, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         waiting = _waiting(view, results) if unserved else None
-    if form:
-        say(typeset(results, form, columns, models).rstrip("\n"))
+    if format_:
+        say(typeset(results, format_, dimension, model).rstrip("\n"))
         return 0
-    results = narrowed(results, columns, models)
-    printed = published_beside(results) if with_published else None
-    if as_json:
-        say_json(text_of(Summary.of(results, printed, waiting)))
+    results = narrowed(results, dimension, model)
+    printed = published_beside(results) if published else None
+    if json:
+        say_json(text_of(replace(results, published=printed, unserved=waiting)))
     else:
         _show(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
@@ -150,28 +129,28 @@ def _show(
     show = partial(
         results_tables,
         cells=results.cells,
-        beside=results.beside,
+        beside=results,
         width=screen.width,
         decimals=results.benchmark.decimals,
         each_round=each_round,
     )
-    parted = Parted.of(results.columns, results.cells)
+    told, left_out = with_something(results.columns, results.cells, run)
     if printed is not None:
         _show_published(printed, show, screen)
-    elif parted.told:
-        _print(screen, show(parted.told))
-    columns = printed.columns if printed else parted.told
+    elif told:
+        _print(screen, show(told))
+    columns = printed.shown if printed else told
     of_table = (row[column.id] for row in results.cells.values() for column in columns)
     for line in (
         *legend(of_table),
         *reasons(columns, results.cells),
         *without_intervals(columns, results.cells),
-        *(() if printed else parted.lines(run)),
+        *(() if printed else left_out),
         *counted_lines(results),
     ):
         say(line)
-    if results.beside.agreement:
-        _print(screen, agreement_tables(results.beside.agreement))
+    if results.agreement:
+        _print(screen, agreement_tables(results.agreement))
 
 
 def _print(screen: Console, tables: Iterable[Table]) -> None:
@@ -193,8 +172,8 @@ def _say_above(results: Results) -> None:
         say(f"{role}: {identity}")
     if warning := untrained_line(results.identities):
         say(warning, fg="red", bold=True)
-    if results.beside.judge_rounds.each and any(role.is_generalist for role in results.identities):
-        say(_judges(results.beside.judge_rounds))
+    if results.judge_rounds.each and any(role.is_generalist for role in results.identities):
+        say(_judges(results.judge_rounds))
 
 
 def _show_published(

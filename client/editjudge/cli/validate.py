@@ -4,60 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ..app.estimate import call_lines
 from ..app.spec import Resolved
 from ..app.validate import Validation, validated
-from ..app.wire.base import text_of
 from ..app.wire.checks import Validation as ValidationJson
 from ..base.screen import say, say_json
+from ..base.strict import text_of
 from ..base.words import counted
 from ..panel.services import own_services
-from .options import (
-    SpecOptions,
-    as_named_option,
-    config_option,
-    json_option,
-    options,
-    settings_of,
-)
+from .options import SPEC, check_judges, path, settings_of, spec_of, takes
 
 _SHOWN = 20
 
 
 @click.command("validate")
-@options(SpecOptions, "asked")
-@click.option(
-    "--run",
-    "run",
-    type=click.Path(path_type=Path),
-    help="A run of this data: also note what the segmenter did not find in its sources.",
+@click.argument("benchmark")
+@takes(
+    *SPEC,
+    "as_named",
+    run=path(
+        "PATH", "A run of this data: also note what the segmenter did not find in its sources."
+    ),
 )
-@as_named_option
-@config_option
-@json_option
-def command(
-    asked: SpecOptions,
-    run: Path | None,
-    as_named: bool,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+@takes("json")
+def command(benchmark: str, run: Path | None, *, json: bool, **asked: Any) -> int:
     """Check data and outputs before a run; nothing is called.
 
     Fields, ids and files of the data; outputs that are missing, that belong to no item, cannot
     be read, are not what they are named, or are those of the items beside their own. Exit code 2
     when something is wrong.
     """
-    settings = settings_of(config)
-    spec = asked.spec(services=own_services(settings))
+    settings = settings_of()
+    spec = spec_of(benchmark, asked, services=own_services(settings))
     if settings.generalists:
-        asked.check_judges(settings)
+        check_judges(asked["judge"], settings)
     order = Resolved(spec).order
-    validation = validated(order, settings, spec.single_image, run, as_named=as_named)
-    if as_json:
+    validation = validated(order, settings, spec.single_image, run, as_named=asked["as_named"])
+    if json:
         say_json(text_of(ValidationJson.of(validation)))
     else:
         _show(validation)

@@ -6,6 +6,6 @@ nothing is downloaded, and nothing of it is kept in the repository.
 
 from .editors import EDITORS, Editor
 from .edits import DemoEdit, demo_set
-from .files import DemoFiles, write_demo_set
+from .files import write_demo_set
 
-__all__ = ["EDITORS", "DemoEdit", "DemoFiles", "Editor", "demo_set", "write_demo_set"]
+__all__ = ["EDITORS", "DemoEdit", "Editor", "demo_set", "write_demo_set"]

@@ -13,8 +13,7 @@ import numpy as np
 from PIL import Image
 
 from ..pixels.opencv import cv2
-from .edits import DemoEdit
-from .photographs import RGB
+from .edits import RGB, DemoEdit
 
 Draw: TypeAlias = Callable[[DemoEdit, np.random.Generator], RGB]
 

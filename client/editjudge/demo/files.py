@@ -1,58 +1,42 @@
-"""The demo set on disk: the tasks, and what the three editors made of them."""
+"""The demo set on disk: data of `core`, and a folder of results for each editor."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from ..app.spec import RunSpec
 from .editors import EDITORS
 from .edits import DemoEdit, demo_set
 
 ITEMS = "items.jsonl"
+OUTPUTS = "outputs"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DemoFiles:
-    """Where the pictures of one demo edit lie.
-
-    Attributes:
-        source: PNG.
-        mask: PNG, black and white; white may change.
-        target: PNG, the right result.
-        results: JPEG by the editor's name, in the order of `EDITORS`.
-    """
-
-    edit: DemoEdit
-    source: Path
-    mask: Path
-    target: Path
-    results: Mapping[str, Path]
-
-
-def write_demo_set(folder: Path) -> list[DemoFiles]:
+def write_demo_set(folder: Path) -> RunSpec:
     """Draw the demo set and write it below a folder, over what is there.
 
-    Each edit gets `<folder>/<id>/source.png`, `mask.png`, `target.png` and `<editor>.jpg`;
-    `<folder>/items.jsonl` has one line per edit, with paths relative to the folder.
+    Each edit gets `<folder>/<id>/source.png`, `mask.png` (white may change) and `target.png` (the
+    right result), and `<folder>/outputs/<editor>/<id>.jpg`; `<folder>/items.jsonl` has one line
+    per edit.
 
     Returns:
-        The files, in the order of `demo_set`.
+        A run of it.
 
     Raises:
-        MissingExtra: The extra `demo` is not installed.
-        OSError: The folder cannot be written.
+        MissingExtra: the extra `demo` is not installed.
+        OSError: the folder cannot be written.
     """
     edits = demo_set()
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [_write(edit, folder / edit.id) for edit in edits]
-    lines = [json.dumps(_item(files, folder), ensure_ascii=False) + "\n" for files in written]
+    for name in (*(edit.id for edit in edits), *(f"{OUTPUTS}/{editor}" for editor in EDITORS)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(_written(edit, folder), ensure_ascii=False) + "\n" for edit in edits]
     (folder / ITEMS).write_text("".join(lines), encoding="utf-8", newline="\n")
-    return written
+    outputs = {name: folder / OUTPUTS / name for name in EDITORS}
+    return RunSpec(benchmark="core", data=folder / ITEMS, outputs=outputs)
 
 
 def is_demo(items: Path) -> bool:
@@ -60,38 +44,16 @@ def is_demo(items: Path) -> bool:
     if not items.is_file():
         return False
     with items.open("rb") as opened:
-        line = opened.readline()
-    return f'"results": {{"{next(iter(EDITORS))}": '.encode() in line
+        return opened.readline().startswith(b'{"id": "bricks-sale-sign"')
 
 
-def _write(edit: DemoEdit, folder: Path) -> DemoFiles:
-    folder.mkdir(exist_ok=True)
-    files = DemoFiles(
-        edit=edit,
-        source=folder / "source.png",
-        mask=folder / "mask.png",
-        target=folder / "target.png",
-        results={name: folder / f"{name}.jpg" for name in EDITORS},
-    )
-    Image.fromarray(edit.source).save(files.source)
-    Image.fromarray(edit.mask.astype(np.uint8) * 255).save(files.mask)
-    Image.fromarray(edit.target).save(files.target)
-    for name, path in files.results.items():
-        path.write_bytes(EDITORS[name].jpeg(edit))
-    return files
-
-
-def _item(files: DemoFiles, folder: Path) -> dict[str, object]:
-    def relative(path: Path) -> str:
-        return path.relative_to(folder).as_posix()
-
-    return {
-        "id": files.edit.id,
-        "kind": files.edit.kind,
-        "instruction": files.edit.instruction,
-        "source": relative(files.source),
-        "mask": relative(files.mask),
-        "target": relative(files.target),
-        "target_text": files.edit.target_text,
-        "results": {name: relative(path) for name, path in files.results.items()},
-    }
+def _written(edit: DemoEdit, folder: Path) -> dict[str, object]:
+    """Write the pictures of an edit; its line of `items.jsonl`."""
+    line: dict[str, object] = {"id": edit.id, "task": edit.kind, "instruction": edit.instruction}
+    mask = edit.mask.astype(np.uint8) * 255
+    for name, pixels in (("source", edit.source), ("mask", mask), ("target", edit.target)):
+        line[name] = f"{edit.id}/{name}.png"
+        Image.fromarray(pixels).save(folder / edit.id / f"{name}.png")
+    for name, editor in EDITORS.items():
+        (folder / OUTPUTS / name / f"{edit.id}.jpg").write_bytes(editor.jpeg(edit))
+    return {**line, "target_text": edit.target_text} if edit.target_text else line

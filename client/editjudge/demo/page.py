@@ -1,31 +1,23 @@
-"""The demo's page: that of a run, of edits that were judged without one."""
+"""What the demo's page shows and says besides its run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from ..app.view import RunView
+from ..base.verdict import Scored
+from ..report.figures import draw_points
+from ..report.page import About
 
-from ..app.results import Results
-from ..app.spread import JudgeSpread
-from ..app.view import Pictures, StoredVerdict
-from ..base.images import Image, Mask
-from ..base.signature import versions
-from ..base.verdict import Failed, NotApplicable, NotServed, Scored, Unscored, calls_of
-from ..base.writing import put
-from ..benchmarks.cell import Cell
-from ..benchmarks.column import Column, Row
-from ..benchmarks.registry import benchmark
-from ..engine.contents import ItemChanges
-from ..engine.judge import Judgement
-from ..report.contents import About, ShownRun
-from ..report.gathered import Gathered, ShownEdit
-from ..report.pictures import PictureNames
-from ..report.plots import scatter
-from ..report.written import Chunks, whole_page
-from .editors import EDITORS
-
-OUTSIDE = "core.psnr.source.outside"
-INSIDE = "core.aligned_psnr.target.inside"
+_OUTSIDE = "core.psnr.source.outside"
+_INSIDE = "core.aligned_psnr.target.inside"
+COLUMNS = (
+    _OUTSIDE,
+    "core.ssim.source.outside",
+    "core.ssim.source.whole",
+    _INSIDE,
+    "core.text_content_accuracy",
+    "core.quality.piqe",
+)
+"""The columns of the demo's table."""
 _PLOT = "One point per edit and editor. Only up and to the right is a good edit."
 _INTRODUCTION = (
     (
@@ -56,112 +48,16 @@ _INTRODUCTION = (
 )
 
 
-def write_page(
-    out: Path,
-    judgements: Sequence[Judgement],
-    columns: Sequence[Column],
-    cells: Mapping[str, Mapping[str, Cell]],
-    highlights: Sequence[str],
-) -> None:
-    """Write the page of the judged demo set, whole in itself.
-
-    Args:
-        cells: By editor and column.
-        highlights: Dimensions shown beneath a picture.
-    """
-    chunks = Chunks()
-    gathered = Gathered(PictureNames(), chunks.keep)
-    editors = list(EDITORS)
-    for judgement in judgements:
-        editor = editors.index(judgement.edit.model)
-        gathered.add(_shown(judgement), 0, editor, "demo", lambda _: None)
-    shown = ShownRun(
-        name="demo",
-        results=_results(judgements, columns, cells),
-        header=None,
-        dimensions=judgements[0].dimensions,
-        models={name: editor.description for name, editor in EDITORS.items()},
-        waiting=_waiting(judgements),
-        highlights=highlights,
-        plots={_PLOT: _plot(judgements, cells)},
-    )
-    about = About("editjudge demo", introduction=_INTRODUCTION)
-    page, _ = whole_page((shown,), gathered, chunks.texts, about)
-    put(out, page.encode())
-
-
-def _results(
-    judgements: Sequence[Judgement],
-    columns: Sequence[Column],
-    cells: Mapping[str, Mapping[str, Cell]],
-) -> Results:
-    core, items = benchmark("core"), {j.edit.item.id for j in judgements}
-    return Results(
-        benchmark=core,
-        protocol=f"core.{core.version}",
-        switches=frozenset(),
-        items=len(items),
-        words=None,
-        identities=judgements[0].services,
-        columns=tuple(columns),
-        cells=cells,
-        beside=JudgeSpread(),
-        changes=ItemChanges(),
-    )
-
-
-def _shown(judgement: Judgement) -> ShownEdit:
-    edit, item = judgement.edit, judgement.edit.item
-    stored = [
-        StoredVerdict(
-            item.id,
-            edit.model,
-            name,
-            outcome,
-            str(judgement.signatures[name]),
-            versions(),
-            tuple(judgement.said[key] for key in calls_of(outcome) if key in judgement.said),
-        )
-        for name, outcome in judgement.outcomes.items()
-        if isinstance(outcome, Scored | Unscored | Failed | NotApplicable)
-    ]
-    sources = tuple(path for source in item.sources if (path := _file(source)))
-    mask, target, output = _file(item.mask), _file(item.target), _file(edit.image)
-    return ShownEdit(
-        row=Row(item, edit.model, judgement.outcomes, judgement.signatures),
-        stored=stored,
-        pictures=Pictures({edit.model: output}, sources, mask, target),
-        digest=edit.image.digest if edit.image else None,
-        missing=str(edit.missing) if edit.missing else None,
-    )
-
-
-def _file(picture: Image | Mask | None) -> Path | None:
-    return Path(picture.file) if picture is not None and picture.file else None
-
-
-def _waiting(judgements: Sequence[Judgement]) -> dict[str, str]:
-    return {
-        name: outcome.reason
-        for judgement in judgements
-        for name, outcome in judgement.outcomes.items()
-        if isinstance(outcome, NotServed)
-    }
-
-
-def _plot(judgements: Sequence[Judgement], cells: Mapping[str, object]) -> str:
-    points = {
-        model: [
-            (x.value, y.value)
-            for j in judgements
-            if j.edit.model == model
-            and isinstance(x := j.outcomes[OUTSIDE], Scored)
-            and isinstance(y := j.outcomes[INSIDE], Scored)
-        ]
-        for model in cells
-    }
-    return scatter(
+def about(view: RunView) -> About:
+    """The words of the page, and a plot of what is kept against what is done."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for row in view.rows():
+        x, y = row.outcomes[_OUTSIDE], row.outcomes[_INSIDE]
+        if isinstance(x, Scored) and isinstance(y, Scored):
+            points.setdefault(row.model, []).append((x.value, y.value))
+    svg = draw_points(
         points,
         "kept outside the mask: PSNR against the source, dB",
         "met inside the mask: aligned PSNR, target, dB",
     )
+    return About("editjudge demo", introduction=_INTRODUCTION, figures={_PLOT: svg})

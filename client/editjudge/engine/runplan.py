@@ -22,8 +22,9 @@ from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
 from ..base.item import Flaws, Item, Missing
 from ..base.words import counted
-from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef, Outputs
+from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
+from ..benchmarks.outputs import Outputs
 from .contents import ItemChanges, JudgedEdit, KnownVerdicts, Look, Standing, item_changes
 from .fold import fold
 from .header import RunHeader

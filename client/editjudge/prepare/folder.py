@@ -16,9 +16,10 @@ from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import show_path
-from ..benchmarks.items import ItemsFile, Line, said
-from .draft import by_its_mask
-from .entry import FIELDS, Entry, Status, What
+from ..base.writing import on_disk, put
+from ..benchmarks.items import ItemsFile, Line
+from ..benchmarks.texts import said
+from .items import FIELDS, Entry, Status, What, by_its_mask
 
 DATA = "items.jsonl"
 CALLS = "prepare.sqlite"
@@ -264,10 +265,5 @@ def write(file: Path, data: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    half = file.with_name(f"{file.name}.new")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        half.write_bytes(data)
-        half.replace(file)
-    except OSError as error:
-        raise StoreError(f"{show_path(file)}: {error.strerror or error}") from error
+    with on_disk(file):
+        put(file, data)

@@ -19,11 +19,9 @@ from ..base.item import Item
 from ..benchmarks.items import Line
 from ..panel import Panel
 from ..prompts import Template, template
-from ..scorers.segmenting import Select, segmented
-from .draft import why_no_mask
-from .entry import JUDGE, Entry
-from .pictures import overlay, thumbnail
-from .questions import answered
+from ..scorers.regions import Select, segmented
+from .items import JUDGE, Entry, why_no_mask
+from .writers import answered
 
 _SCOPES = {
     "objects": "what is named",
@@ -174,20 +172,14 @@ def _entry(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> Entry:
             notes.append((f"named{where}", ", ".join(side.phrases)))
         if side.absent:
             notes.append((f"not found{where}", side.absent))
-    shown = tuple((side.name, thumbnail(side.image)) for side in drawn)
     selected = _selected(source, named, drawn)
     if selected is None or not selected.any():
         nothing = "nothing was found of" if selected is None else "nothing is left around"
         phrases = dict.fromkeys(phrase for side in drawn for phrase in side.phrases)
         reason = f"{nothing}: {', '.join(phrases)}"
-        return Entry("not_found", reason, notes=tuple(notes), pictures=shown)
+        return Entry("not_found", reason, notes=tuple(notes))
     notes.append(("share of the image", f"{selected.mean():.1%}"))
-    mask = load_mask(selected, "mask")
     around = named.scope == "surroundings"
-    overlays = tuple(
-        (_may_change(side, drawn), overlay(side.image, mask.fitted(side.image.size)))
-        for side in drawn
-    )
     return Entry(
         "made",
         # White is what was named, whether it is edited or kept: where a benchmark looks for a
@@ -196,13 +188,7 @@ def _entry(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> Entry:
         mask_shows="kept" if around else "edited",
         named=drawn[0].found,
         notes=tuple(notes),
-        pictures=(*shown, *overlays),
     )
-
-
-def _may_change(side: _Drawn, drawn: list[_Drawn]) -> str:
-    where = "" if len(drawn) == 1 else f" in the {side.name}"
-    return f"may change{where} (magenta)"
 
 
 def _selected(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> _Mask | None:

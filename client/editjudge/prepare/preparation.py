@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..app.client import Ledger
-from ..app.wire.prepared import Prepared
+from ..app.events import Progressed
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import (
@@ -28,17 +29,19 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.identity import Identities, ModelIdentity, ServiceName, printed
+from ..base.screen import tell
+from ..base.strict import Number, Strict
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import ItemsFile
-from ..engine.progress import Progress, took
+from ..engine.progress import Line, Progress, took
 from ..engine.session import asking
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
-from .draft import DraftData
-from .entry import FIELDS, JUDGE, STATUSES, Entry, Maker
+from ..panel.context import CallContext
+from ..report.live import display
 from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
-from .live import Live
-from .sheet import write_sheet
+from .items import FIELDS, JUDGE, STATUSES, DraftData, Entry, Maker
+from .page import write_page
 
 _FATAL = (CostLimit, NotAuthorised, WrongModel)
 """Errors that every later call would have too."""
@@ -46,6 +49,27 @@ _IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 _WHOEVER_IS_ASKED = {"had", "unsuited", "left"}
 """Statuses that do not depend on the services."""
 _WITH_REASONS = ("not_found", "unsuited", "failed")
+
+
+class Prepared(Strict):
+    """What became of the items of a preparation.
+
+    Attributes:
+        counts: Items by what became of them.
+        reasons: Of those that are `not_found`, `unsuited` or `failed`, by item.
+        services: Identities of those that made it.
+        data: The items with what was made.
+        review: The page on which people decide.
+    """
+
+    what: str
+    counts: dict[str, int]
+    reasons: dict[str, dict[str, str]]
+    services: dict[str, str]
+    usage: dict[str, Number]
+    data: Path
+    review: Path
+    exit_code: int
 
 
 @contextmanager
@@ -78,7 +102,7 @@ def preparing(
     with folder.held():
         record = folder.begin(items, maker.what)
         with Ledger(settings.ledger or folder.path / CALLS) as ledger:
-            preparation = Preparation(items, maker, folder, ledger, settings, Live(), limit)
+            preparation = Preparation(items, maker, folder, ledger, settings, limit)
             preparation.recall()
             yield preparation
             preparation.write(record)
@@ -102,7 +126,6 @@ class Preparation:
     folder: Folder
     ledger: Ledger
     settings: Settings
-    live: Live
     limit: int | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     identities: dict[ServiceName, ModelIdentity] = field(default_factory=dict)
@@ -157,8 +180,8 @@ class Preparation:
 
     async def _make(self, settings: Settings) -> None:
         policy = PoolPolicy(patience=settings.patience)
-        panel = Panel(settings, ledger=self.ledger, policy=policy)
         budget = Budget(settings.max_cost)
+        panel = Panel(settings, ledger=self.ledger, policy=policy).within(CallContext(budget))
         if self.settings.ledger is None:
             # In the folder's own ledger every earlier call was for this preparation.
             budget.goes_on(*self.ledger.costs)
@@ -169,14 +192,22 @@ class Preparation:
             self._meet(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()
             await self.ledger.keep_fact(self._fact(), identities)
-            progress = Progress(edits=self.left, budget=budget)
+            line = Line(total=self.left)
+            progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
+            with display(as_json=False) as shown:
+                due = time.monotonic() + shown.every
 
-            async def asked(ref: ItemRef) -> Entry:
-                entry = await self._asked(ref, panel)
-                self.live.done(failed=entry.status == "failed")
-                return entry
+                async def asked(ref: ItemRef) -> Entry:
+                    nonlocal due
+                    entry = await self._asked(ref, panel)
+                    progress.judged_one({}, ())
+                    line.failed += entry.status == "failed"
+                    line.scored += entry.status != "failed"
+                    if time.monotonic() >= due:
+                        shown(Progressed.by(progress, panel))
+                        due = time.monotonic() + shown.every
+                    return entry
 
-            with self.live.showing(progress, panel), budget.pays():
                 # Enough that no endpoint waits for images to be decoded.
                 await self._fill(asked, workers=_decoders() + settings.concurrency)
             self.usage = took(panel, progress)
@@ -186,7 +217,7 @@ class Preparation:
         served = {role: identities[role] for role in self.maker.roles}
         for role, identity in served.items():
             if self.identities.get(role, identity) != identity:
-                self.live.say(f"{role} is another one than before: all is made anew")
+                tell(f"{role} is another one than before: all is made anew")
                 self.entries = {
                     name: entry
                     for name, entry in self.entries.items()
@@ -215,7 +246,7 @@ class Preparation:
             return await self._made(ref, panel)
         except _FATAL as error:
             self._why_over = str(error)
-            self.live.say(self._why_over)
+            tell(self._why_over)
             return Entry("failed", str(error))
         except NotServed as error:
             return Entry("failed", str(error))
@@ -267,10 +298,10 @@ class Preparation:
         # In this order: items are only there with the record of what became of them.
         self.folder.keep(record)
         self.folder.keep_items(self.data, self.entries)
-        write_sheet(self.folder, record, self.entries)
+        write_page(self.folder, record, self.entries)
 
     def result(self) -> Prepared:
-        """What became of the items, as JSON."""
+        """What became of the items."""
         counts = Counter(entry.status for entry in self.entries.values())
         reasons = {
             status: {

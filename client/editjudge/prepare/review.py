@@ -7,22 +7,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from ..app.wire.prepared import Reviewed
 from ..base.errors import ConfigError, InputError
 from ..base.images import show_path
-from ..benchmarks.items import Line, said
-from .draft import DraftData
-from .entry import TO_REVIEW, Status, What
+from ..base.strict import Strict
+from ..base.words import few
+from ..benchmarks.items import Line
+from ..benchmarks.texts import said
 from .folder import ACCEPTED, REJECTED, Folder, Record, without, write_lines
+from .items import TO_REVIEW, DraftData, Status, What
 
 _NAMED = 5
 """How many items an error names."""
 _Part: TypeAlias = Literal["untouched", "accept", "reject", "undecided"]
 
 
-class Decision(BaseModel):
+class Decision(BaseModel, frozen=True, extra="forbid"):
     """One decision.
 
     Attributes:
@@ -30,14 +31,13 @@ class Decision(BaseModel):
         seen: Digest of what was decided about.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     id: str
     seen: str
     decision: Literal["accept", "reject"]
     note: str = ""
 
 
-class Decisions(BaseModel):
+class Decisions(BaseModel, frozen=True, extra="forbid"):
     """A file of decisions, as the page saves it.
 
     Attributes:
@@ -46,11 +46,27 @@ class Decisions(BaseModel):
         data_digest: Of the data that it was made for.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     review: Literal["editjudge.prepare.1"]
     what: What
     data_digest: str
     decisions: tuple[Decision, ...]
+
+
+class Reviewed(Strict):
+    """What came of decisions.
+
+    Attributes:
+        rejected: Items with what was noted.
+        undecided: Items.
+        untouched: How many nothing was made for.
+    """
+
+    accepted: int
+    rejected: dict[str, str]
+    undecided: tuple[str, ...]
+    untouched: int
+    accepted_data: Path
+    rejected_data: Path
 
 
 def apply(folder: Folder, file: Path) -> Reviewed:
@@ -126,7 +142,7 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
         )
     twice = [name for name, n in Counter(d.id for d in read.decisions).items() if n > 1]
     if twice:
-        raise InputError(name, f"two decisions about {_few(twice)}")
+        raise InputError(name, f"two decisions about {few(twice, _NAMED)}")
     return {decision.id: decision for decision in read.decisions}
 
 
@@ -141,17 +157,13 @@ def _check(
     others = [name for name in decided if record.statuses.get(name) not in TO_REVIEW]
     if others:
         raise InputError(
-            show_path(file), f"decisions about items that have nothing to review: {_few(others)}"
+            show_path(file),
+            f"decisions about items that have nothing to review: {few(others, _NAMED)}",
         )
     changed = [name for name, d in decided.items() if folder.seen(lines[name]) != d.seen]
     if changed:
         raise InputError(
             show_path(file),
-            f"what was made for these items has changed since: {_few(changed)}",
+            f"what was made for these items has changed since: {few(changed, _NAMED)}",
             "open the page again and decide about them anew",
         )
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

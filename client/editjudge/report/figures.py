@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count, cycle
+from textwrap import wrap
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from ..base.errors import MissingExtra
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, Kind, Panel
 from .numbers import arrow
 
+_T = TypeVar("_T")
 Form: TypeAlias = Literal["svg", "pdf", "png"]
 Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
 """By model and column id."""
@@ -44,8 +47,8 @@ _SMALL = (3.4, 2.6)
 """Width and height of each of many small panels."""
 _LONGEST = 48
 """Characters of a name in the legend; a paper's rows with their judge have as many."""
-_MANY = 16
-"""Models from which on a legend may be wider than the one panel above it."""
+_LETTERS, _HANDLE = 14, 6
+"""Letters on an inch of the legend, and those whose place a line or a marker takes."""
 _DOTS = 200
 _STEPS = 20
 """Of shares from 0 to 1."""
@@ -66,16 +69,6 @@ def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[
     """The panels that have something to show: a radar of three axes, otherwise one number."""
     fewest = _FEWEST.get(figure.kind, 1)
     return tuple(p for p in figure.panels if len(_with_numbers(p, columns, numbers)) >= fewest)
-
-
-def lacking(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> Iterator[str]:
-    """Of each panel that has numbers and is not drawn, what it lacks."""
-    fewest = _FEWEST.get(figure.kind, 1)
-    for panel in figure.panels:
-        axes = len(_with_numbers(panel, columns, numbers))
-        if 0 < axes < fewest:
-            title = f"{panel.title}: " if panel.title else ""
-            yield f"{title}a {figure.kind} needs {fewest} axes with numbers and has {axes}"
 
 
 def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Column, ...]:
@@ -107,23 +100,16 @@ def draw(
         MissingExtra: matplotlib is not installed.
         ValueError: no panel has anything to show; see `drawn`.
     """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure as Canvas
-    except ImportError as error:
-        raise MissingExtra("figures", "demo") from error
     panels = drawn(figure, columns, numbers)
     if not panels:
         raise ValueError("nothing to draw")
-    with rc_context(_STYLE):
-        small = figure.kind == "means"
-        across = min(3 if small else 2, len(panels))
-        down = math.ceil(len(panels) / across)
-        wide = 2 if figure.kind == "tasks" and across == 1 else 1
-        width, height = _SMALL if small else (_WIDTH * wide, 4.2)
-        size = (width * across, height * down + 0.3)
-        canvas = Canvas(figsize=size, layout="constrained")
-        projection = {"projection": "polar"} if figure.kind == "radar" else {}
+    small = figure.kind == "means"
+    across = min(3 if small else 2, len(panels))
+    down = math.ceil(len(panels) / across)
+    wide = 2 if figure.kind == "tasks" and across == 1 else 1
+    width, height = _SMALL if small else (_WIDTH * wide, 4.2)
+    projection = {"projection": "polar"} if figure.kind == "radar" else {}
+    with _canvas(width * across, height * down + 0.3) as canvas:
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, **projection)
             held = _shown(figure, panel, columns, numbers)
@@ -148,27 +134,15 @@ def draw_masks(shares: Sequence[float], form: Form, printed: float | None = None
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure as Canvas
-    except ImportError as error:
-        raise MissingExtra("figures", "demo") from error
-    with rc_context(_STYLE):
-        canvas = Canvas(figsize=(_WIDTH, 3.4), layout="constrained")
-        axes: Any = canvas.add_subplot()
+    with _canvas(_WIDTH, 3.4) as canvas:
+        axes = canvas.add_subplot()
         steps = [step / _STEPS for step in range(_STEPS + 1)]
         axes.hist(shares, bins=steps, color=_COLOURS[0], edgecolor="white")
         if printed is not None:
             axes.axvline(printed, color=_COLOURS[1], linestyle="--", linewidth=1.2)
             label = f"† most below {printed:.0%}"
-            axes.annotate(
-                label,
-                (printed, 0.95),
-                (4, 0),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                color=_COLOURS[1],
-            )
+            at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+            axes.annotate(label, (printed, 0.95), (4, 0), color=_COLOURS[1], **at)
         axes.set_xlim(0, 1)
         axes.set_xlabel(f"share of the picture that the mask covers ({len(shares):,} masks)")
         axes.set_ylabel("items")
@@ -176,52 +150,83 @@ def draw_masks(shares: Sequence[float], form: Form, printed: float | None = None
         return _saved(canvas, form)
 
 
+def draw_points(
+    points: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str
+) -> str:
+    """Draw points of several models, as an `<svg>` element.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    with _canvas(_WIDTH * 1.2, 4.2) as canvas:
+        axes = canvas.add_subplot()
+        for label, style, pairs in _each(points):
+            x, y = zip(*pairs, strict=True) if pairs else ((), ())
+            axes.scatter(x, y, s=34, label=label, c=style["color"], marker=style["marker"])
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        _plain(axes)
+        _legend(canvas, list(points))
+        return svg_element(_saved(canvas, "svg"))
+
+
+def svg_element(svg: bytes) -> str:
+    """A figure within a page, where the XML declaration and document type have no place."""
+    text = svg.decode()
+    return text[text.index("<svg") :]
+
+
+@contextmanager
+def _canvas(width: float, height: float) -> Iterator[Any]:
+    """A figure of matplotlib in our style.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise MissingExtra("figures", "demo") from error
+    with rc_context(_STYLE):
+        yield Canvas(figsize=(width, height), layout="constrained")
+
+
 def _saved(canvas: Any, form: Form) -> bytes:
     out = io.BytesIO()
     # What would say when it was drawn.
     nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
-    canvas.savefig(out, format=form, dpi=_DOTS, metadata=nothing)
+    canvas.savefig(out, format=form, dpi=_DOTS, metadata=nothing, bbox_inches="tight")
     return out.getvalue()
 
 
 def _legend(canvas: Any, models: Sequence[str]) -> None:
-    """Of the models of all panels, in the order of the table."""
-    drawn_as: dict[str, Any] = {}
+    """Of the models of all panels, in the order of the table, below the picture.
+
+    What is saved is as large as the picture and the legend together.
+    """
+    handles: dict[str, Any] = {}
     for axes in canvas.axes:
-        handles, labels = axes.get_legend_handles_labels()
-        drawn_as |= dict(zip(labels, handles, strict=True))
-    known = {
+        some, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, some, strict=True))
+    names = {
         label: name
         for number, name in enumerate(_shortened(models))
-        if (label := _label(number)) in drawn_as
+        if (label := _label(number)) in handles
     }
-    room = canvas.get_figwidth()
-    if len(known) > _MANY:
-        room = max(room, 2 * _WIDTH)
-    for ncols in range(min(4, len(known)), 0, -1):
-        legend = canvas.legend(
-            [drawn_as[label] for label in known],
-            list(known),
-            loc="outside lower center",
-            ncols=ncols,
-            frameon=False,
-        )
-        for text, name in zip(legend.get_texts(), known.values(), strict=True):
-            text.set_text(name)
-        wide, high = _size(legend, canvas)
-        if wide <= room or ncols == 1:
-            canvas.set_size_inches(max(canvas.get_figwidth(), wide), canvas.get_figheight() + high)
-            return
-        legend.remove()
-
-
-def _size(legend: Any, canvas: Any) -> tuple[float, float]:
-    """Width and height in inches, with what is around it."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    on: Any = FigureCanvasAgg(canvas)
-    extent = legend.get_window_extent(on.get_renderer())
-    return extent.width / canvas.dpi + 0.2, extent.height / canvas.dpi + 0.1
+    longest = max(map(len, names.values()), default=1)
+    columns = int(canvas.get_figwidth() * _LETTERS / (longest + _HANDLE))
+    legend = canvas.legend(
+        [handles[label] for label in names],
+        list(names),
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        ncols=max(1, min(4, len(names), columns)),
+        frameon=False,
+    )
+    # Names that begin with `_` would be left out if they were labels.
+    for text, name in zip(legend.get_texts(), names.values(), strict=True):
+        text.set_text(name)
 
 
 def _shortened(names: Sequence[str]) -> list[str]:
@@ -263,7 +268,10 @@ def _with_numbers(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> 
 def _radar(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
     angles = [2 * math.pi * index / len(columns) for index in range(len(columns))]
     for label, style, row in _each(numbers):
-        values = _on_scale(figure, columns, row, numbers)
+        values = [
+            _share(c, row.get(c.id), numbers) if figure.relative else _or_nan(row.get(c.id))
+            for c in columns
+        ]
         if all(map(math.isnan, values)):
             continue
         closed = [*values, values[0]]
@@ -376,7 +384,7 @@ def _plain(axes: Any) -> None:
     axes.set_axisbelow(True)
 
 
-def _each(numbers: Numbers) -> Iterator[tuple[str, dict[str, str], Mapping[str, float | None]]]:
+def _each(numbers: Mapping[str, _T]) -> Iterator[tuple[str, dict[str, str], _T]]:
     """The models with how each is drawn."""
     for number, (style, row) in enumerate(zip(cycle(_styles()), numbers.values(), strict=False)):
         yield _label(number), style, row
@@ -388,36 +396,22 @@ def _styles() -> Iterator[dict[str, str]]:
     A colour comes again with another marker, and another line or filling, and another hatch:
     lines, points and bars are each told apart by what they have of it.
     """
-    for again, (line, fill, hatch) in enumerate(_ROUNDS):
+    for again, look in enumerate(_ROUNDS):
         markers = (*_MARKERS[again:], *_MARKERS[:again])
         for colour, marker in zip(_COLOURS, markers, strict=True):
-            yield {
-                "color": colour,
-                "marker": marker,
-                "linestyle": line,
-                "fillstyle": fill,
-                "hatch": hatch,
-            }
+            names = ("color", "marker", "linestyle", "fillstyle", "hatch")
+            yield dict(zip(names, (colour, marker, *look), strict=True))
 
 
 def _hatched(style: Mapping[str, str]) -> dict[str, str]:
     return {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
 
 
-def _on_scale(
-    figure: Figure, columns: Sequence[Column], row: Mapping[str, float | None], numbers: Numbers
-) -> list[float]:
-    """A model's numbers as distances from the middle; NaN where there is none."""
-    if not figure.relative:
-        return [_or_nan(row.get(column.id)) for column in columns]
-    return [_share(column, row.get(column.id), numbers) for column in columns]
-
-
 def _share(column: Column, value: float | None, numbers: Numbers) -> float:
     """How far a number is from the worst model's to the best one's, 0..1; 1 where all are equal."""
-    if value is None:
-        return math.nan
     values = [v for row in numbers.values() if (v := row.get(column.id)) is not None]
+    if value is None or not values:
+        return math.nan
     low, high = min(values), max(values)
     if low == high:
         return 1.0
@@ -431,12 +425,7 @@ def _or_nan(value: float | None) -> float:
 
 def _wrapped(text: str) -> str:
     """On several lines where it is long."""
-    lines = [""]
-    for word in text.replace("_", " ").split():
-        if lines[-1] and len(lines[-1]) + len(word) >= _WRAPPED:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+    return "\n".join(wrap(text.replace("_", " "), _WRAPPED, break_long_words=False))
 
 
 _DRAWN: Mapping[Kind, Callable[[Any, Figure, Sequence[Column], Numbers], None]] = {

@@ -81,17 +81,16 @@ def untrained_line(identities: Identities) -> str:
 
 
 def usage_text(usage: Mapping[str, float]) -> str:
-    """Calls, tokens and cost in words, and how many calls needed not be made."""
+    """Calls, cost and tokens in words; known are calls whose replies are kept."""
     prompt, cached = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
-    share = f" ({cached / prompt:.0%} from the server's cache)" if prompt else ""
-    cost = f", cost {usage['cost']:.4g}" if "cost" in usage else ""
-    calls = usage.get("calls", 0)
     known = usage.get("known", 0)
-    kept = f" (not again {known:,.0f} whose replies are kept)" if known else ""
-    return (
-        f"{calls:.0f} call{'' if calls == 1 else 's'}{kept}, {prompt:,.0f} prompt tokens{share}, "
-        f"{usage.get('completion_tokens', 0):,.0f} generated{cost}"
+    parts = (
+        counted(round(usage.get("calls", 0)), "call") + f" ({known:,.0f} known)" * bool(known),
+        f"cost {usage['cost']:.4g}" if "cost" in usage else "",
+        f"{prompt:,.0f} prompt tokens" + (f" ({cached / prompt:.0%} cached)" if prompt else ""),
+        f"{usage.get('completion_tokens', 0):,.0f} generated",
     )
+    return ", ".join(filter(None, parts))
 
 
 def skipped(judgement: Judgement) -> dict[str, list[str]]:
@@ -138,15 +137,12 @@ def best_and_second(
     return [places.get(text, 0) for text in texts]
 
 
-def number(
-    cell: Cell, deviation: float | None = None, decimals: int | None = None, place: int = 0
-) -> Number:
+def number(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
     """A mean with its coverage: how many of the edits asked about have a number.
 
     Beside it half of its interval and what else a reader has to know; see `sure_text`.
 
     Args:
-        deviation: Its standard deviation over rounds, where it is known.
         decimals: As papers print; None for four significant digits.
         place: 1 for the best of its column, 2 for the second.
     """
@@ -157,7 +153,7 @@ def number(
     if cell.value is None:
         return Number("-", 0, "", cell.reason if decimals is None else coverage, footnote)
     value = f"{cell.value:.4g}" if decimals is None else rounded(cell.value, decimals)
-    return Number(value, place, sure_text(cell, deviation, decimals), coverage, footnote)
+    return Number(value, place, sure_text(cell, decimals), coverage, footnote)
 
 
 def carried(cells: Iterable[Cell]) -> int:
@@ -179,7 +175,7 @@ def rounded(value: float, decimals: int) -> str:
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
 
-def sure_text(cell: Cell, deviation: float | None = None, decimals: int | None = None) -> str:
+def sure_text(cell: Cell, decimals: int | None = None) -> str:
     """What stands behind a mean: half of its interval, its spread over rounds, and its signs.
 
     `*2` says that a rule put two of its numbers in, `^3` that three are capped, `~` that it rests
@@ -190,7 +186,7 @@ def sure_text(cell: Cell, deviation: float | None = None, decimals: int | None =
     return "".join(
         (
             "" if half is None else f" ±{half_text(half, decimals)}",
-            "" if deviation is None else f" sd {deviation:{form}}",
+            "" if cell.sd is None else f" sd {cell.sd:{form}}",
             f" *{cell.imputed}" if cell.imputed else "",
             f" ^{cell.capped}" if cell.capped else "",
             " ~" if cell.other_items else "",

@@ -1,19 +1,41 @@
-"""Pages of ours as HTML: whole in themselves, and strict about what they may load and run."""
+"""A page as data and as HTML: the leaderboard, the figures, and what a reader has to know.
+
+The page is whole in itself, and strict about what it may load and run.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..app.canary import last_checks
+from ..app.published import PublishedBeside, published_beside
+from ..app.results import Results
+from ..base.errors import MissingExtra
+from ..base.identity import printed
 from ..base.signature import package_version
+from ..base.words import counted
+from ..benchmarks.cell import Cell
+from ..benchmarks.column import Column
+from ..benchmarks.dimension import Dimension
+from ..benchmarks.figures import figures
+from ..engine.header import RunHeader
+from .edits import CHUNK, Details, Edits, Plain, RunEdits
+from .figures import LOOKS, draw, drawn, svg_element
+from .numbers import best_and_second, ends_text, rounded, untrained_line
+from .summary import comparability, reasons, with_something
 
 Mode: TypeAlias = Literal["file", "folder", "view"]
 """How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
@@ -32,16 +54,314 @@ _MORE_SCRIPTS = {"file": "", "folder": " 'self' file:", "view": ""}
 _CONNECTS = {"file": "'none'", "folder": "'none'", "view": "'self'"}
 
 
-def page_template(package: str, name: str, folder: str = "templates") -> Template:
-    """Load a page's template from a folder of a package; texts are escaped."""
-    environment = Environment(
-        loader=PackageLoader(package, folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+@dataclass(frozen=True)
+class ShownRun:
+    """A run as a page shows it.
+
+    Attributes:
+        name: What it is called.
+        dimensions: Those that are known here, by id.
+        checks: How its judges were when they were last checked, in one line; empty without judges.
+        published: What the paper prints; None where nobody wants it.
+    """
+
+    name: str
+    results: Results
+    header: RunHeader
+    dimensions: Mapping[str, Dimension]
+    checks: str
+    published: PublishedBeside | None = None
+
+    @classmethod
+    def read(
+        cls, run: RunEdits, edits: Edits, details: Details | None, *, published: bool
+    ) -> ShownRun:
+        """Read all of a run once: its edits are added on the way to its table.
+
+        Args:
+            published: Also what the paper prints.
+
+        Raises:
+            ConfigError: it has dimensions that this editjudge does not know, or its data has none
+                of its items.
+        """
+        view = run.view
+        each = run.add_to(edits, details)
+        results = view.results(each=each, evidence=details is not None)
+        beside = published_beside(results) if published else None
+        known, checks = view.resolved.known, last_checks(results.identities)
+        return cls(str(view.folder), results, view.header, known, checks, beside)
+
+
+@dataclass(frozen=True)
+class About:
+    """What a page says besides what its runs hold.
+
+    Attributes:
+        title: Of the page; by default the benchmarks and names of its runs.
+        mode: How it comes to what it shows.
+        version: Another one where anything on the page is another.
+        introduction: Paragraphs, by heading; "" for none.
+        figures: Further figures, SVG by title.
+        warnings: Further lines that a reader has to see.
+        data: Folder of what is loaded when it is needed.
+        review: What people decide about, where they do; see `prepare.review`.
+    """
+
+    title: str = ""
+    mode: Mode = "file"
+    version: str = ""
+    introduction: Sequence[tuple[str, str]] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    data: str = "data"
+    review: Plain | None = None
+
+
+def report_of(runs: Sequence[ShownRun], edits: Edits, about: About) -> Plain:
+    """What the page needs first, as JSON; see the page's scripts for who reads what.
+
+    Args:
+        runs: In the order in which their edits were added.
+    """
+    places = {key: n for n, key in enumerate(_models(runs))}
+    further = [{"title": title, "note": "", "svg": svg} for title, svg in about.figures.items()]
+    paper_figures, why = _figures_of(runs)
+    return {
+        "version": about.version,
+        "title": about.title or title_of(runs),
+        "mode": about.mode,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "editjudge": package_version("editjudge"),
+        "introduction": [{"heading": h, "text": text} for h, text in about.introduction],
+        "warnings": [*_warnings(runs), *_unfinished(edits), *about.warnings, *why],
+        "runs": [_run(run) for run in runs],
+        "models": [{"name": name, "run": number} for number, name in places],
+        "dimensions": _dimensions(runs, edits),
+        "tables": [_table(some, runs, places) for some in _alike(runs)],
+        "figures": [*further, *paper_figures],
+        "chunk": CHUNK,
+        "chunks": edits.chunks,
+        "data": about.data,
+        "review": about.review,
+    }
+
+
+def title_of(runs: Sequence[ShownRun]) -> str:
+    """What a page of these runs is called."""
+    names = dict.fromkeys(run.results.benchmark.title for run in runs)
+    return f"{', '.join(names)}: {', '.join(run.name for run in runs)}"
+
+
+def _models(runs: Sequence[ShownRun]) -> Iterator[tuple[int, str]]:
+    """Number of the run and name of each model on the page."""
+    return ((number, name) for number, run in enumerate(runs) for name in run.header.outputs)
+
+
+def _run(run: ShownRun) -> Plain:
+    results, header = run.results, run.header
+    return {
+        "name": run.name,
+        "title": results.benchmark.title,
+        "protocol": results.protocol,
+        "switches": sorted(results.switches),
+        "items": results.items,
+        "prompts": results.words,
+        "created": header.created,
+        "editjudge": header.editjudge,
+        "judges": list(results.judge_rounds.judges),
+        "rounds": results.rounds,
+        "services": printed(results.identities),
+        "data": header.data,
+    }
+
+
+def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
+    today = package_version("editjudge")
+    for run in runs:
+        before = f"{run.name}: " if len(runs) > 1 else ""
+        untrained = untrained_line(run.results.identities)
+        lines = [untrained] if untrained else []
+        lines += [*filter(None, [run.checks])]
+        if run.header.editjudge != today:
+            by = run.header.editjudge
+            lines.append(f"the run was last written by editjudge {by}, this is {today}")
+        yield from (before + line for line in lines)
+
+
+def _unfinished(edits: Edits) -> Iterator[str]:
+    """What the numbers do not rest on, for it is still to be judged."""
+    if pending := edits.count - edits.judged():
+        are = counted(pending, "edit is", "edits are")
+        yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
+
+
+def _dimensions(runs: Sequence[ShownRun], edits: Edits) -> list[Plain]:
+    known = {name: one for run in runs for name, one in run.dimensions.items()}
+    return [_dimension(name, known.get(name)) for name in edits.dimensions]
+
+
+def _dimension(name: str, dimension: Dimension | None) -> Plain:
+    unknown = {"asks": "not known to this editjudge", "range": [None, None], "higher": True}
+    return (
+        {
+            "id": name,
+            "title": _short(name),
+            "asks": dimension.asks,
+            "range": [end if math.isfinite(end) else None for end in dimension.range],
+            "higher": dimension.higher_is_better,
+            "unit": dimension.unit,
+        }
+        if dimension
+        else {"id": name, "title": _short(name), **unknown, "unit": ""}
     )
-    return environment.get_template(name)
+
+
+def _short(name: str) -> str:
+    """An id without its benchmark."""
+    return name.partition(".")[2] or name
+
+
+def _alike(runs: Sequence[ShownRun]) -> list[list[int]]:
+    """The runs that have the same table, by number."""
+    tables: dict[tuple[Any, ...], list[int]] = {}
+    for number, run in enumerate(runs):
+        results = run.results
+        columns = tuple(column.id for column in results.columns)
+        rules = (results.benchmark.name, results.protocol, results.switches, results.words)
+        tables.setdefault((*rules, columns), []).append(number)
+    return list(tables.values())
+
+
+def _table(
+    numbers: Sequence[int], runs: Sequence[ShownRun], places: Mapping[tuple[int, str], int]
+) -> Plain:
+    """One table of runs that have the same columns."""
+    first = runs[numbers[0]]
+    keys = [key for key in places if key[0] in numbers]
+    results = _together(first.results, keys, runs)
+    columns, left_out = with_something(results.columns, results.cells, Path(first.name))
+    by_column = [_cells(results, column) for column in columns]
+    notes = [*reasons(columns, results.cells), *left_out]
+    if any(row[c.id].imputed for row in results.cells.values() for c in columns):
+        notes.append("* imputed: a rule put some of these numbers in, no judge did")
+    if first.published is not None:
+        notes += comparability(first.published)
+    return {
+        "title": ", ".join(filter(None, [results.benchmark.title, results.benchmark.table])),
+        "decimals": results.benchmark.decimals,
+        "columns": [_column(column) for column in columns],
+        "rows": [
+            {"model": places[key], "cells": [cells[row] for cells in by_column]}
+            for row, key in enumerate(keys)
+        ],
+        "published": [] if first.published is None else _published(first.published, columns),
+        "notes": notes,
+    }
+
+
+def _together(
+    results: Results, keys: Sequence[tuple[int, str]], runs: Sequence[ShownRun]
+) -> Results:
+    """The table of the first run, with the rows of all; names that come twice have their run's."""
+    names = [model for _, model in keys]
+    labels = [m if names.count(m) == 1 else f"{m} ({runs[n].name}, {n + 1})" for n, m in keys]
+    cells = {label: runs[n].results.cells[m] for (n, m), label in zip(keys, labels, strict=True)}
+    return replace(results, cells=cells)
+
+
+def _cells(results: Results, column: Column) -> list[Plain]:
+    """One column, model by model."""
+    cells = [row[column.id] for row in results.cells.values()]
+    benchmark = results.benchmark
+    usual = benchmark.decimals if benchmark.table else None
+    decimals = usual if column.decimals is None else column.decimals
+    texts = [_number(cell.value, decimals) for cell in cells]
+    values = [cell.value for cell in cells]
+    places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
+    return [
+        {
+            "value": cell.value,
+            "text": text,
+            "place": place,
+            **_interval(cell, decimals),
+            "deviation": cell.sd,
+            "scored": cell.scored,
+            "asked": cell.asked,
+            "imputed": cell.imputed,
+            "capped": cell.capped,
+            "different_items": cell.other_items,
+            "counts": dict(cell.counts),
+            "reason": cell.reason,
+        }
+        for cell, text, place in zip(cells, texts, places, strict=True)
+    ]
+
+
+def _number(value: float | None, decimals: int | None) -> str:
+    """A number to so many decimals, else to four digits, also where the last are 0."""
+    if value is None:
+        return "-"
+    if decimals is None:
+        return f"{value:#.4g}".removesuffix(".")
+    return rounded(value, decimals)
+
+
+def _interval(cell: Cell, decimals: int | None) -> Plain:
+    """The 95 % interval."""
+    interval = cell.interval
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    ends = "" if low is None or high is None else ends_text(low, high, decimals)
+    clusters = interval.clusters if interval else None
+    return {"low": low, "high": high, "ends": ends, "clusters": clusters}
+
+
+def _column(column: Column) -> Plain:
+    return {
+        "id": column.id,
+        "group": column.group,
+        "title": column.title,
+        "higher": column.higher_is_better,
+        "source": column.source,
+        "decimals": column.decimals,
+        "dimensions": list(column.dimensions),
+    }
+
+
+def _published(published: PublishedBeside, columns: Sequence[Column]) -> list[Plain]:
+    return [
+        {
+            "source": table.source,
+            "judge": table.judge,
+            "note": table.note,
+            "rows": [
+                {"name": name, "values": [row.get(column.id) for column in columns]}
+                for name, row in table.models.items()
+            ],
+        }
+        for table in published.tables
+    ]
+
+
+def _figures_of(runs: Sequence[ShownRun]) -> tuple[list[Plain], list[str]]:
+    """The figures of all runs, and why there are none."""
+    try:
+        return [figure for run in runs for figure in _figures(run)], []
+    except MissingExtra as error:
+        return [], [f"without figures: {error}"]
+
+
+def _figures(run: ShownRun) -> Iterator[Plain]:
+    """The figures of the benchmark's paper, as far as there is something to show."""
+    results = run.results
+    numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.cells.items()}
+    if len(numbers) > LOOKS:
+        return
+    warning = untrained_line(results.identities)
+    for figure in figures(results.benchmark.name):
+        if drawn(figure, results.columns, numbers):
+            svg = svg_element(draw(figure, results.columns, numbers, "svg", warning))
+            yield {"title": f"{figure.kind}, {figure.source}", "note": run.name, "svg": svg}
 
 
 def page_html(
@@ -54,13 +374,20 @@ def page_html(
     """Write a page of results as HTML; every text from data stays text.
 
     Args:
-        report: See `contents.report_of`.
-        edits: See `Gathered.index`; None where the page asks for both.
+        report: See `report_of`.
+        edits: See `Edits.index`; None where the page asks for both.
         details: By name of the chunk, where the page holds all of them; as text that `script_json`
             has made where they are many.
         pictures: Data URIs by name of the picture, in the same case.
     """
-    return page_template("editjudge.report", "page.html.j2", _WEB).render(
+    environment = Environment(
+        loader=PackageLoader("editjudge.report", _WEB),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(
         title=report["title"],
         mode=mode,
         report=report,

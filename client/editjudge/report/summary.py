@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from rich.cells import cell_len
 
 from ..app.agreement import Figure
 from ..app.published import Comparability, PublishedBeside
 from ..app.results import Results
-from ..app.spread import Agreement, JudgeSpread, Spread
+from ..app.spread import Agreement, JudgeSpread
 from ..app.unserved import naming, need_models
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
@@ -33,7 +33,6 @@ from .numbers import (
 )
 from .table import Form, Head, Number, Row, Table
 
-_T = TypeVar("_T")
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
 """By model and judge (none for all judges together), the number of each column."""
 _NOTHING = Number("")
@@ -106,28 +105,23 @@ def narrowed(
     if not columns and not models:
         return results
     meant, names = chosen(results, columns, models)
-    beside, ids = results.beside, {column.id for column in meant}
+    ids = {column.id for column in meant}
 
-    def rows(table: Mapping[str, Mapping[str, _T]]) -> dict[str, dict[str, _T]]:
-        return {name: _of_ids(table[name], ids) for name in names if name in table}
+    def of_ids(row: Mapping[str, Cell]) -> dict[str, Cell]:
+        return {name: cell for name, cell in row.items() if name in ids}
 
+    asking = {name for column in meant for name in column.dimensions}
     return replace(
         results,
         columns=meant,
-        cells=rows(results.cells),
-        beside=replace(
-            beside,
-            ensemble=rows(beside.ensemble),
-            judges={judge: rows(table) for judge, table in beside.judges.items()},
-            agreement=tuple(
-                one for one in beside.agreement if any(one.dimension in c.dimensions for c in meant)
-            ),
-        ),
+        cells={name: of_ids(results.cells[name]) for name in names},
+        judges={
+            name: {judge: of_ids(row) for judge, row in results.judges[name].items()}
+            for name in names
+            if name in results.judges
+        },
+        agreement=tuple(one for one in results.agreement if one.dimension in asking),
     )
-
-
-def _of_ids(row: Mapping[str, _T], ids: Collection[str]) -> dict[str, _T]:
-    return {name: one for name, one in row.items() if name in ids}
 
 
 def typeset(
@@ -163,10 +157,7 @@ def _paper_numbers(results: Results, column: Column, models: Sequence[str]) -> l
     texts = ["-" if cell.value is None else rounded(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
     places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
-    return [
-        number(cell, _deviation(results, model, column), decimals, place)
-        for model, cell, place in zip(models, cells, places, strict=True)
-    ]
+    return [number(cell, decimals, place) for cell, place in zip(cells, places, strict=True)]
 
 
 def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
@@ -174,11 +165,6 @@ def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
     if column.decimals is not None:
         return column.decimals
     return results.benchmark.decimals if results.benchmark.table else carried(cells)
-
-
-def _deviation(results: Results, model: str, column: Column) -> float | None:
-    spread = results.beside.ensemble.get(model, {}).get(column.id)
-    return spread.deviation if spread else None
 
 
 def _made_of(results: Results) -> Iterator[str]:
@@ -193,7 +179,7 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     if names := untrained(results.identities):
         yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
     yield from legend(cells, mend=False)
-    if any(_deviation(results, m, c) is not None for m in models for c in columns):
+    if any(cell.sd is not None for cell in cells):
         yield "sd: standard deviation over rounds"
     yield from counted_lines(results)
 
@@ -221,9 +207,8 @@ def _numbers_table(results: Results, columns: Sequence[Column], models: Sequence
             interval = (of.low, of.high, of.error, of.clusters, of.method) if of else (None,) * 5
             names = (model, column.id, column.group, column.title)
             counts = (cell.scored, cell.asked, cell.imputed)
-            deviation = _deviation(results, model, column)
             further = (cell.capped, int(cell.other_items))
-            rows.append(Row((*names, cell.value, deviation, *counts, *interval, *further)))
+            rows.append(Row((*names, cell.value, cell.sd, *counts, *interval, *further)))
     return Table([Head(name) for name in _NUMBERS], rows)
 
 
@@ -267,41 +252,28 @@ def results_tables(
     return tuple(_by_column(columns, grid, models) for models in split)
 
 
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """The columns of a table by what there is to show of them.
+def with_something(
+    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]], run: Path
+) -> tuple[tuple[Column, ...], list[str]]:
+    """The columns that have a number of any model, or a reason of their own why there is none.
 
-    Attributes:
-        told: With a number of any model, or with a reason of their own why there is none.
-        unserved: They wait for models that nobody serves.
-        unasked: They ask nothing of any item.
+    Returns:
+        With them what is left out, and who names it, a line each.
     """
-
-    told: tuple[Column, ...]
-    unserved: tuple[Column, ...]
-    unasked: tuple[Column, ...]
-
-    @classmethod
-    def of(cls, columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> Self:
-        """The columns, in their order."""
-        told, unserved, unasked = [], [], []
-        for column in columns:
-            asked = [row[column.id] for row in cells.values() if row[column.id].asked]
-            if not asked:
-                unasked.append(column)
-            elif all(_waits(cell) for cell in asked):
-                unserved.append(column)
-            else:
-                told.append(column)
-        return cls(tuple(told), tuple(unserved), tuple(unasked))
-
-    def lines(self, run: Path) -> Iterator[str]:
-        """What is left out of the table, and who names it."""
-        if self.unserved:
-            yield f"{need_models(len(self.unserved), 'number')}: {naming(run)}"
-        # Of a paper's table what is about other tasks is not missed.
-        if unasked := sum(not column.group for column in self.unasked):
-            yield f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item"
+    shown, unserved, unasked = [], 0, 0
+    for column in columns:
+        asked = [row[column.id] for row in cells.values() if row[column.id].asked]
+        if not asked:
+            # Of a paper's table what is about other tasks is not missed.
+            unasked += not column.group
+        elif all(_waits(cell) for cell in asked):
+            unserved += 1
+        else:
+            shown.append(column)
+    lines = [f"{need_models(unserved, 'number')}: {naming(run)}"] if unserved else []
+    if unasked:
+        lines.append(f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item")
+    return tuple(shown), lines
 
 
 def _waits(cell: Cell) -> bool:
@@ -319,37 +291,36 @@ def _grid(
     each_round: bool,
 ) -> dict[tuple[str, str], list[Number]]:
     grid: dict[tuple[str, str], list[Number]] = {}
-    several = len(beside.judges) > 1
 
-    def add(model: str, judge: str, row: Mapping[str, Spread]) -> None:
+    def add(model: str, judge: str, row: Mapping[str, Cell]) -> None:
         grid[model, judge] = [
             _number_of(row.get(column.id), column, decimals) for column in columns
         ]
 
     for model, row in cells.items():
-        alone = {name: Spread(cell) for name, cell in row.items()}
-        add(model, "", {**alone, **beside.ensemble.get(model, {})})
-        for judge in beside.judges if several else ():  # a single judge is the ensemble
-            add(model, judge, beside.judges[judge][model])
-        for judge, of in beside.judges.items() if each_round else ():
-            for n in range(beside.judge_rounds.rounds):
+        add(model, "", row)
+        judges = beside.judges.get(model, {})
+        several = len(judges) > 1
+        for judge, of in judges.items() if several else ():  # a single judge is all of them
+            add(model, judge, of)
+        for judge, of in judges.items() if each_round else ():
+            for n in range(beside.rounds):
                 label = f"{judge}, round {n + 1}" if several else f"run {n + 1}"
                 grid[model, label] = [
-                    _printed(_of_round(of[model].get(c.id), n), c, decimals) for c in columns
+                    _printed(_of_round(of.get(c.id), n), c, decimals) for c in columns
                 ]
     return grid
 
 
-def _number_of(spread: Spread | None, column: Column, decimals: int | None) -> Number:
+def _number_of(cell: Cell | None, column: Column, decimals: int | None) -> Number:
     """A cell's number: as papers print where columns have groups."""
-    if spread is None:
+    if cell is None:
         return _NOTHING
-    own = None if decimals is None else _first(column.decimals, decimals)
-    return number(spread.cell, spread.deviation, own)
+    return number(cell, None if decimals is None else _first(column.decimals, decimals))
 
 
-def _of_round(spread: Spread | None, place: int) -> float | None:
-    return spread.rounds[place] if spread and place < len(spread.rounds) else None
+def _of_round(cell: Cell | None, place: int) -> float | None:
+    return cell.rounds[place] if cell and place < len(cell.rounds) else None
 
 
 def _printed(value: float | None, column: Column, decimals: int | None) -> Number:
@@ -366,11 +337,11 @@ def _first(own: int | None, usual: int) -> int:
 
 def comparability(beside: PublishedBeside) -> Iterator[str]:
     """Which columns can be compared with the printed ones, and why, a line for each reason."""
-    if not beside.columns:
+    if not beside.shown:
         yield f"{beside.title} prints nothing of what was asked for"
     said: dict[Comparability, list[str]] = {}
-    for column in beside.columns:
-        titles = said.setdefault(beside.comparability[column.id], [])
+    for column in beside.shown:
+        titles = said.setdefault(beside.columns[column.id], [])
         if column.title not in titles:
             titles.append(column.title)
     for verdict, titles in said.items():

@@ -47,7 +47,7 @@ class Question:
         """Whether a reply is one of several choices (`Generalist.choose`)."""
         return not isinstance(self.form, OutputContract)
 
-    def repeats(self, endpoint: GeneralistEndpoint) -> int:
+    def samples(self, endpoint: GeneralistEndpoint) -> int:
         """How many replies are averaged each time it is asked, at most.
 
         A choice is sampled only by a generalist that reports no probabilities, which the first
@@ -59,8 +59,8 @@ class Question:
         """
         if isinstance(self.form, OutputContract):
             averaged = self.form.averaged and endpoint.temperature > 0
-            return endpoint.repeats if averaged else 1
-        return endpoint.repeats
+            return endpoint.samples if averaged else 1
+        return endpoint.samples
 
     def calls(self, endpoint: GeneralistEndpoint | None) -> int:
         """How many calls it takes about one edit, at most.
@@ -68,7 +68,7 @@ class Question:
         Args:
             endpoint: The generalist's settings; None counts no averaged replies.
         """
-        return self.count * (1 if endpoint is None else self.repeats(endpoint))
+        return self.count * (1 if endpoint is None else self.samples(endpoint))
 
     async def ask(
         self, edit: Edit, generalist: Generalist, *, repeat: int = 0, **texts: str

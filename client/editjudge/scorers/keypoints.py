@@ -1,9 +1,11 @@
-"""The keypoints of what edits are compared with: found once, shared by all edits of an item."""
+"""What alignments share: keypoints of a reference, found once, and a budget of memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
-from threading import Lock
+from contextlib import contextmanager
+from threading import Condition, Lock
 from typing import TypeAlias
 
 from ..base.images import Image
@@ -63,3 +65,36 @@ class SharedKeypoints:
             if free >= 0:
                 return
             free += self._kept.pop(key).result().nbytes
+
+
+class Turns:
+    """Lets threads work while what they take fits a budget, first come, first served.
+
+    What takes more than the whole budget is let in alone.
+
+    Args:
+        budget: How much may be taken at once, for example bytes.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = self._free = budget
+        self._first = Lock()
+        self._room = Condition()
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        """Wait for a turn, and have it until the block ends.
+
+        Args:
+            size: How much the work takes.
+        """
+        size = min(size, self._budget)
+        with self._first, self._room:  # who waits for room holds up those behind
+            self._room.wait_for(lambda: self._free >= size)
+            self._free -= size
+        try:
+            yield
+        finally:
+            with self._room:
+                self._free += size
+                self._room.notify_all()

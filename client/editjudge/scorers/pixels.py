@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,10 +30,9 @@ from ..pixels import (
     ssim_blacked_out,
     windows_within,
 )
-from .keypoints import SharedKeypoints
+from .keypoints import SharedKeypoints, Turns
 from .regions import Reference, fitted, selected, squashed
 from .scorer import Scorer
-from .turns import Turns
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -58,8 +58,27 @@ METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
 UNALIGNED = "unaligned"
 
 
+class PixelScorer(Scorer):
+    """A way of comparing pixels here, with OpenCV."""
+
+    @property
+    def lacking(self) -> str:
+        """OpenCV, where it is not installed."""
+        return lacking()
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
+        return await in_thread(self.compare, edit, fields)
+
+    @abstractmethod
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
+        """A verdict for every field, computed at once."""
+
+
 @dataclass(frozen=True)
-class PixelComparison(Scorer):
+class PixelComparison(PixelScorer):
     """The edited image against a reference, pixel by pixel, whole or within a region.
 
     Fields are `<metric>.<region>`: metric one of `mse`, `psnr`, `ssim`; region `whole`,
@@ -90,11 +109,6 @@ class PixelComparison(Scorer):
     plausible: bool = True
     as_is: bool = False
 
-    @property
-    def lacking(self) -> str:
-        """OpenCV, where it is not installed."""
-        return lacking()
-
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what brings both to one size, the mask of a region, the metric."""
         metric, _, region = field.partition(".")
@@ -110,20 +124,23 @@ class PixelComparison(Scorer):
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Compare in a worker thread: NumPy and OpenCV release the interpreter.
+        """As every comparison of pixels, but for alignments.
 
-        Alignments take turns, one for each core: those at work have `ALIGNING_MEMORY` in all.
-        Edits with the same reference share its keypoints.
+        These take turns, one for each core: those at work have `ALIGNING_MEMORY` in all. Edits with
+        the same reference share its keypoints.
         """
         if not self.aligned:
-            return await in_thread(self.compare, edit, fields)
+            return await super().score(edit, panel, fields)
+        return await in_thread(self._in_turn, edit, fields, executor=_ALIGNERS)
+
+    def _in_turn(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         reference: Image = getattr(edit.item, self.reference)
         pixels = max(math.prod(image.size) for image in (edit.output, reference))
-        async with _ALIGNING.of(pixels * ALIGNING_BYTES_A_PIXEL):
-            return await in_thread(self.compare, edit, fields, executor=_ALIGNERS)
+        with _ALIGNING.of(pixels * ALIGNING_BYTES_A_PIXEL):
+            return self.compare(edit, fields)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
-        """The same, at once."""
+        """Bring both to one size, then compare."""
         reference: Image = getattr(edit.item, self.reference)
         try:
             edited, evidence = self._brought_to(edit.output, reference)
@@ -187,7 +204,7 @@ class PixelComparison(Scorer):
 
 
 @dataclass(frozen=True)
-class BlackedOutSsim(Scorer):
+class BlackedOutSsim(PixelScorer):
     """SSIM of two grey squares of which a region is left and the rest is black.
 
     As GIE-Bench's released code has it (`pixels.ssim_blacked_out`): both images squashed to
@@ -205,23 +222,12 @@ class BlackedOutSsim(Scorer):
     reference: Reference
     side: int = 224
 
-    @property
-    def lacking(self) -> str:
-        """OpenCV, where it is not installed."""
-        return lacking()
-
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the mask and the metric."""
         return (decode, squashed, load_mask, ssim_blacked_out)
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """Compare in a worker thread."""
-        return await in_thread(self.compare, edit, fields)
-
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
-        """The same, at once."""
+        """Compare both squares."""
         reference, output = (
             np.asarray(Pil.fromarray(squashed(image, self.side)).convert("L"))
             for image in (getattr(edit.item, self.reference), edit.output)

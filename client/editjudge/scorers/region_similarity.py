@@ -18,12 +18,11 @@ from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
+from ..panel.coalesce import together
 from ..panel.generalist import Answer
-from ..panel.together import together
 from .asking import Asking, Question, contract_of
-from .regions import png_of
-from .segmenting import segmented
-from .similarity import FeatureRule, Vector, cosine_of
+from .regions import png_of, segmented
+from .similarity import FeatureRule, Vector, cosine_of, embedding_of
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -243,8 +242,7 @@ class _Pair:
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
         mask = await in_thread(png_of, region)
         inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
-        reply = await self._panel.call(self._how.features, inputs, {"region": self._how.rule})
-        return np.asarray(reply["EMBEDDING"], dtype=np.float64)
+        return await embedding_of(self._panel, self._how.features, inputs, self._how.rule)
 
 
 def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:

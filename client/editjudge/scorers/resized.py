@@ -24,12 +24,12 @@ from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
 from ..base.verdict import Scored, Verdict
-from ..panel.together import together
-from ..pixels import lacking, mse, psnr_from_mse, ssim
-from .pixels import METRICS
+from ..panel.coalesce import together
+from ..pixels import mse, psnr_from_mse, ssim
+from .pixels import METRICS, PixelScorer
 from .regions import png_of
-from .scorer import Scorer, ServiceScorer
-from .similarity import by_region, cosine_of
+from .scorer import Scorer
+from .similarity import RegionScorer, cosine_of, distance_of, embedding_of
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -42,7 +42,7 @@ SMALLEST_SHARE = 1e-5
 
 
 @dataclass(frozen=True)
-class SquaredPixels(Scorer):
+class SquaredPixels(PixelScorer):
     """PSNR and SSIM against the target at 768x768 (section 4.2).
 
     Fields `psnr`, 0..100 dB, and `ssim`, -1..1, higher is better; of uint8 RGB, as scikit-image
@@ -57,23 +57,12 @@ class SquaredPixels(Scorer):
     alpha_dropped: bool = False
     side: int = SIDE
 
-    @property
-    def lacking(self) -> str:
-        """OpenCV, where it is not installed."""
-        return lacking()
-
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the metric."""
         return (decode, squared, *METRICS.get(field, ()))
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
-        return await in_thread(self.compare, edit, fields)
-
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
-        """The same, at once."""
+        """Compare both squares."""
         target, edited = (image.rgb for image in _squared_pair(edit, self.side, self.alpha_dropped))
         verdicts: dict[str, Verdict] = {}
         if "psnr" in fields:
@@ -110,8 +99,23 @@ class RegionShare(Scorer):
         return {region: await in_thread(share, region) for region in fields}
 
 
+class _SquaredRegions(RegionScorer):
+    """Regions of edited image and target, both as squares."""
+
+    alpha_dropped: bool
+    side: int
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """The decoder, what squashes both, the mask of a region."""
+        return (decode, squared, *(() if field == "whole" else (load_mask,)))
+
+    def pair(self, edit: Edit) -> tuple[Image, Image]:
+        """Both squashed."""
+        return _squared_pair(edit, self.side, self.alpha_dropped)
+
+
 @dataclass(frozen=True)
-class RegionLpips(ServiceScorer):
+class RegionLpips(_SquaredRegions):
     """LPIPS of edited image and target at 768x768 (equations 1, 3 and 5).
 
     Fields are the regions; 0 or more, lower is more alike. The mean over the whole picture, so
@@ -131,34 +135,19 @@ class RegionLpips(ServiceScorer):
     alpha_dropped: bool = False
     side: int = SIDE
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
-        """The decoder, what squashes both, the mask of a region."""
-        return _brought_to(field)
-
-    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """One for each region."""
-        return {self.service: len(fields)}
-
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """One call for each region, side by side; the service takes them together."""
-        target, edited = await in_thread(_squared_pair, edit, self.side, self.alpha_dropped)
-
-        async def distance(region: str) -> Verdict:
-            smallest = SMALLEST_SHARE if self.empty_counts else 0.0
-            mask = await in_thread(_mask, edit.item, region, self.side, smallest)
-            if mask is None:
-                return _empty(region, 0.0 if self.empty_counts else None)
-            inputs = {"IMAGE_A": target.encoded, "IMAGE_B": edited.encoded, **mask}
-            reply = await panel.call(self.service, inputs, {"region": self.rule})
-            return Scored(value=float(np.asarray(reply["DISTANCE"])[0]))
-
-        return await by_region(fields, distance)
+    async def compared(
+        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
+    ) -> Verdict:
+        """One call."""
+        smallest = SMALLEST_SHARE if self.empty_counts else 0.0
+        mask = await in_thread(_mask, edit.item, region, self.side, smallest)
+        if mask is None:
+            return _empty(region, 0.0 if self.empty_counts else None)
+        return Scored(value=await distance_of(panel, self.service, pair, mask, self.rule))
 
 
 @dataclass(frozen=True)
-class RegionClip(ServiceScorer):
+class RegionClip(_SquaredRegions):
     """Cosine of CLIP's embeddings of edited image and target (equations 2, 4 and 6).
 
     Fields are the regions; -1..1, higher is more alike. Both images are brought to 768x768
@@ -174,44 +163,28 @@ class RegionClip(ServiceScorer):
     """
 
     name: ClassVar[str] = "region_clip"
+    each: ClassVar[int] = 2
 
     whole_background: bool = False
     empty_counts: bool = False
     alpha_dropped: bool = False
     side: int = SIDE
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
-        """The decoder, what squashes both, the mask of a region."""
-        return _brought_to(field)
-
-    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """Two for each region."""
-        return {self.service: 2 * len(fields)}
-
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """Two calls for each region, side by side; the service takes them together."""
-        pair = await in_thread(_squared_pair, edit, self.side, self.alpha_dropped)
-
-        async def embedding(image: Image, mask: Mapping[str, bytes]) -> NDArray[np.float64]:
-            inputs = {"IMAGE": image.encoded, **mask}
-            reply = await panel.call(self.service, inputs, {"region": "zero"})
-            return np.asarray(reply["EMBEDDING"], dtype=np.float64)
-
-        async def similarity(region: str) -> Verdict:
-            background = region == "background"
-            smallest = SMALLEST_SHARE if self.empty_counts and background else 0.0
-            mask = await in_thread(_mask, edit.item, region, self.side, smallest)
-            if mask is None:
-                counts = 0.0 if background else 1.0
-                return _empty(region, counts if self.empty_counts else None)
-            if background and self.whole_background:
-                mask = {}
-            both = await together(*(embedding(image, mask) for image in pair))
-            return Scored(value=cosine_of(*both))
-
-        return await by_region(fields, similarity)
+    async def compared(
+        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
+    ) -> Verdict:
+        """The cosine of both embeddings."""
+        background = region == "background"
+        smallest = SMALLEST_SHARE if self.empty_counts and background else 0.0
+        mask = await in_thread(_mask, edit.item, region, self.side, smallest)
+        if mask is None:
+            counts = 0.0 if background else 1.0
+            return _empty(region, counts if self.empty_counts else None)
+        if background and self.whole_background:
+            mask = {}
+        inputs = ({"IMAGE": image.encoded, **mask} for image in pair)
+        both = (embedding_of(panel, self.service, each, "zero") for each in inputs)
+        return Scored(value=cosine_of(*await together(*both)))
 
 
 @dataclass(frozen=True)
@@ -242,11 +215,6 @@ def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> I
             shown = without_alpha(image) if dropped else image
             squares.made[side, dropped] = _squashed(shown, side)
         return squares.made[side, dropped]
-
-
-def _brought_to(region: str) -> tuple[Callable[..., object], ...]:
-    """What brings pictures to the size at which a region is compared, and lays the mask on it."""
-    return (decode, squared, *(() if region == "whole" else (load_mask,)))
 
 
 def _squashed(image: Image, side: int) -> Image:

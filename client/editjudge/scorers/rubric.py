@@ -18,8 +18,8 @@ from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import Scored, Unscored, Verdict
+from ..panel.coalesce import together
 from ..panel.generalist import Answer, merged
-from ..panel.together import together
 from .asking import Asking, Question, contract_of, grouped
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Rubric(Asking):
 
     Fields and their scale are the contract's: 1..5 in KRIS-Bench (section 4) and in I2I-Bench's
     text style, 0..10 in Co-EditEval. Where replies are sampled at a temperature, the mean of
-    `repeats` replies.
+    `samples` replies.
     """
 
     name: ClassVar[str] = "rubric"
@@ -53,12 +53,12 @@ class Rubric(Asking):
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Ask once, or `repeats` times."""
+        """Ask once, or `samples` times."""
         judge = panel.generalist(self.service)
         (question,) = self.questions(edit.item)
         shown = await in_thread(self.shown, edit) if self.computes else self.shown(edit)
-        repeats = question.repeats(judge.endpoint)
-        each = range(self.repeat * repeats, (self.repeat + 1) * repeats)
+        samples = question.samples(judge.endpoint)
+        each = range(self.repeat * samples, (self.repeat + 1) * samples)
         said: _Said = await together(*(question.ask(shown, judge, repeat=i) for i in each))
         names = dict.fromkeys(name for answer in said for name in _names(answer.value))
         return {name: _verdict(said, name, question.template) for name in names}

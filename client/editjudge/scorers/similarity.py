@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
@@ -13,9 +14,9 @@ from ..base.errors import Abstained
 from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import Evidence, Scored, Verdict, unscored
-from ..panel.together import together
-from .regions import Reference, encoded_region, fitted, is_empty, squashed
+from ..base.verdict import Scored, Verdict, unscored
+from ..panel.coalesce import together
+from .regions import Reference, encoded_region, fitted, is_empty, resized_note, squashed
 from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
@@ -27,7 +28,55 @@ LpipsRule: TypeAlias = Literal["weight", "zero"]
 
 
 @dataclass(frozen=True)
-class FeatureSimilarity(ServiceScorer):
+class RegionScorer(ServiceScorer):
+    """A way of comparing an edited image with a reference, region by region, by one service.
+
+    Fields are the regions. They are compared side by side: the service takes them together. An
+    abstention on one leaves the others theirs.
+
+    Attributes:
+        each: Calls that a region takes.
+    """
+
+    each: ClassVar[int] = 1
+
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
+        """So many for each region."""
+        return {self.service: self.each * len(fields)}
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Prepare both images once, then compare each region."""
+        pair = await in_thread(self.pair, edit)
+
+        async def compared(region: str) -> Verdict:
+            try:
+                return await self.compared(region, edit, pair, panel)
+            except Abstained as abstained:
+                return unscored(abstained)
+
+        regions = sorted(fields)
+        return dict(zip(regions, await together(*map(compared, regions)), strict=True))
+
+    @abstractmethod
+    def pair(self, edit: Edit) -> tuple[Image, Image]:
+        """The reference and the edited image, as they are compared."""
+
+    @abstractmethod
+    async def compared(
+        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
+    ) -> Verdict:
+        """What is said of one region.
+
+        Raises:
+            Abstained: there is no value for it.
+            ServiceError: the service failed.
+        """
+
+
+@dataclass(frozen=True)
+class FeatureSimilarity(RegionScorer):
     """Cosine of two images' features (I2I-Bench, eq. 2; GIE-Bench, section 3.5).
 
     Fields are the regions `whole`, `inside`, `outside`: cosine in [-1, 1], higher is
@@ -46,6 +95,7 @@ class FeatureSimilarity(ServiceScorer):
     """
 
     name: ClassVar[str] = "feature_similarity"
+    each: ClassVar[int] = 2
     reference: Reference
     rule: FeatureRule = "pool"
     side: int = 0
@@ -57,31 +107,23 @@ class FeatureSimilarity(ServiceScorer):
             return ()
         return (decode, squashed, load_mask) if self.side else (load_mask,)
 
-    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """Two for each region."""
-        return {self.service: 2 * len(fields)}
+    def pair(self, edit: Edit) -> tuple[Image, Image]:
+        """As they are."""
+        return getattr(edit.item, self.reference), edit.output
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """Two calls for each region, side by side."""
+    async def compared(
+        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
+    ) -> Verdict:
+        """The cosine of both embeddings."""
+        size = pair[0].size
+        if self.empty is not None and await in_thread(is_empty, edit, region, size):
+            return Scored(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
 
-        async def embedding(
-            image: Image, region: str
-        ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        async def embedding(image: Image) -> Vector:
             inputs = await in_thread(self._inputs, edit, image, region)
-            reply = await panel.call(self.service, inputs, {"region": self.rule})
-            return np.asarray(reply["EMBEDDING"], dtype=np.float64)
+            return await embedding_of(panel, self.service, inputs, self.rule)
 
-        async def cosine(region: str) -> Verdict:
-            reference: Image = getattr(edit.item, self.reference)
-            if self.empty is not None and await in_thread(is_empty, edit, region, reference.size):
-                return Scored(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
-            pair = (embedding(reference, region), embedding(edit.output, region))
-            vectors = await together(*pair)
-            return Scored(value=cosine_of(*vectors))
-
-        return await by_region(fields, cosine)
+        return Scored(value=cosine_of(*await together(*map(embedding, pair))))
 
     def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
         if self.side and region != "whole":
@@ -90,7 +132,7 @@ class FeatureSimilarity(ServiceScorer):
 
 
 @dataclass(frozen=True)
-class Lpips(ServiceScorer):
+class Lpips(RegionScorer):
     """Learned perceptual distance (Zhang et al., CVPR 2018), lower is better, 0 for equal images.
 
     Fields are the regions `whole`, `inside`, `outside`: the distance map of the whole images
@@ -111,45 +153,37 @@ class Lpips(ServiceScorer):
         """What brings both to one size, and the mask of a region."""
         return (decode, fitted, *(() if field == "whole" else (load_mask,)))
 
-    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """One for each region."""
-        return {self.service: len(fields)}
-
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
-        """One call for each region, side by side."""
+    def pair(self, edit: Edit) -> tuple[Image, Image]:
+        """At the reference's size; its own bytes travel where nothing was changed."""
         reference: Image = getattr(edit.item, self.reference)
-        image, note = await in_thread(_as_large, edit.output, reference)
+        pixels, note = fitted(edit.output, reference)
+        return reference, load_image(pixels, edit.output.name) if note else edit.output
 
-        async def distance(region: str) -> Verdict:
-            inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": image.encoded}
-            inputs |= await in_thread(encoded_region, edit, region, reference.size)
-            reply = await panel.call(self.service, inputs, {"region": self.rule})
-            return Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)
-
-        return await by_region(fields, distance)
-
-
-def _as_large(output: Image, reference: Image) -> tuple[Image, Evidence]:
-    """An output at its reference's size; its own bytes travel where nothing was changed."""
-    pixels, note = fitted(output, reference)
-    return (load_image(pixels, output.name) if note else output), note
+    async def compared(
+        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
+    ) -> Verdict:
+        """One call."""
+        reference, image = pair
+        mask = await in_thread(encoded_region, edit, region, reference.size)
+        distance = await distance_of(panel, self.service, pair, mask, self.rule)
+        return Scored(value=distance, evidence=resized_note(edit.output.size, image.size))
 
 
-async def by_region(
-    fields: frozenset[str], judge: Callable[[str], Awaitable[Verdict]]
-) -> dict[str, Verdict]:
-    """A verdict for each region; an abstention on one leaves the others theirs."""
+async def embedding_of(
+    panel: Panel, service: str, inputs: Mapping[str, bytes], rule: str
+) -> Vector:
+    """What a service of the roles `features` or `clip` makes of a picture, or of a region of it."""
+    reply = await panel.call(service, inputs, {"region": rule})
+    return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
-    async def judged(region: str) -> Verdict:
-        try:
-            return await judge(region)
-        except Abstained as abstained:
-            return unscored(abstained)
 
-    regions = sorted(fields)
-    return dict(zip(regions, await together(*map(judged, regions)), strict=True))
+async def distance_of(
+    panel: Panel, service: str, pair: tuple[Image, Image], mask: Mapping[str, bytes], rule: str
+) -> float:
+    """What a service of the role `lpips` says of two pictures."""
+    inputs = {"IMAGE_A": pair[0].encoded, "IMAGE_B": pair[1].encoded, **mask}
+    reply = await panel.call(service, inputs, {"region": rule})
+    return float(np.asarray(reply["DISTANCE"])[0])
 
 
 def cosine_of(vector: Vector, other: Vector) -> float:

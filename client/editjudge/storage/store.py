@@ -31,7 +31,7 @@ from ..base.verdict import Scored, Verdict, calls_of
 from ..base.words import few
 from ..engine.contents import ItemContent, JudgedEdit, Standing
 from ..engine.header import RunHeader
-from ..panel.said import Said
+from ..panel.calls import Said
 from .codec import digest_from_bytes, digest_to_bytes
 from .database import Database
 from .ledger import Ledger, StoredPrompt
@@ -96,32 +96,6 @@ class StoredEdit:
     model: str
     digest: str | None
     missing: Missing | None
-
-
-class NamedEdit(NamedTuple):
-    """An edit of an item, to be laid beside that of another run.
-
-    Attributes:
-        digest: Of the output; None where it is missing.
-        verdicts: By dimension, without evidence.
-    """
-
-    digest: str | None
-    verdicts: Mapping[str, StoredVerdict]
-
-
-@dataclass(frozen=True, slots=True)
-class NamedItem:
-    """An item of a run.
-
-    Attributes:
-        content: What it was when it was judged.
-        edits: By model under test.
-    """
-
-    id: str
-    content: ItemContent
-    edits: Mapping[str, NamedEdit]
 
 
 class _Row(NamedTuple):
@@ -449,25 +423,6 @@ class RunStore:
                     if (row.model, row.output) == key:
                         return _Stands(self._signing, signatures).of(row, item)
         return None
-
-    def by_name(self) -> Iterator[NamedItem]:
-        """Every item that has edits, in the order of ids by their code points."""
-        for number, name, *fields, _ in self.database.rows(
-            ITEMS, "WHERE current = 1 ORDER BY name"
-        ):
-            item, edits = text(name), {}
-            for row in self._rows("WHERE item = ? AND current = 1 ORDER BY id", number):
-                stored = self._stored(row, item, evidence=False)
-                verdicts = {one.dimension: one for one in stored}
-                edits[text(row.model)] = NamedEdit(_edit(row, item).digest, verdicts)
-            if edits:
-                yield NamedItem(item, ItemContent(*fields), edits)
-
-    @property
-    def signatures(self) -> frozenset[str]:
-        """Those of all verdicts."""
-        numbers = [row[0] for row in self.database.rows(SIGNINGS)]
-        return frozenset(one.signature for number in numbers for one in self._signing(number))
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""

@@ -18,11 +18,9 @@ from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
 from editjudge.base.official import official_prompts
 
-from ..runtime.specialist import Outputs, Request, Specialist
-from ..runtime.vllm_specialist import Backend, VllmModel, image_part, read_prompts, text_part
-from ..zoo.artefact import Precision, digest_of
+from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
+from ..zoo.artefact import digest_of
 
-PROMPTS = official_prompts()["artimuse"].texts
 # Levels 0..100 are written as two letters: aa..az, ca..cy, da..dy, ea..ey.
 LEVELS = tuple(
     first + second
@@ -55,38 +53,27 @@ def expectation(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
     return float(weights @ levels / weights.sum())
 
 
-class ArtiMuse(Specialist):
+class ArtiMuse(LmmSpecialist):
     """SCORE = expected level / 100."""
 
     name = "aesthetics_artimuse"
     contract = AESTHETICS
-    identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_of(PROMPTS)}
-    max_batch = 16
-
-    @classmethod
-    def installed(cls, precision: Precision) -> Mapping[str, str] | None:
-        """Served where `EDITJUDGE_ARTIMUSE_URL` names a vLLM."""
-        backend = Backend.of("ARTIMUSE")
-        return {"weights": backend.model} if backend.url else None
+    prompts = official_prompts()["artimuse"].texts
+    identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_of(prompts)}
+    variable = "ARTIMUSE"
 
     def load(self, declared: Mapping[str, str]) -> None:
-        """Read the prompt, and look the level tokens up in the served tokenizer.
+        """As its base, and look the level tokens up in the served tokenizer.
 
         Raises:
             RuntimeError: the tokenizer does not write each level as a token of its own.
         """
-        backend = Backend.of("ARTIMUSE")
-        self._prompts = read_prompts(backend.prompts, PROMPTS)
-        self._model = VllmModel(backend)
+        super().load(declared)
         self._ids = [self._model.token_id(level) for level in LEVELS]
         if len(set(self._ids)) != len(LEVELS):
             raise RuntimeError("two levels share a token: not the tokenizer of ArtiMuse")
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Ask for every image, side by side; vLLM batches them."""
-        return self._model.map(self._score, [one.tensors["IMAGE"] for one in batch])
-
-    def _score(self, image: RGB) -> Outputs:
+    def _score(self, image: RGB) -> float:
         (question,) = self._prompts.values()
         choice = self._model.chat(
             [{"role": "user", "content": [image_part(image), text_part(question)]}],
@@ -95,8 +82,7 @@ class ArtiMuse(Specialist):
             logprob_token_ids=self._ids,
             return_tokens_as_token_ids=True,
         )
-        score = expectation(first_token_logprobs(choice), self._ids)
-        return {"SCORE": np.array([score], dtype=np.float32)}
+        return expectation(first_token_logprobs(choice), self._ids)
 
 
 def first_token_logprobs(choice: Mapping[str, Any]) -> dict[int, float]:

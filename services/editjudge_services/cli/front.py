@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local import running_stack
 from editjudge.base.screen import say, tell
+from editjudge.cli.options import FOLDER, choice, flag, path, takes, text
 
 from ..front.local import kept_tokens, parsed_tokens, parsed_values, read_values
 from ..front.values import CLASSES, Class, Tokens
@@ -26,26 +28,29 @@ def command() -> None:
     """
 
 
-_team = click.option("--team", required=True, metavar="NAME", help="Whose it is.")
+_BY_WHOM: Mapping[str, Mapping[str, Any]] = {
+    "team": text("NAME", "Whose it is.", required=True),
+    "days": {"type": float, "default": 30.0, "show_default": True, "help": "Until it ends."},
+}
+_OUT = path("PATH", "The folder that is written.", type=FOLDER, required=True)
 
 
 @command.command("token")
-@_team
-@click.option("--days", type=float, default=30.0, show_default=True, help="Until it ends.")
-@click.option(
-    "--class",
-    "of",
-    type=click.Choice(CLASSES),
-    default="interactive",
-    show_default=True,
-    help="batch calls leave places free for the others.",
+@takes(
+    **_BY_WHOM,
+    class_=choice(
+        CLASSES,
+        "batch calls leave places free for the others.",
+        default="interactive",
+        show_default=True,
+    ),
+    values=path(
+        "PATH",
+        "Values of the door that it is for. The default is the door of this machine.",
+        type=click.Path(path_type=Path, dir_okay=False),
+    ),
 )
-@click.option(
-    "--values",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Values of the door that it is for; by default it is for the door of this machine.",
-)
-def token(team: str, days: float, of: Class, values: Path | None) -> None:
+def token(team: str, days: float, class_: Class, values: Path | None) -> None:
     """Print a token of a team, and on standard error what its client needs."""
     keys, known = _keys(), _known_by(values)
     if known.keys and Path(known.keys).resolve() != keys.public.resolve():
@@ -53,7 +58,7 @@ def token(team: str, days: float, of: Class, values: Path | None) -> None:
             f"the front door takes tokens by the keys of {known.keys}", "whoever has them signs"
         )
     is_new = team not in keys.teams()
-    say(keys.token(team, days, of, **known.claims))
+    say(keys.token(team, days, class_, **known.claims))
     state = running_stack()
     if is_new and state and state.front:
         tell(
@@ -75,32 +80,28 @@ def token(team: str, days: float, of: Class, values: Path | None) -> None:
         )
 
 
-@command.command("rotate")
-@_team
-@click.option("--revoke", is_flag=True, help="End the tokens there are; within seconds.")
-def rotate(team: str, *, revoke: bool) -> None:
-    """Sign further tokens of a team with a new key."""
+@command.command("teams")
+@takes(
+    rotate=text("TEAM", "Sign further tokens of a team with a new key."),
+    revoke=text("TEAM", "End the tokens that a team has, within seconds."),
+)
+def teams(rotate: str | None, revoke: str | None) -> None:
+    """List the teams that have a key, or change the key of one."""
     keys = _keys()
     if revoke:
-        count = keys.revoke(team)
-        say(f"every token of {team} ends now: {count} key{'s are' if count > 1 else ' is'} gone")
-    else:
-        keys.rotate(team)
-        say(f"further tokens of {team} have a new key; earlier ones end when they said")
+        count = keys.revoke(revoke)
+        say(f"every token of {revoke} ends now: {count} key{'s are' if count > 1 else ' is'} gone")
+    if rotate:
+        keys.rotate(rotate)
+        say(f"further tokens of {rotate} have a new key; earlier ones end when they said")
         tell(f"# the door knows it in {_known_by(None).key_cache_seconds} s at the latest")
-
-
-@command.command("teams")
-def teams() -> None:
-    """The teams that have a key."""
-    for name in _keys().teams():
-        say(name)
+    if not revoke and not rotate:
+        for name in keys.teams():
+            say(name)
 
 
 @command.command("certificate")
-@_team
-@click.option("--days", type=float, default=30.0, show_default=True, help="Until it ends.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@takes(**_BY_WHOM, out=_OUT)
 def certificate(team: str, days: float, out: Path) -> None:
     """Write a client certificate of a team, for a door with the value `client_ca`."""
     _keys()
@@ -117,33 +118,23 @@ _values = click.argument("values", type=click.Path(path_type=Path, dir_okay=Fals
 
 @command.command("render")
 @_values
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
-def render(values: Path, out: Path) -> None:
+@takes(out=_OUT, check=flag("Show what was written to the Envoy binary."))
+def render(values: Path, out: Path, *, check: bool) -> None:
     """Fill in Envoy's file with the VALUES of a YAML file."""
     from ..front import render as rendering
 
-    file = rendering.render(parsed_values(read_values(values), str(values)), out)
-    say(f"{file} is what Envoy is started with: envoy -c {file}")
-
-
-@command.command("check")
-@_values
-def check(values: Path) -> None:
-    """Fill in Envoy's file with the VALUES of a YAML file, and show it to the Envoy binary."""
-    import tempfile
-
-    from ..front import render as rendering
-
-    with tempfile.TemporaryDirectory() as folder:
-        rendering.checked(
-            parsed_values(read_values(values), str(values)), Path(folder), str(values)
-        )
-    say(f"{values}: Envoy takes it")
+    parsed = parsed_values(read_values(values), str(values))
+    if check:
+        rendering.checked(parsed, out, str(values))
+        say(f"{values}: Envoy takes it")
+    else:
+        file = rendering.render(parsed, out)
+        say(f"{file} is what Envoy is started with: envoy -c {file}")
 
 
 @command.command("serve")
 @_values
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@takes(out=_OUT)
 def serve(values: Path, out: Path) -> None:
     """Be the front door of the VALUES of a YAML file, until SIGTERM; for containers.
 

@@ -4,59 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, ParamSpec, Self, TypeVar
+from typing import Any
 
 import click
-from pydantic import BaseModel, ConfigDict, Field
-from rich.table import Table
 
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.screen import say
+from editjudge.base.screen import say, say_json
+from editjudge.base.strict import text_of
+from editjudge.cli.options import choice, flag, path, takes
+from editjudge.report.table import Head, Row, Table
 
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
 from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find, manifest, members
 from ..zoo.pull import import_file, pull
-from .output import json_option, print_json
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Weights(BaseModel):
-    """Weights that are installed.
-
-    Attributes:
-        source: Where they come from.
-        untrained: They are random: nothing scored with them is a result.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    source: str
-    untrained: bool
-
-    @classmethod
-    def of(cls, weights: Checkpoint | Artefact) -> Self:
-        """As JSON."""
-        return cls(source=weights.source, untrained=weights.untrained)
-
-
-class Model(Entry):
-    """An entry of `models list --json`: what the manifest has, and what is installed of it.
-
-    Attributes:
-        sizes: What the weights take in memory, by precision, GiB; `gib` in JSON.
-        checkpoint: Null where there is none.
-        installed: What the services load, by precision.
-    """
-
-    sizes: Annotated[dict[Precision, float], Field(serialization_alias="gib")]
-    checkpoint: Weights | None
-    installed: dict[Precision, Weights]
 
 
 @click.group("models")
@@ -70,84 +35,81 @@ def command() -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
-def _names(function: Callable[P, T]) -> Callable[P, T]:
-    """Add `NAME...` and `--profile`."""
-    profile = click.option(
-        "--profile",
-        type=click.Choice(["lite", "paper"]),
-        help="All models that run on a CPU (lite), or that the papers use.",
-    )
-    return click.argument("names", nargs=-1, metavar="[NAME]...")(profile(function))
-
-
-_accept_license = click.option(
-    "--accept-license", is_flag=True, help="Accept the restricted licences of the models named."
-)
+_NAMED: Mapping[str, Mapping[str, Any]] = {
+    "profile": choice(
+        ["lite", "paper"], "All models that run on a CPU (lite), or that the papers use."
+    ),
+}
 
 
 @command.command("list")
-@json_option
-def list_models(as_json: bool) -> None:
+@takes("json")
+def list_models(*, json: bool) -> None:
     """Every model: what is installed of it, its licence, size and profiles."""
     entries = manifest().values()
-    if as_json:
-        print_json([_described(entry) for entry in entries])
+    if json:
+        say_json(text_of([_described(entry) for entry in entries]))
         return
-    table = Table("model", "service", "here", "GiB", "licence", "profiles", box=None)
-    for entry in entries:
-        terms = (term for term in ("restricted", "gated") if getattr(entry, term))
-        table.add_row(
-            entry.name,
-            entry.service,
-            _here(entry),
-            f"{entry.gib('fp32'):.2f}",
-            ", ".join([entry.licence, *terms]),
-            ", ".join(entry.profiles),
+    heads = ("model", "service", "here", "GiB", "licence", "profiles")
+    rows = [
+        Row(
+            (
+                entry.name,
+                entry.service,
+                _here(entry),
+                f"{entry.gib('fp32'):.2f}",
+                [entry.licence, *(t for t in ("restricted", "gated") if getattr(entry, t))],
+                entry.profiles,
+            )
         )
-    console().print(table)
+        for entry in entries
+    ]
+    console().print(Table([Head(name) for name in heads], rows).terminal())
 
 
 @command.command("pull")
-@_names
-@_accept_license
-def pull_models(names: tuple[str, ...], profile: Profile | None, accept_license: bool) -> int:
-    """Pull checkpoints from the hub; HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE apply."""
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@takes(
+    **_NAMED,
+    from_=path("FILE", "The file of a model that is not on the hub."),
+    untrained=flag(
+        "Make tiny checkpoints of random weights: to try the services, never for results."
+    ),
+    accept_license=flag("Accept the restricted licences of the models named."),
+)
+def pull_models(
+    names: tuple[str, ...],
+    profile: Profile | None,
+    from_: Path | None,
+    *,
+    untrained: bool,
+    accept_license: bool,
+) -> int:
+    """Bring checkpoints here, by default from the hub.
+
+    The variables HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE apply.
+    """
+    if from_ is not None and (untrained or len(names) != 1):
+        raise ConfigError("--from is about one model", "name it, without --untrained")
 
     def pulled(entry: Entry) -> str:
         here = load_checkpoint(entry.name)
-        if entry.supply == "file" and here and not here.untrained:
-            return f"{entry.name} is here: {here.source}"
-        return f"{entry.name} is here: {pull(entry, accept_license=accept_license).source}"
+        if untrained:
+            here = export.make_untrained(entry)
+        elif from_ is not None:
+            here = import_file(entry, from_, accept_license=accept_license)
+        elif entry.supply != "file" or here is None or here.untrained:
+            here = pull(entry, accept_license=accept_license)
+        return f"{entry.name} is here: {here.source}"
 
-    return _each(_chosen(names, profile), pulled)
-
-
-@command.command("import")
-@click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path))
-@_accept_license
-def import_model(name: str, file: Path, accept_license: bool) -> int:
-    """Bring the FILE of a model that is not on the hub."""
-    record = import_file(find(name), file, accept_license=accept_license)
-    say(f"{name} is here: {record.source}")
-    return 0
-
-
-@command.command("untrained")
-@_names
-def make_untrained(names: tuple[str, ...], profile: Profile | None) -> int:
-    """Make tiny checkpoints of random weights: to try the services, never for results."""
-
-    def made(entry: Entry) -> str:
-        return f"{entry.name} is here: {export.make_untrained(entry).source}"
-
-    return _each(_chosen(names, profile, made_here=True), made)
+    return _each(_chosen(names, profile, made_here=untrained), pulled)
 
 
 @command.command("export")
-@_names
-@click.option(
-    "--precision", type=click.Choice(["fp32", "fp16", "bf16"]), default="fp32", show_default=True
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@takes(
+    **_NAMED,
+    precision=choice(["fp32", "bf16"], "Of the numbers.", default="fp32", show_default=True),
 )
 def export_models(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
     """Export checkpoints to what the services load, and compare the two."""
@@ -183,7 +145,7 @@ def verify_models(names: tuple[str, ...]) -> int:
 
 @command.command("repository")
 @click.argument("table", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@takes(out="The folder.")
 def make_repository(table: Path, out: Path) -> None:
     """Make the folder that a Triton server loads, of the models in TABLE.
 
@@ -228,14 +190,19 @@ def _each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     return code
 
 
-def _described(entry: Entry) -> Model:
+def _described(entry: Entry) -> dict[str, Any]:
+    """As JSON: what the manifest has of a model, and what is installed of it."""
     checkpoint, exports = _installed(entry)
-    return Model.model_construct(
+    return {
         **dict(entry),
-        sizes={precision: round(entry.gib(precision), 3) for precision in export.PRECISIONS},
-        checkpoint=Weights.of(checkpoint) if checkpoint else None,
-        installed={artefact.precision: Weights.of(artefact) for artefact in exports},
-    )
+        "gib": {precision: round(entry.gib(precision), 3) for precision in export.PRECISIONS},
+        "checkpoint": _weights(checkpoint) if checkpoint else None,
+        "installed": {artefact.precision: _weights(artefact) for artefact in exports},
+    }
+
+
+def _weights(weights: Checkpoint | Artefact) -> dict[str, Any]:
+    return {"source": weights.source, "untrained": weights.untrained}
 
 
 def _here(entry: Entry) -> str:

@@ -4,108 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import csv
-import io
 import time
-from dataclasses import asdict
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
-from editjudge.app.wire.base import text_of
-from editjudge.app.wire.usage import UsedOnDay
 from editjudge.base.config import Settings
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.screen import say, say_json, tell
-from editjudge.cli.options import ServiceOptions, json_option, options
+from editjudge.base.strict import text_of
+from editjudge.cli.options import PATH, flag, number, path, settings_of, takes, text, texts
 from editjudge.cli.services import services_at_hand
+from editjudge.report.table import Head, Row, Table
 
-from ..judge.accounts import Day, Used, used_in
-from ..judge.callers import alone_in, purge, purging
+from ..judge.calls import alone_in, purge, purging, space_in
+from ..judge.usage import COUNTS, used_in
 
 if TYPE_CHECKING:
     from ..judge.judging import Kept
 
-_PATH = click.Path(path_type=Path)
 _DAY_SECONDS = 86_400
 
 
 @click.group("serve", invoke_without_command=True)
-@click.option(
-    "--address",
-    default="127.0.0.1:8002",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where callers come to; it asks nobody who he is: put the front door before it.",
+@takes(
+    "generalist",
+    "endpoint",
+    address=text(
+        "HOST:PORT",
+        "Where callers come to. It asks nobody who he is: put the front door before it.",
+        default="127.0.0.1:8002",
+        show_default=True,
+    ),
+    http_address=text(
+        "HOST:PORT", "The same as JSON over HTTP.", default="127.0.0.1:8003", show_default=True
+    ),
+    edits=number(click.IntRange(1), "At a time.", 64),
+    edits_of_one=number(click.IntRange(1), "At a time, of one caller.", 32),
+    megapixels=number(
+        click.IntRange(2),
+        "Of pictures that are judged at a time; a caller has half. They take up to 120 MB each.",
+        128,
+    ),
+    notice=number(click.FloatRange(0), "Seconds between saying that it ends and ending.", 6.0),
+    drain=number(click.FloatRange(0), "Seconds for what is in flight then.", 30.0),
+    cache=path(
+        "FOLDER",
+        "Keep calls, which are not made again, and what each team has used. Without it both are"
+        " gone with the service.",
+    ),
+    cache_shared=flag("What one team paid for answers the others too."),
+    keep_days=text(
+        "DAYS",
+        "Delete calls from the cache so many days after they were kept.",
+        type=click.FloatRange(0, min_open=True),
+    ),
+    audit=path(
+        "FILE", "Add a line of JSON for each edit, without its content; - is standard error."
+    ),
 )
-@click.option(
-    "--http-address",
-    default="127.0.0.1:8003",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="The same as JSON over HTTP.",
-)
-@click.option("--edits", type=click.IntRange(1), default=64, show_default=True, help="At a time.")
-@click.option(
-    "--edits-of-one",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    help="At a time, of one caller.",
-)
-@click.option(
-    "--megapixels",
-    type=click.IntRange(2),
-    default=128,
-    show_default=True,
-    help="Of pictures that are judged at a time; a caller has half. They take up to 120 MB each.",
-)
-@click.option(
-    "--notice",
-    type=click.FloatRange(0),
-    default=6.0,
-    show_default=True,
-    help="Seconds between saying that it ends and ending.",
-)
-@click.option(
-    "--drain",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    help="Seconds for what is in flight then.",
-)
-@click.option(
-    "--cache",
-    type=_PATH,
-    metavar="FOLDER",
-    help="Keep calls, which are not made again, and what each team has used; without, both are gone"
-    " with the service.",
-)
-@click.option("--cache-shared", is_flag=True, help="What one team paid for answers the others too.")
-@click.option(
-    "--keep-days",
-    type=click.FloatRange(0, min_open=True),
-    metavar="DAYS",
-    help="Delete calls from the cache so many days after they were kept.",
-)
-@click.option(
-    "--audit",
-    type=_PATH,
-    metavar="FILE",
-    help="Add a line of JSON for each edit, without its content; - is standard error.",
-)
-@click.option(
-    "--max-cost-per-day",
-    type=click.FloatRange(0, min_open=True),
-    help="Of each team, in the currency of the configured prices; days begin at 00:00 UTC.",
-)
-@options(ServiceOptions, "services")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     address: str,
     http_address: str,
     edits: int,
@@ -116,10 +80,9 @@ def command(
     cache: Path | None,
     keep_days: float | None,
     audit: Path | None,
-    services: ServiceOptions,
     *,
     cache_shared: bool,
-    max_cost_per_day: float | None,
+    **asked: Any,
 ) -> int:
     """Serve the Judge service over gRPC until SIGTERM; then it finishes what is in flight.
 
@@ -127,119 +90,94 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return 0
-    for flag, value in (("--cache-shared", cache_shared), ("--keep-days", keep_days)):
+    for name, value in (("--cache-shared", cache_shared), ("--keep-days", keep_days)):
         if value and cache is None:
-            raise ConfigError(f"{flag} needs a cache", "give --cache FOLDER too")
+            raise ConfigError(f"{name} needs a cache", "give --cache FOLDER too")
     try:
         from ..judge.judging import Kept
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
-    settings = services.settings()
-    for name, instead in (("ledger", "--cache"), ("max_cost", "--max-cost-per-day")):
+    settings = settings_of(asked)
+    for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             tell(f"{name} of the settings is for runs; a service has {instead}")
     room: dict[str, Any] = {
         "edits": edits,
         "edits_of_one": edits_of_one,
-        "max_cost": max_cost_per_day,
         "pixels": megapixels * 1024 * 1024,
     }
     kept = Kept(cache, cache_shared, audit, keep_days and keep_days * _DAY_SECONDS)
-    _check(
-        (address, http_address), kept, settings.model_copy(update={"max_cost": max_cost_per_day})
-    )
+    _check((address, http_address), kept)
     with services_at_hand(settings, start=True, say=tell) as at_hand:
         asyncio.run(_serve(at_hand, (address, http_address), (notice, drain), kept, **room))
     return 0
 
 
+_TEAM = texts("NAME", "Only of this team.")
+
+
 @command.command("purge")
-@click.argument("folder", metavar="CACHE", type=_PATH)
-@click.option(
-    "--team",
-    "teams",
-    multiple=True,
-    metavar="NAME",
-    help="Of this team; may be given several times.",
+@click.argument("folder", metavar="CACHE", type=PATH)
+@takes(
+    team=_TEAM,
+    older_than=text("DAYS", "Kept so long ago.", type=click.FloatRange(0)),
 )
-@click.option("--older-than", type=click.FloatRange(0), metavar="DAYS", help="Kept so long ago.")
-def purge_(folder: Path, teams: tuple[str, ...], older_than: float | None) -> int:
+def purge_(folder: Path, team: tuple[str, ...], older_than: float | None) -> int:
     """Delete calls that a service has kept in CACHE, also while it runs.
 
-    Say whose, or how old, or both. What teams have used stays on their accounts. Exit code 1 where
-    a ledger is damaged: end the service and purge its team whole.
+    Say whose, or how old, or both. Without either nothing is deleted, and the space that each
+    team's calls take is told. What teams have used stays.
     """
-    if not teams and older_than is None:
-        raise ConfigError("nothing says what to delete", "give --team NAME or --older-than DAYS")
+    if not team and older_than is None:
+        for name, size in asyncio.run(space_in(folder)).items():
+            say(f"{_named(name)}: {size / 1e6:.2f} MB")
+        return 0
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
-    purged = asyncio.run(purge(folder, teams, before))
-    for team, count in purged.items():
-        told = f"{count:,} calls deleted" if isinstance(count, int) else str(count)
-        say(f"{_named(team)}: {told}")
-    return 0 if all(isinstance(count, int) for count in purged.values()) else 1
+    for name, count in asyncio.run(purge(folder, team, before)).items():
+        say(f"{_named(name)}: {count:,} calls deleted")
+    return 0
 
 
 @command.command("usage")
-@click.argument("folder", metavar="CACHE", type=_PATH)
-@click.option("--team", "teams", multiple=True, metavar="NAME", help="Only of this team.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@json_option
-def usage(folder: Path, teams: tuple[str, ...], *, as_csv: bool, as_json: bool) -> int:
+@click.argument("folder", metavar="CACHE", type=PATH)
+@takes("json", team=_TEAM, csv=flag("Print CSV."))
+def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
     """Show what each team has used on each day (UTC), also while the service runs.
 
     Calls that were made, those that the cache answered and those that failed; tokens of generalists
     and what they cost.
     """
-    used = {day: each for day, each in used_in(folder).items() if not teams or day[1] in teams}
-    rows = [_on_day(day, each) for day, each in used.items()]
-    if as_json:
-        say_json(text_of(rows))
+    rows = [
+        (*day, *astuple(used))
+        for day, used in used_in(folder).items()
+        if not team or day[1] in team
+    ]
+    columns = ("day", "team", *COUNTS)
+    if json:
+        say_json(text_of([dict(zip(columns, row, strict=True)) for row in rows]))
         return 0
-    shown = [each.model_dump() for each in rows]
-    if as_csv:
-        written = io.StringIO()
-        writer = csv.DictWriter(written, list(UsedOnDay.model_fields))
-        writer.writeheader()
-        writer.writerows(shown)
-        say(written.getvalue(), nl=False)
-        return 0
-    table = Table(*UsedOnDay.model_fields)
-    for row in shown:
-        table.add_row(*(_told(name, one) for name, one in row.items()))
-    console().print(table)
+    table = Table(list(map(Head, columns)), list(map(Row, rows)))
+    if csv:
+        say(table.written("csv"), nl=False)
+    else:
+        console().print(table.terminal())
     return 0
-
-
-def _told(name: str, value: object) -> str:
-    if name == "team":
-        return _named(str(value))
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _on_day(day: Day, used: Used) -> UsedOnDay:
-    counts = {name: count for name, count in asdict(used).items() if name != "dearest"}
-    return UsedOnDay(day=day[0], team=day[1], **counts)
 
 
 def _named(team: str) -> str:
     return team or "(no team)"
 
 
-def _check(addresses: tuple[str, str], kept: Kept, settings: Settings) -> None:
+def _check(addresses: tuple[str, str], kept: Kept) -> None:
     """Refuse now what could not be served, for services may take long to start.
 
     Raises:
-        ConfigError: an address, a file or a folder cannot be used, or a price is missing.
+        ConfigError: an address, a file or a folder cannot be used.
     """
-    from editjudge.panel.bind import check_prices
-
     from ..judge.asking import Audit
 
     for address in addresses:
         parted(address)
-    check_prices(settings)
     Audit(kept.audit)
     if kept.folder is not None:
         with alone_in(kept.folder):

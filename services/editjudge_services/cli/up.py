@@ -6,92 +6,43 @@ from pathlib import Path
 
 import click
 
-from editjudge.base.config import load_settings
-from editjudge.base.screen import say
+from editjudge.base.screen import say, say_json
+from editjudge.base.strict import text_of
+from editjudge.cli.options import base_settings, flag, path, takes
 
 from ..runtime.supervisor import up
-from .output import json_option, print_json
 
 
 @click.command("up")
-@click.option(
-    "--model", "models", multiple=True, help="Load this model only; may be given several times."
+@takes(
+    "json",
+    model="Load this model only.",
+    generalist=path(
+        "FOLDER",
+        "Serve the generalist in this folder with vLLM too; needs the setting vllm_python.",
+    ),
+    judge=flag("Start the Judge service over them, for other languages."),
+    front=flag("Start the front door before them, for teams."),
 )
-@click.option(
-    "--generalist",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Serve the generalist in this folder with vLLM too; needs the setting vllm_python.",
-)
-@click.option(
-    "--generalist-protocol",
-    type=click.Choice(["http", "grpc"]),
-    help="http is the OpenAI-compatible API (default), grpc vLLM's own.",
-)
-@click.option(
-    "--generalist-arg",
-    "generalist_args",
-    multiple=True,
-    metavar="ARGUMENT",
-    help="Further argument for vLLM, as --generalist-arg=--dtype=float32; may be repeated.",
-)
-@click.option(
-    "--judge", is_flag=True, help="Start the Judge service over them, for other languages."
-)
-@click.option(
-    "--judge-arg",
-    "judge_args",
-    multiple=True,
-    metavar="ARGUMENT",
-    help="Further argument for editjudge serve; may be repeated: --judge-arg=--max-cost-per-day=5.",
-)
-@click.option("--front", is_flag=True, help="Start the front door before them, for teams.")
-@click.option(
-    "--front-address",
-    metavar="HOST:PORT",
-    help="Where its callers come to; by default a free port of this machine alone.",
-)
-@click.option(
-    "--front-name",
-    "front_names",
-    multiple=True,
-    metavar="NAME",
-    help="By which callers reach it, for its certificate; may be repeated.",
-)
-@click.option(
-    "--front-values",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Further values of the front door (YAML).",
-)
-@click.option("--only-generalist", is_flag=True, help="Start vLLM without Triton.")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="Settings file instead of ./editjudge.toml.",
-)
-@json_option
 def command(
-    models: tuple[str, ...],
-    only_generalist: bool,
-    config: Path | None,
-    as_json: bool,
-    **stack: object,
+    model: tuple[str, ...], generalist: Path | None, *, judge: bool, front: bool, json: bool
 ) -> int:
     """Start the local stack in the background and wait until it is ready.
 
-    A model that cannot be loaded is named; the others are served.
+    A model that cannot be loaded is named; the others are served. All else is set in the table
+    [stack] of the settings (docs/configuration.md), or by --set stack.NAME=VALUE.
     """
-    settings = load_settings(config)
-    flags: dict[str, object] = {name: value for name, value in stack.items() if value}
-    if models:
-        flags["models"] = models
-    if only_generalist:
-        flags["triton"] = False
-    state = up(settings.stack.model_copy(update=flags), settings.vllm_python, config)
-    for model, why in state.unloaded.items():
-        say(f"{model} is not served: {why}", fg="red", err=True)
-    if as_json:
-        print_json(state)
+    settings, root = base_settings(), click.get_current_context().find_root().params
+    asked = {"models": model, "generalist": generalist, "judge": judge, "front": front}
+    further = tuple(f"--set={one}" for one in root.get("set_", ()))
+    changed = {name: value for name, value in asked.items() if value}
+    changed["judge_args"] = (*further, *settings.stack.judge_args)
+    stack = settings.stack.model_copy(update=changed)
+    state = up(stack, settings.vllm_python, root.get("config"))
+    for name, why in state.unloaded.items():
+        say(f"{name} is not served: {why}", fg="red", err=True)
+    if json:
+        say_json(text_of(state))
         return 0
     if state.grpc:
         say(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from editjudge.base.images import RGB
 
 from ..runtime.preprocess import Rule
 
@@ -83,7 +81,7 @@ class FeatureCache(Generic[F]):
             self._size -= oldest.nbytes
 
 
-def content_key(image: RGB, rule: Rule) -> str:
+def content_key(image: NDArray[Any], rule: Rule | None = None) -> str:
     """What the features of an image depend on: its pixels, and how they are resized."""
     digest = hashlib.sha256(f"{image.shape}{rule}".encode())
     digest.update(np.ascontiguousarray(image).data)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from ..zoo.artefact import Parity, Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
 from ..zoo.torch_tools import parity, pictures, spread, to_onnx
-from .base import HEAD, TRUNK
+from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-3}
@@ -141,12 +141,10 @@ class VisionRecipe:
         """Write `model.onnx`, for CLIP `head.onnx`, and compare them with the checkpoint.
 
         Raises:
-            ConfigError: the checkpoint is not of this architecture, the precision is not
-                among `precisions`, or this machine cannot compute in it.
+            ConfigError: the checkpoint is not of this architecture, or this machine cannot compute
+                in the precision.
             MissingExtra: OpenVINO, which runs bf16, is not installed.
         """
-        if precision not in self.precisions:
-            raise ConfigError(f"precision {precision}", f"choose {', '.join(self.precisions)}")
         model = self.load(checkpoint)
         images = pictures()
         pixels = torch.from_numpy(np.stack([self.rule(image) for image in images]))
@@ -174,17 +172,13 @@ class VisionRecipe:
                 pairs.append((head(pooled), _run(folder / HEAD, pooled, precision)[0]))
         return Exported(
             parity=_parity(pairs, precision, len(images)),
-            fingerprint=self._fingerprint(folder, precision),
             settings={
                 "patch": int(getattr(model.config, "vision_config", model.config).patch_size)
             },
         )
 
-    def fingerprint(self, folder: Path) -> list[float]:
-        """What an installed export says to the panel's probe; its folder names the precision."""
-        return self._fingerprint(folder, cast("Precision", folder.name))
-
-    def _fingerprint(self, folder: Path, precision: Precision) -> list[float]:
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
+        """What an export says to the panel's probe."""
         pixels = torch.from_numpy(self.rule(texture_image())[None])
         embedding = _unit(_run(folder / TRUNK, pixels, precision)[0])[0]
         return fingerprint("features", {"EMBEDDING": embedding})

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local import LocalJudge, private_state_dir
+from editjudge.base.parse import first_problem
 
 from .values import FrontValues, Tokens
 
@@ -256,7 +257,6 @@ def _parsed(kind: type[_Part], values: object, where: str) -> _Part:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "the values"
-        told = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where}: {name}: {told}", "see docs/sharing.md") from error
+        name, message = first_problem(error)
+        told = f"{where}: {name or 'the values'}: {message}"
+        raise ConfigError(told, "see docs/sharing.md") from error

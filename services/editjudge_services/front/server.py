@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from editjudge.base.errors import StackError
 from editjudge.base.local import LocalFront, private
 
-from ..runtime.process import LOOPBACK, asked, die_with_parent, ports
+from ..runtime.process import LOOPBACK, Server, asked, ports
 from .render import checked, envoy_binary
 from .values import FrontValues
 
-_READY_SECONDS = 20.0
-_STOP_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _QUIET = ("--log-level", "warning")
 
@@ -52,8 +50,8 @@ def stand(values: FrontValues, folder: Path) -> None:
         raise StackError("Envoy ended by itself", "its last lines say why")
 
 
-class EnvoyServer:
-    """One Envoy process that lives no longer than the thread that started it.
+class EnvoyServer(Server):
+    """One Envoy.
 
     Args:
         log: Where its own words go; None for this process's standard error. The calls, one line
@@ -65,22 +63,25 @@ class EnvoyServer:
         name: By which callers reach it; by default the host where it listens.
     """
 
+    name = "Envoy"
+    end_seconds = 5.0
+    start_seconds = 20.0
+
     def __init__(
         self, log: Path | None, values: FrontValues, folder: Path, authority: Path, name: str = ""
     ) -> None:
-        self.log = log or Path(os.devnull)
+        super().__init__(log or Path(os.devnull))
         self.calls = log.with_name(f"{log.stem}-calls.jsonl") if log else self.log
         self._inherits = log is None
         self._folder = folder
         self._authority = authority
         self._name = name or values.listen.host
-        self._process: subprocess.Popen[bytes] | None = None
         self.values = values
 
     @property
     def stop_seconds(self) -> float:
         """That ending it may take."""
-        return self.values.drain_seconds + _STOP_SECONDS
+        return self.values.drain_seconds + self.end_seconds
 
     @property
     def url(self) -> str:
@@ -103,11 +104,6 @@ class EnvoyServer:
         """The Prometheus metrics."""
         return f"http://{self.values.metrics}/stats/prometheus"
 
-    @property
-    def pid(self) -> int:
-        """Of the process; 0 when there is none."""
-        return self._process.pid if self._process else 0
-
     def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until it is ready, or until `stopping` is set.
 
@@ -119,29 +115,23 @@ class EnvoyServer:
         """
         self._choose_ports()
         file = checked(self.values, self._folder, "the front door")
-        with self._output(self.log) as log, self._output(self.calls) as calls:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                # With hot restart Envoy asks the kernel to end it with its parent thread, and takes
-                # a number that all Envoys of the machine share.
-                [str(envoy_binary()), "--disable-hot-restart", *_QUIET, "-c", str(file)],
-                stdout=calls,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                umask=0o077,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
-            )
-        try:
-            self._wait_until_ready(stopping or threading.Event())
-        except BaseException:  # also on Ctrl-C: no server may outlive the attempt
-            self._kill()
-            raise
+        # With hot restart Envoy asks the kernel to end it with its parent thread, and takes a
+        # number that all Envoys of the machine share.
+        command = (str(envoy_binary()), "--disable-hot-restart", *_QUIET, "-c", str(file))
+        self._launch(command)
+        self.wait_until_ready(stopping)
 
-    def _output(self, file: Path) -> AbstractContextManager[BinaryIO | None]:
+    @contextmanager
+    def _outputs(self) -> Iterator[tuple[IO[bytes] | None, IO[bytes] | int | None]]:
         if self._inherits:
-            return nullcontext()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return open(file, "ab", opener=private)
+            yield None, None
+            return
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            open(self.calls, "ab", opener=private) as calls,
+            open(self.log, "ab", opener=private) as log,
+        ):
+            yield calls, log
 
     def _choose_ports(self) -> None:
         listen, metrics = self.values.listen, self.values.metrics
@@ -157,28 +147,14 @@ class EnvoyServer:
             }
         )
 
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process is not None and self._process.poll() is None
-
-    running = alive
-
     def stop(self) -> None:
         """End it once what is in flight is done; safe to call twice."""
         if self.alive():
             self._drain()
-        self._kill()
+        super().stop()
 
-    def _wait_until_ready(self, stopping: threading.Event) -> None:
-        end = time.monotonic() + _READY_SECONDS
-        while time.monotonic() < end:
-            if not self.alive():
-                raise StackError(f"Envoy ended: {self._last_line()}", self._log_told)
-            if (asked(f"{self._admin}/ready") or b"").strip() == b"LIVE":
-                return
-            if stopping.wait(0.05):
-                raise StackError("Envoy was stopped before it was ready")
-        raise StackError(f"Envoy is not ready after {_READY_SECONDS:g} s", self._log_told)
+    def _is_ready(self) -> bool:
+        return (asked(f"{self._admin}/ready") or b"").strip() == b"LIVE"
 
     def _drain(self) -> None:
         asked(f"{self._admin}/healthcheck/fail", b"")
@@ -192,27 +168,12 @@ class EnvoyServer:
         stats = json.loads(asked(f"{self._admin}/stats?format=json&filter=^{name}$") or b"{}")
         return sum(each.get("value", 0) for each in stats.get("stats", ()) if each)
 
-    def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
     @property
     def _admin(self) -> str:
         return f"http://{LOOPBACK}:{self.values.admin_port}"
 
-    @property
-    def _log_told(self) -> str:
-        return "see what it wrote" if self._inherits else f"see {self.log}"
+    def _mend(self) -> str:
+        return "see what it wrote" if self._inherits else super()._mend()
 
-    def _last_line(self) -> str:
-        if self._inherits:
-            return "by itself"
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "without a word"
+    def _last_words(self) -> str:
+        return "by itself" if self._inherits else super()._last_words()

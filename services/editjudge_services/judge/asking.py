@@ -15,9 +15,10 @@ from uuid import UUID, uuid4
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local import private
 from editjudge.base.screen import tell
+from editjudge.panel.context import PATIENT, CallNotes, Terms
 
-from .accounts import Taken
 from .refusals import code_of
+from .usage import Meter
 
 REQUEST_HEADER = "x-request-id"
 """Of the front door: its log has the same."""
@@ -37,22 +38,23 @@ class Caller:
     team: str = ""
     method: str = ""
     request: str = ""
+    terms: Terms = PATIENT
 
     @classmethod
-    def of(cls, team: str, method: str, request: str) -> Self:
+    def of(cls, team: str, method: str, request: str, terms: Terms = PATIENT) -> Self:
         """A caller; a number of a request that is none becomes one of our own."""
         try:
             number = UUID(request)
         except ValueError:
             number = uuid4()
-        return cls(team, method, str(number))
+        return cls(team, method, str(number), terms)
 
 
 class Asking:
     """One request from its arrival to its answer; use as a context manager.
 
     Args:
-        taken: What it takes.
+        meter: Counts what it uses.
         ended: Told when it is over.
 
     Attributes:
@@ -61,16 +63,18 @@ class Asking:
         in_parts: Its edits account for themselves from here on; it itself says nothing more.
         code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
         seconds: It took, at the end.
+        notes: Of its calls.
     """
 
     def __init__(
         self,
         caller: Caller,
-        taken: Taken,
+        meter: Meter,
         ended: Callable[[Asking], None],
     ) -> None:
         self.caller = caller
-        self.taken = taken
+        self.meter = meter
+        self.notes = CallNotes()
         self.dimensions = 0
         self.edits = 1
         self.in_parts = False
@@ -95,23 +99,27 @@ class Asking:
             self.code = code_of(error)
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
+        notes = self.notes
+        self.meter.note(cached=notes.stored, calls=notes.answered)
         if self.code == "OK":
-            self.taken.end()
-            self.taken.note(edits=self.edits)
+            # A specialist that did not answer has failed.
+            self.meter.note(edits=self.edits, failed=notes.asked - notes.answered)
         else:
-            self.taken.note(refused=1)
+            self.meter.note(refused=1)
         self._ended(self)
 
     @property
     def line(self) -> str:
         """What the audit has of it, as JSON: no picture, no word of the request, no token."""
-        used = asdict(self.taken.used)
-        for name in ("edits", "refused", "dearest"):
+        used = asdict(self.meter.used)
+        for name in ("edits", "refused"):
             del used[name]
         return json.dumps(
             {
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                **asdict(self.caller),
+                "team": self.caller.team,
+                "method": self.caller.method,
+                "request": self.caller.request,
                 "dimensions": self.dimensions,
                 "status": self.code,
                 "milliseconds": round(self.seconds * 1000),
@@ -125,17 +133,15 @@ class Audit:
 
     Args:
         where: The file; `-` is standard error, None nowhere.
-
-    Attributes:
-        lost: Lines that could not be written.
+        lost: Told of each line that could not be written.
 
     Raises:
         ConfigError: the file cannot be written.
     """
 
-    def __init__(self, where: Path | None) -> None:
+    def __init__(self, where: Path | None, lost: Callable[[], None] = lambda: None) -> None:
         self._where = where
-        self.lost = 0
+        self._lost = lost
         self._failing = False
         if where is not None and not self._on_screen:
             try:
@@ -156,7 +162,7 @@ class Audit:
             if not self._failing:
                 tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
             self._failing = True
-            self.lost += 1
+            self._lost()
         else:
             self._failing = False
 

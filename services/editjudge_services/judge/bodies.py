@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from editjudge.answers.lenient import whole
-from editjudge.app.wire.lists import Dimension
+from editjudge.app.lists import Dimension
 from editjudge.app.wire.verdict import Score
 from editjudge.base.errors import EditjudgeError, InputError
 from editjudge.base.identity import untrained

@@ -11,9 +11,9 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from editjudge.answers.lenient import whole
-from editjudge.app.wire.base import text_of
 from editjudge.app.wire.verdict import Score
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.strict import text_of
 from editjudge.base.threads import in_thread
 
 from .asking import REQUEST_HEADER, Asking, Caller
@@ -153,7 +153,7 @@ class JsonService:
                 asking.code = "INVALID_ARGUMENT"
                 raise
             finally:
-                request[_TOKENS] = request.get(_TOKENS, 0) + asking.taken.used.tokens
+                request[_TOKENS] = request.get(_TOKENS, 0) + asking.meter.used.tokens
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
@@ -189,8 +189,7 @@ class JsonService:
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         _check_query(request)
-        with terms_in(request.headers).held():
-            return await handler(request)
+        return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         mend = f"send less than {MAX_BODY_BYTES:,} bytes"
         why, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
@@ -281,7 +280,8 @@ def _reply(
 
 def _caller(request: web.Request) -> Caller:
     said = request.headers
-    return Caller.of(said.get(TEAM_HEADER, ""), request.path, said.get(REQUEST_HEADER, ""))
+    team, number = said.get(TEAM_HEADER, ""), said.get(REQUEST_HEADER, "")
+    return Caller.of(team, request.path, number, terms_in(said))
 
 
 async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from editjudge.app.client import Client
@@ -18,15 +18,14 @@ from editjudge.base.threads import in_thread, through
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import CORE
 from editjudge.engine.judge import Judgement
-from editjudge.panel.kept import keeping
 
-from .accounts import Accounts
 from .asking import Asking, Audit, Caller
 from .bodies import Protocol, ScoreAsked, Unusable
-from .callers import CallCache
+from .calls import CallCache
 from .metrics import Metrics
 from .protocols import Meaning, meaning_of
 from .room import Room, Shared
+from .usage import Meter, UsageLog, Used
 
 _TEAM = re.compile(f"({NAME})?")
 _NAMES = f"letters, digits, . _ - alone, {LONGEST_NAME} at most"
@@ -37,7 +36,7 @@ class Kept:
     """What outlives the service.
 
     Attributes:
-        folder: Of calls, which are not made again, and of accounts; None keeps both in memory.
+        folder: Of calls, which are not made again, and of what teams use; None keeps neither.
         shared: Whether what one team paid for answers another.
         audit: The file that has a line for each request; `-` is standard error, None nowhere.
         seconds: How long calls are kept; None for ever.
@@ -63,7 +62,6 @@ class Judging:
         edits: Judged now, by caller.
         requests: Bytes of the requests that are held, by caller.
         streams: Open now, by caller.
-        accounts: Of all teams.
         metrics: For Prometheus.
         ending: It is about to end: it answers, and says so to who asks for its health.
         over: Set when it takes nothing more; what is in flight is finished.
@@ -78,30 +76,20 @@ class Judging:
     ) -> None:
         self.room = room = room or Room()
         kept = kept or Kept()
-        # A limit without a price would bind nobody; the panel refuses it. And it is the Judge
-        # service: it asks no other one.
-        alone = {"gateway": None, "ledger": None, "max_cost": room.max_cost}
+        # It is the Judge service: it asks no other one.
+        alone = {"gateway": None, "ledger": None, "max_cost": None}
         self.client = Client(settings.model_copy(update=alone))
         self.edits = Shared(room.edits, room.edits_of_one, "edits")
         self.requests = Shared(room.held_bytes, room.held_bytes // 2, "bytes", "body")
         self.streams = Shared(room.streams, room.streams_of_one, "streams")
         self._pixels = Shared(room.pixels, room.pixels // 2, "pixels")
-        self.accounts = Accounts(kept.folder, room.max_cost, tell)
+        self._usage = UsageLog(kept.folder, tell)
         self._cache = CallCache(kept.folder, shared=kept.shared, say=tell)
-        self._audit = Audit(kept.audit)
         self.metrics = Metrics(
-            lambda: dict(self.accounts.total),
-            lambda: (self.accounts.spent_today(), room.max_cost),
-            lambda: self._audit.lost,
-            {
-                "edits_in_hand": (
-                    "Edits that are judged now.",
-                    lambda: sum(self.edits.taken.values()),
-                ),
-                "cache_bytes": ("Size of the calls and accounts that are kept.", self._cache.bytes),
-                "ledgers_open": ("Ledgers that are open.", lambda: self._cache.open),
-            },
+            edits_in_hand=("Edits that are judged now.", lambda: sum(self.edits.taken.values())),
+            cache_bytes=("Size of what is kept.", self._cache.bytes),
         )
+        self._audit = Audit(kept.audit, self.metrics.audit_lost.inc)
         self._rebind_seconds = rebind_seconds
         self.ending = False
         self.over = asyncio.Event()
@@ -110,7 +98,7 @@ class Judging:
     async def __aenter__(self) -> Judging:
         async with contextlib.AsyncExitStack() as resources:
             await resources.enter_async_context(self._cache)
-            await resources.enter_async_context(self.accounts)
+            await resources.enter_async_context(self._usage.open())
             await resources.enter_async_context(self.client)
             self._resources = resources.pop_all()
         rebinding = asyncio.create_task(self._rebind())
@@ -138,9 +126,13 @@ class Judging:
         """
         if not _TEAM.fullmatch(caller.team):
             raise Unusable("x-team", "this is no name of a team", _NAMES)
-        taken = self.accounts.taken(caller.team)
-        with Asking(caller, taken, self._ended) as asking:
+        meter = Meter(lambda used: self._note(caller.team, used))
+        with Asking(caller, meter, self._ended) as asking:
             yield asking
+
+    def _note(self, team: str, used: Used) -> None:
+        self.metrics.add(team, used)
+        self._usage.add(team, used)
 
     def _ended(self, asking: Asking) -> None:
         self.metrics.count(asking)
@@ -168,7 +160,6 @@ class Judging:
         caller = asking.caller.team
         async with (
             self.edits.taking(caller, 1, waits=waits),
-            self._cache.of(caller) as apart,
             through(),
         ):
             asked = await read()
@@ -179,11 +170,16 @@ class Judging:
             async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == CORE)
                 await self._signed(meaning, dimensions)  # so that the event loop finds them made
-                with keeping(apart):
-                    judgement = await self.client.judge(
-                        edit, dimensions, meaning.known, meaning.signatures, asking.taken
-                    )
-        await self.accounts.written()
+                context = replace(
+                    self._cache.of(caller),
+                    budget=asking.meter,
+                    terms=asking.caller.terms,
+                    notes=(asking.notes,),
+                )
+                judgement = await self.client.judge(
+                    edit, dimensions, meaning.known, meaning.signatures, context
+                )
+        await self._usage.written()
         return judgement
 
     async def signatures(

@@ -13,7 +13,7 @@ from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import benchmark as benchmark_of
 from editjudge.benchmarks.registry import dimensions as all_dimensions
 from editjudge.benchmarks.registry import select
-from editjudge.benchmarks.rounds import number_in_rounds, with_rounds
+from editjudge.benchmarks.rounds import in_rounds, number_in_rounds, with_rounds
 from editjudge.engine.judge import Signatures
 from editjudge.engine.plan import in_order
 from editjudge.prompts.custom import custom_templates
@@ -50,8 +50,7 @@ class Meaning:
 
     def __init__(self, protocol: Protocol) -> None:
         self.resolved = Resolved(_spec(protocol))
-        self._check_number()
-        self.known = self.resolved.known
+        self.known = in_rounds(self._known(), self.resolved.spec.judge_rounds)
         self.signatures = Signatures(self.known)
         self._asked: set[str] = set()
 
@@ -61,12 +60,14 @@ class Meaning:
         prompts = sum(map(len, self.resolved.spec.prompts.values()))
         return len(self.known) * _BYTES_OF_ONE + prompts
 
-    def _check_number(self) -> None:
+    def _known(self) -> dict[str, Dimension]:
+        """All dimensions of whichever benchmark, once it is known that they are not too many."""
         known = self.resolved.rules.known(all_dimensions())
         number = number_in_rounds(known, self.resolved.spec.judge_rounds)
         if number > MAX_DIMENSIONS:
             told = f"{number:,} dimensions in all rounds of all judges"
             raise Unusable("protocol.rounds", told, f"send fewer: at most {MAX_DIMENSIONS:,}")
+        return known
 
     def chosen(self, patterns: Iterable[str], field: str = "dimensions") -> tuple[Dimension, ...]:
         """The dimensions that a request names: an id names itself, a glob all with their rounds.

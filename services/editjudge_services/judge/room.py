@@ -25,7 +25,6 @@ class Room:
         streams: Open at a time, of all callers.
         streams_of_one: The same of one caller.
         idle_seconds: After which a stream is ended that has nothing in flight and asks nothing.
-        max_cost: Of one caller on one day (UTC), in the currency of the prices.
     """
 
     edits: int = 64
@@ -35,7 +34,6 @@ class Room:
     streams: int = 64
     streams_of_one: int = 8
     idle_seconds: float = 300.0
-    max_cost: float | None = None
 
 
 class Shared:

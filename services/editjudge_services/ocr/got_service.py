@@ -10,8 +10,8 @@ import numpy as np
 from editjudge.base.contracts import OCR
 from editjudge.base.errors import Abstained
 
+from ..runtime.serving import declared_artefact
 from ..runtime.specialist import Outputs, Request, Specialist
-from ..runtime.weights import declared_artefact
 
 
 class GotOcr(Specialist):

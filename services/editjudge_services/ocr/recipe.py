@@ -9,7 +9,7 @@ import torch
 
 from editjudge.base.probes import fingerprint, text_image
 
-from ..segmentation.checkpoints import byte_tokenizer, checked, require, seen
+from ..segmentation.checkpoints import DTYPES, byte_tokenizer, require, seen
 from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
@@ -72,7 +72,7 @@ class GotRecipe:
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
         """Copy the checkpoint in one precision, read it back and compare with fp32."""
-        dtype = checked(precision, self.precisions)
+        dtype = DTYPES[precision]
         require(checkpoint, "config.json", "tokenizer.json")
         images = seen()
         source = GotReader.from_folder(checkpoint, dtype=torch.float32)
@@ -80,11 +80,9 @@ class GotRecipe:
         source.network.to(dtype)
         source.save(folder)
         after = GotReader.from_folder(folder).first_words(images).numpy()
-        return Exported(
-            parity([(before, after)], _TOLERANCE[precision], len(images)), self.fingerprint(folder)
-        )
+        return Exported(parity([(before, after)], _TOLERANCE[precision], len(images)))
 
-    def fingerprint(self, folder: Path) -> list[float]:
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""
         reading = GotReader.from_folder(folder).read([text_image()])[0]
         return fingerprint("ocr", {"TEXT": reading.text.encode()})

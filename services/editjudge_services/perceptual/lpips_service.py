@@ -16,7 +16,6 @@ regions of `weight` with one source.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,13 +28,12 @@ from numpy.typing import NDArray
 from editjudge.base.contracts import LPIPS
 from editjudge.base.errors import Abstained
 
-from ..features.cache import FeatureCache
+from ..features.cache import FeatureCache, content_key
 from ..runtime.onnx import ENGINES, ON_GPU
 from ..runtime.preprocess import blacked_out
+from ..runtime.serving import declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
-from ..runtime.weights import declared_artefact
-from .network import LpipsNetwork, Taps
-from .pixels import HEADS, TRUNK, signed, stretched
+from .network import HEADS, TRUNK, LpipsNetwork, Taps, signed, stretched
 
 CACHE_MIB = "EDITJUDGE_LPIPS_CACHE_MIB"
 """Environment variable: MiB of taps kept by each model; where it is not set 1024, which is the
@@ -60,7 +58,7 @@ class _Pair:
     @property
     def keys(self) -> _Keys:
         """What the taps of either depend on."""
-        return _key(self.a), _key(self.b)
+        return content_key(self.a), content_key(self.b)
 
 
 class LpipsSpecialist(Specialist):
@@ -199,12 +197,6 @@ def _value(
     distance: np.float32, where: NDArray[np.float32], weights: NDArray[np.bool_] | None
 ) -> float:
     return float(distance if weights is None else where[0][weights].mean(dtype=float))
-
-
-def _key(image: NDArray[np.float32]) -> str:
-    digest = hashlib.sha256(f"{image.shape}".encode())
-    digest.update(np.ascontiguousarray(image).data)
-    return digest.hexdigest()
 
 
 def _size(picture: NDArray[np.uint8] | NDArray[np.bool_]) -> str:

@@ -1,4 +1,4 @@
-"""LPIPS as it was exported: images in, distance and map out, in two steps."""
+"""LPIPS as it was exported: what it takes, and distance and map out of it in two steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from editjudge.base.images import RGB
+
 from ..runtime.onnx import open_network
 from ..zoo.artefact import Precision
-from .pixels import HEADS, TRUNK
 
 Array = NDArray[np.float32]
+TRUNK, HEADS = "trunk.onnx", "heads.onnx"
+BLACK = -1.0
+# In float64 and rounded once, as the official package does it.
+_SIGNED = (np.arange(256) / 127.5 - 1).astype(np.float32)
+_STRETCHED = 2 * _SIGNED - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,3 +78,24 @@ def _stacked(taps: Sequence[Taps]) -> list[Array]:
     if len(taps) == 1:
         return list(taps[0].arrays)
     return [np.concatenate(some) for some in zip(*(one.arrays for one in taps), strict=True)]
+
+
+def signed(image: RGB) -> NDArray[np.float32]:
+    """An image as LPIPS takes it: uint8 (H, W, 3) to float32 (3, H, W) in [-1, 1]."""
+    return _SIGNED[image.transpose(2, 0, 1)]
+
+
+def stretched(image: RGB, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """A region as Omni IIE Bench's official code feeds it, on twice the range that is due.
+
+    Pixels in [-1, 1] are multiplied with the mask, and then taken for pixels in [0, 1] and
+    brought to [-1, 1] once more.
+
+    Args:
+        image: RGB, uint8, (H, W, 3).
+        mask: bool, (H, W), True in the region.
+
+    Returns:
+        float32, (3, H, W), in [-3, 1] within the region and -1 outside it.
+    """
+    return np.where(mask, _STRETCHED[image.transpose(2, 0, 1)], np.float32(BLACK))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import onnx
@@ -27,8 +26,7 @@ from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
 from ..zoo.torch_tools import parity, pictures, spread, to_onnx
-from .network import LpipsNetwork
-from .pixels import HEADS, TRUNK, signed
+from .network import HEADS, TRUNK, LpipsNetwork, signed
 from .torch_lpips import Heads, Lpips, Net, Trunk, published_heads, trunk
 
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-2}
@@ -75,12 +73,9 @@ class LpipsRecipe:
         """Write `trunk.onnx` and `heads.onnx`, and compare them with the checkpoint.
 
         Raises:
-            ConfigError: the checkpoint is not of this trunk, or the precision is not among
-                `precisions`.
+            ConfigError: the checkpoint is not of this trunk.
             MissingExtra: the package `lpips`, or for bf16 OpenVINO, is not installed.
         """
-        if precision not in self.precisions:
-            raise ConfigError(f"precision {precision}", f"choose {', '.join(self.precisions)}")
         model = self.load(checkpoint)
         images = torch.rand(2, 3, 96, 112) * 2 - 1
         taps = model.taps_of(images)
@@ -102,19 +97,12 @@ class LpipsRecipe:
                 source = model(torch.from_numpy(a), torch.from_numpy(b))
             both = zip(source[:compared], exported(a, b)[:compared], strict=True)
             pairs += [(s.numpy(), e) for s, e in both]
-        return Exported(
-            parity=parity(pairs, TOLERANCE[precision], len(pictures())),
-            fingerprint=_fingerprint(folder, precision),
-        )
+        return Exported(parity(pairs, TOLERANCE[precision], len(pictures())))
 
-    def fingerprint(self, folder: Path) -> list[float]:
-        """What an installed export says to the panel's probe; its folder names the precision."""
-        return _fingerprint(folder, cast("Precision", folder.name))
-
-
-def _fingerprint(folder: Path, precision: Precision) -> list[float]:
-    distance = LpipsNetwork(folder, precision)(*_pair(texture_image()))[0]
-    return fingerprint("lpips", {"DISTANCE": distance})
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
+        """What an export says to the panel's probe."""
+        distance = LpipsNetwork(folder, precision)(*_pair(texture_image()))[0]
+        return fingerprint("lpips", {"DISTANCE": distance})
 
 
 def _sizes_apart(path: Path) -> None:

@@ -6,21 +6,16 @@ github.com/bytedance/Q-Insight: a multimodal LLM that reasons and then rates 1 t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import ClassVar
-
-import numpy as np
 
 from editjudge.base.contracts import QUALITY
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
 from editjudge.base.official import official_prompts
 
-from ..runtime.specialist import Outputs, Request, Specialist
-from ..runtime.vllm_specialist import Backend, VllmModel, image_part, read_prompts, text_part
-from ..zoo.artefact import Precision, digest_of
+from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
+from ..zoo.artefact import digest_of
 
-PROMPTS = official_prompts()["qinsight"].texts
 LOWEST, HIGHEST = 1.0, 5.0
 MAX_TOKENS = 1024
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
@@ -51,7 +46,7 @@ def rating(reply: str) -> float:
     return value
 
 
-class QInsight(Specialist):
+class QInsight(LmmSpecialist):
     """SCORE = (rating - 1) / 4, greedy decoding, the image after the question.
 
     The official demo samples at temperature 1; greedy decoding makes the score repeatable.
@@ -59,31 +54,16 @@ class QInsight(Specialist):
 
     name = "quality_qinsight"
     contract = QUALITY
+    prompts = official_prompts()["qinsight"].texts
     identity: ClassVar = {
         "implementation": "qinsight.1",
-        "prompts": digest_of(PROMPTS),
+        "prompts": digest_of(prompts),
         "temperature": "0",
     }
-    max_batch = 16
+    variable = "QINSIGHT"
 
-    @classmethod
-    def installed(cls, precision: Precision) -> Mapping[str, str] | None:
-        """Served where `EDITJUDGE_QINSIGHT_URL` names a vLLM."""
-        backend = Backend.of("QINSIGHT")
-        return {"weights": backend.model} if backend.url else None
-
-    def load(self, declared: Mapping[str, str]) -> None:
-        """Read the prompts and find the model at the vLLM."""
-        backend = Backend.of("QINSIGHT")
-        self._prompts = read_prompts(backend.prompts, PROMPTS)
-        self._model = VllmModel(backend)
-
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Ask for every image, side by side; vLLM batches them."""
-        return self._model.map(self._score, [one.tensors["IMAGE"] for one in batch])
-
-    def _score(self, image: RGB) -> Outputs:
-        system, question = (self._prompts[name] for name in PROMPTS)
+    def _score(self, image: RGB) -> float:
+        system, question = (self._prompts[name] for name in self.prompts)
         choice = self._model.chat(
             [
                 {"role": "system", "content": system},
@@ -96,5 +76,4 @@ class QInsight(Specialist):
         if choice.get("finish_reason") == "length":
             raise Abstained("unparsable", f"the reply was cut at {MAX_TOKENS} tokens")
         value = rating(choice.get("message", {}).get("content") or "")
-        score = (value - LOWEST) / (HIGHEST - LOWEST)
-        return {"SCORE": np.array([score], dtype=np.float32)}
+        return (value - LOWEST) / (HIGHEST - LOWEST)

@@ -6,38 +6,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
-from typing import Protocol
 
 from editjudge.base.errors import StackError
+
+from .process import Server
 
 log = logging.getLogger(__name__)
 MAX_RESTARTS = 5
 _HEALTHY_SECONDS = 60.0
 _PAUSE = 0.5
 _LONGEST_PAUSE = 60.0
-
-
-class Server(Protocol):
-    """What is kept alive."""
-
-    log: Path
-
-    @property
-    def stop_seconds(self) -> float:
-        """That ending it may take."""
-
-    def start(self, stopping: threading.Event | None = None) -> None:
-        """Start it and wait until it is ready, or until `stopping` is set."""
-
-    def alive(self) -> bool:
-        """Whether all of it runs."""
-
-    def running(self) -> bool:
-        """Whether its process runs, be it without one of its models."""
-
-    def stop(self) -> None:
-        """End it."""
 
 
 class _Kept:

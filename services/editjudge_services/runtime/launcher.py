@@ -13,12 +13,10 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -28,10 +26,10 @@ from pathlib import Path
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
-from editjudge.base.local import private, private_state_dir
+from editjudge.base.local import private_state_dir
 
 from .keeping import keep_alive
-from .process import LOOPBACK, asked, die_with_parent, ports
+from .process import LOOPBACK, Server, asked, ports
 from .repository import materialise
 from .serving import Serving
 
@@ -58,8 +56,8 @@ class Ports:
     metrics: int
 
 
-class TritonServer:
-    """One tritonserver process that lives no longer than the thread that started it.
+class TritonServer(Server):
+    """One tritonserver.
 
     Args:
         repository: A model repository, all of which is served; by default the models of the
@@ -70,10 +68,10 @@ class TritonServer:
 
     Attributes:
         unloaded: Models that it could not load, and why.
-        stop_seconds: That ending it may take.
     """
 
-    stop_seconds = _STOP_SECONDS
+    name = "tritonserver"
+    end_seconds = _STOP_SECONDS
 
     def __init__(
         self,
@@ -83,11 +81,10 @@ class TritonServer:
         repository: Path | None = None,
         extra: Sequence[str] = (),
     ) -> None:
-        self.log = log
+        super().__init__(log)
         self._settings = settings or StackSettings()
         self._repository = repository
         self._extra = extra
-        self._process: subprocess.Popen[bytes] | None = None
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
         self._stubs: Mapping[str, int] = {}
         self._unloaded: dict[str, str] = {}
@@ -107,11 +104,6 @@ class TritonServer:
     def metrics_url(self) -> str:
         """The Prometheus metrics."""
         return f"http://{LOOPBACK}:{self.ports.metrics}/metrics"
-
-    @property
-    def pid(self) -> int:
-        """Of the tritonserver process; 0 when there is none."""
-        return self._process.pid if self._process else 0
 
     @property
     def region(self) -> str:
@@ -139,8 +131,9 @@ class TritonServer:
         self.ports = self.ports if self.ports.grpc else _ports(self._settings)
         self._runtime = tempfile.TemporaryDirectory(prefix="editjudge-triton-")
         try:
-            self._spawn(Path(self._runtime.name))
-            self._wait_until_ready(stopping or threading.Event())
+            command, environment = self._command(Path(self._runtime.name))
+            self._launch(command, environment=environment)
+            self.wait_until_ready(stopping)
             self._look_at_models()
             self._hide_pictures()
         except BaseException:  # also on Ctrl-C: no server may outlive the attempt
@@ -157,20 +150,9 @@ class TritonServer:
             return False
         return all(_is_stub(pid, self._runtime.name) for pid in self._stubs.values())
 
-    def running(self) -> bool:
-        """Whether its process runs, be it without one of its models."""
-        return self._process is not None and self._process.poll() is None
-
     def stop(self) -> None:
         """End it: politely, then by force. Safe to call twice."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = None
+        super().stop()
         self._stubs = {}
         if self._runtime is not None:
             _end_stubs(self._runtime.name)
@@ -178,22 +160,6 @@ class TritonServer:
                 region.unlink(missing_ok=True)
             self._runtime.cleanup()
             self._runtime = None
-
-    def _spawn(self, runtime: Path) -> None:
-        command, environment = self._command(runtime)
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.log, "ab", opener=private) as output:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                command,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                # Ctrl-C is for whoever started it: what is in flight still needs it.
-                start_new_session=True,
-                umask=0o077,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
-            )
 
     def _command(self, runtime: Path) -> tuple[list[str], dict[str, str]]:
         pytriton = _pytriton()
@@ -237,20 +203,21 @@ class TritonServer:
         }
         return command, environment
 
-    def _wait_until_ready(self, stopping: threading.Event) -> None:
-        end = time.monotonic() + self._settings.startup_timeout
-        while time.monotonic() < end:
-            if not self.running():
-                raise StackError(f"tritonserver ended: {_last_error(self.log)}", f"see {self.log}")
-            self._hide_pictures()
-            if asked(f"{self.http_url}/v2/health/ready") is not None:
-                return
-            if stopping.wait(0.05):
-                raise StackError("tritonserver was stopped before it was ready")
-        waited = f"{self._settings.startup_timeout:g} s"
-        raise StackError(
-            f"tritonserver is not ready after {waited}: {_last_error(self.log)}", f"see {self.log}"
-        )
+    @property
+    def start_seconds(self) -> float:
+        """As its settings say."""
+        return self._settings.startup_timeout
+
+    def _is_ready(self) -> bool:
+        self._hide_pictures()
+        return asked(f"{self.http_url}/v2/health/ready") is not None
+
+    def _last_words(self) -> str:
+        """The last error that Triton logged."""
+        lines = self._text().splitlines()
+        errors = [line for line in lines if re.match(r"E\d{4} ", line) or "error" in line.lower()]
+        text = (errors or lines or ["no output"])[-1]
+        return re.sub(r"^E\d{4} \S+ \d+ ", "", text).strip().strip('"')
 
     def _look_at_models(self) -> None:
         """Find out which models are ready, and why the others are not."""
@@ -423,11 +390,3 @@ def _first_line(reason: str) -> str:
     """What kept a model from loading, without Triton's code before it and the trace behind."""
     lines = reason.removeprefix("Internal: ").partition("\nAt:")[0].split()
     return " ".join(lines)[:500] or "no reason is told"
-
-
-def _last_error(log: Path) -> str:
-    """The last error that Triton logged, in one line."""
-    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
-    errors = [line for line in lines if re.match(r"E\d{4} ", line) or "error" in line.lower()]
-    text = (errors or lines or ["no output"])[-1]
-    return re.sub(r"^E\d{4} \S+ \d+ ", "", text).strip().strip('"')

@@ -15,17 +15,18 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field
 
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.signature import ABSENT, package_version
 
 from ..zoo.artefact import Precision
+from .serving import Variables
 
 # TF32 keeps 10 bits of the mantissa: results would not be those of fp32.
 _CUDA = ("CUDAExecutionProvider", {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"})
 _CPU = "CPUExecutionProvider"
+_VARIABLES = "EDITJUDGE_ONNX_"
 _NO_CUDA = "device gpu (EDITJUDGE_ONNX_DEVICE=cuda): this ONNX Runtime has no CUDA"
 ENGINES: Mapping[Precision, str] = {"fp32": "onnxruntime", "bf16": "openvino"}
 """The distribution that computes in each precision."""
@@ -45,7 +46,7 @@ def distribution(name: str) -> str:
     return next((build for build in builds if package_version(build) != ABSENT), name)
 
 
-class OnnxSettings(BaseSettings):
+class OnnxSettings(Variables):
     """How networks run; variables `EDITJUDGE_ONNX_*`.
 
     Attributes:
@@ -54,24 +55,8 @@ class OnnxSettings(BaseSettings):
             network that would run on the CPU is refused.
     """
 
-    model_config = SettingsConfigDict(env_prefix="EDITJUDGE_ONNX_", extra="ignore")
     threads: int = Field(default=0, ge=0)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-
-    @classmethod
-    def read(cls) -> OnnxSettings:
-        """Read the variables.
-
-        Raises:
-            ConfigError: one has a value that cannot be used.
-        """
-        try:
-            return cls()
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise ConfigError(
-                f"EDITJUDGE_ONNX_{str(first['loc'][0]).upper()}: {first['msg']}"
-            ) from error
 
 
 class Network(Protocol):
@@ -96,12 +81,7 @@ def open_network(path: Path, precision: Precision) -> Network:
         ConfigError: this machine cannot compute in it, or a setting is malformed.
         MissingExtra: OpenVINO is needed and not installed.
     """
-    match precision:
-        case "fp32":
-            return OnnxModel(path)
-        case "bf16":
-            return Bf16Model(path)
-    raise ConfigError(f"{path.name} cannot run as {precision}", "choose fp32 or bf16")
+    return OnnxModel(path) if precision == "fp32" else Bf16Model(path)
 
 
 class OnnxModel:
@@ -118,7 +98,7 @@ class OnnxModel:
     def __init__(self, path: Path, settings: OnnxSettings | None = None) -> None:
         import onnxruntime
 
-        settings = settings or OnnxSettings.read()
+        settings = settings or OnnxSettings.read(_VARIABLES)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = settings.threads
         # Several models share the cores: threads that spin while they wait would slow the others.
@@ -163,7 +143,7 @@ class Bf16Model:
         core = openvino.Core()
         if "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
             raise ConfigError("this processor has no bf16 arithmetic", "serve fp32")
-        threads = (settings or OnnxSettings.read()).threads
+        threads = (settings or OnnxSettings.read(_VARIABLES)).threads
         self._network: Any = core.compile_model(
             path,
             "CPU",

@@ -1,4 +1,4 @@
-"""What all local servers are started with."""
+"""The process of a local server: how it is started, waited for and ended."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ import ctypes
 import errno
 import signal
 import socket
+import subprocess
+import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, ClassVar
 
 from editjudge.base.errors import StackError
+from editjudge.base.local import private
 
 LOOPBACK = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
+_LOOK_SECONDS = 0.1
 _libc = ctypes.CDLL(None)
 
 
@@ -64,3 +72,151 @@ def asked(url: str, data: bytes | None = None) -> bytes | None:
             return bytes(reply.read())
     except (urllib.error.URLError, OSError):
         return None
+
+
+class Server(ABC):
+    """One process of a server that lives no longer than the thread that started it.
+
+    Args:
+        log: Where its output goes.
+
+    Attributes:
+        name: How errors call it.
+        end_seconds: That it may take to end when it is asked to.
+    """
+
+    name: ClassVar[str]
+    end_seconds: ClassVar[float]
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._begin = 0
+
+    @property
+    def pid(self) -> int:
+        """Of the process; 0 when there is none."""
+        return self._process.pid if self._process else 0
+
+    @property
+    def stop_seconds(self) -> float:
+        """That `stop` may take."""
+        return self.end_seconds
+
+    @abstractmethod
+    def start(self, stopping: threading.Event | None = None) -> None:
+        """Start it and wait until it is ready, or until `stopping` is set.
+
+        Raises:
+            StackError: it cannot start, ended by itself, is not ready in time, or was stopped.
+        """
+
+    def running(self) -> bool:
+        """Whether its process runs, be it without one of its models."""
+        return self._process is not None and self._process.poll() is None
+
+    def alive(self) -> bool:
+        """Whether all of it runs."""
+        return self.running()
+
+    def stop(self) -> None:
+        """End it politely, then by force; safe to call twice."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(self.end_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def wait_until_ready(self, stopping: threading.Event | None = None) -> None:
+        """Wait until it is ready, or until `stopping` is set; then it is ended.
+
+        Raises:
+            StackError: it ended by itself, is not ready in time, or was stopped.
+        """
+        try:
+            self._wait(stopping or threading.Event())
+        except BaseException:  # also on Ctrl-C: no server may outlive the attempt
+            self.stop()
+            raise
+
+    @property
+    @abstractmethod
+    def start_seconds(self) -> float:
+        """Until it must be ready."""
+
+    @abstractmethod
+    def _is_ready(self) -> bool:
+        """Whether it answers."""
+
+    def _wait(self, stopping: threading.Event) -> None:
+        end = time.monotonic() + self.start_seconds
+        while time.monotonic() < end:
+            if not self.alive():
+                raise self._ended()
+            if self._is_ready():
+                return
+            if stopping.wait(_LOOK_SECONDS):
+                raise StackError(f"{self.name} was stopped before it was ready")
+        raise StackError(
+            f"{self.name} is not ready after {self.start_seconds:g} s: {self._last_words()}",
+            self._mend(),
+        )
+
+    def _ended(self) -> StackError:
+        return StackError(f"{self.name} ended: {self._last_words()}", self._mend())
+
+    def _launch(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        politely: bool = False,
+    ) -> None:
+        """Start its process.
+
+        Args:
+            folder: Where it works; the current one by default.
+            politely: The kernel asks it to end with its parent, for it has processes of its own
+                to end; else it is killed.
+        """
+        # What an earlier life of this server wrote says nothing of this one.
+        self._begin = self.log.stat().st_size if self.log.is_file() else 0
+        with self._outputs() as (output, errors):
+            self._process = subprocess.Popen(  # noqa: S603 - our own command line
+                command,
+                stdout=output,
+                stderr=errors,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                cwd=folder,
+                # Ctrl-C is for whoever started it: what is in flight still needs it.
+                start_new_session=True,
+                umask=0o077,
+                # No threads of ours hold locks.
+                preexec_fn=end_with_parent if politely else die_with_parent,  # noqa: PLW1509
+            )
+
+    @contextlib.contextmanager
+    def _outputs(self) -> Iterator[tuple[IO[bytes] | None, IO[bytes] | int | None]]:
+        """Its standard output and standard error."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "ab", opener=private) as output:
+            yield output, subprocess.STDOUT
+
+    def _text(self) -> str:
+        """What it wrote in this life."""
+        if not self.log.is_file():
+            return ""
+        return self.log.read_bytes()[self._begin :].decode(errors="replace")
+
+    def _last_words(self) -> str:
+        """The line of its log that tells a cause."""
+        return (self._text().strip().splitlines() or ["without a word"])[-1]
+
+    def _mend(self) -> str:
+        return f"see {self.log}"

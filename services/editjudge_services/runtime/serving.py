@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from editjudge.base.errors import ConfigError
+from editjudge.base.parse import first_problem
 
-from ..zoo.artefact import Precision
+from ..zoo.artefact import Artefact, Precision, load_artefact
 
 
 class Serving(BaseModel):
@@ -43,10 +45,9 @@ def read_table(file: Path) -> dict[str, Serving]:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}", "give another file") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the table"
+        where, message = first_problem(error)
         mend = 'write {"MODEL": {"instances": 1, "precision": "fp32", "device": "auto"}}'
-        raise ConfigError(f"{file}: {where}: {first['msg']}", mend) from error
+        raise ConfigError(f"{file}: {where or 'the table'}: {message}", mend) from error
     if not table:
         raise ConfigError(f"{file}: there is no model in it", "name one at least")
     return table
@@ -84,3 +85,54 @@ def stay_on_device(placed: Mapping[str, str], declared: Mapping[str, str]) -> No
     else:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         os.environ.setdefault("EDITJUDGE_ONNX_DEVICE", "cpu")
+
+
+class Variables(BaseSettings):
+    """Settings of a service in variables of one prefix."""
+
+    model_config = SettingsConfigDict(extra="ignore")
+
+    @classmethod
+    def read(cls, prefix: str) -> Self:
+        """Read them.
+
+        Raises:
+            ConfigError: a variable has a value that cannot be used.
+        """
+        try:
+            return cls(_env_prefix=prefix)  # type: ignore[call-arg]
+        except ValidationError as error:
+            name, message = first_problem(error)
+            raise ConfigError(f"{prefix}{name.upper()}: {message}") from error
+
+
+def declared_artefact(entry: str, declared: Mapping[str, str]) -> Artefact:
+    """The exported model that a `config.pbtxt` declares.
+
+    Args:
+        entry: Name in the manifest.
+        declared: The parameters of the configuration: `precision` (fp32 where absent) and
+            `weights`, the digest.
+
+    Raises:
+        RuntimeError: it is not installed, or its files are not the declared ones.
+    """
+    precision = declared.get("precision", "fp32")
+    if precision not in get_args(Precision):
+        raise RuntimeError(f"{entry}: no such precision as {precision!r}")
+    try:
+        artefact = load_artefact(entry, cast("Precision", precision))
+        if artefact is None:
+            raise RuntimeError(
+                f"{entry} in {precision} is not installed; run: editjudge models export {entry}"
+            )
+        artefact.verify()
+    except ConfigError as error:
+        raise RuntimeError(str(error)) from error
+    expected, actual = declared.get("weights", "none declared"), artefact.identity["weights"]
+    if actual != expected:
+        raise RuntimeError(
+            f"{entry} in {precision} has weights {actual}, but its configuration declares"
+            f" {expected}; stop the stack and start it again to serve what is installed"
+        )
+    return artefact

@@ -32,9 +32,10 @@ from editjudge.base.local import (
 
 from ..front.local import Renewal, check_front, local_front
 from ..front.server import EnvoyServer
-from .judge_server import JudgeServer, check_judge
-from .keeping import Server, keep_alive
+from .judge_server import READY_SECONDS, JudgeServer, check_judge
+from .keeping import keep_alive
 from .launcher import TritonServer, serve_extra_installed
+from .process import Server
 from .vllm_server import VllmOptions, VllmServer, check_model, check_packages, installed
 
 _WHOLE_STOP_SECONDS = 10.0
@@ -83,7 +84,7 @@ def _ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettin
     patience = settings.startup_timeout if settings.triton else 0.0
     if settings.generalist:
         patience = max(patience, settings.generalist_timeout)
-    patience += JudgeServer.start_seconds if settings.judge else 0.0
+    patience += READY_SECONDS if settings.judge else 0.0
     end = time.monotonic() + patience + 10
     while time.monotonic() < end:
         if (state := running_stack()) is not None and state.pid == process.pid:

@@ -20,10 +20,9 @@ from typing import Literal, TypeAlias
 
 import grpc
 
-from editjudge.base.errors import ConfigError, StackError
-from editjudge.base.local import private
+from editjudge.base.errors import ConfigError
 
-from .process import LOOPBACK, asked, end_with_parent, ports
+from .process import LOOPBACK, Server, asked, ports
 
 Protocol: TypeAlias = Literal["http", "grpc"]
 
@@ -76,8 +75,8 @@ class VllmOptions:
     startup_timeout: float = 600.0
 
 
-class VllmServer:
-    """One vLLM that lives no longer than the thread that started it.
+class VllmServer(Server):
+    """One vLLM.
 
     Args:
         log: Where its output goes.
@@ -87,16 +86,14 @@ class VllmServer:
     """
 
     name = "vLLM"
-    stop_seconds = _STOP_SECONDS
+    end_seconds = _STOP_SECONDS
 
     def __init__(self, log: Path, options: VllmOptions) -> None:
-        self.log = log
+        super().__init__(log)
         self.model = options.model.expanduser().resolve()
         check_model(self.model)
         self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
         self._ready = False
-        self._begin = 0
         self.port = 0
 
     @property
@@ -110,11 +107,6 @@ class VllmServer:
         if self._options.protocol == "grpc":
             return f"grpc://{LOOPBACK}:{self.port}"
         return f"http://{LOOPBACK}:{self.port}/v1"
-
-    @property
-    def pid(self) -> int:
-        """Of the server process and its group; 0 when there is none."""
-        return self._process.pid if self._process else 0
 
     def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until it is ready; see `spawn` and `wait_until_ready`."""
@@ -132,52 +124,24 @@ class VllmServer:
         check_packages(self._options, packages)
         if not self.port:
             (self.port,) = ports([self._options.port])
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        # What an earlier life of this server wrote says nothing of this one.
-        self._begin = self.log.stat().st_size if self.log.is_file() else 0
-        with open(self.log, "ab", opener=private) as output:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                self._command(on_cpu=_on_cpu(packages)),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=self._environment(on_cpu=_on_cpu(packages)),
-                # `python -m` looks for modules in the current folder first.
-                cwd=self.log.parent,
-                start_new_session=True,
-                umask=0o077,
-                preexec_fn=end_with_parent,  # noqa: PLW1509 - no threads of ours hold locks
-            )
+        on_cpu = _on_cpu(packages)
+        self._launch(
+            self._command(on_cpu=on_cpu),
+            environment=self._environment(on_cpu=on_cpu),
+            # `python -m` looks for modules in the current folder first.
+            folder=self.log.parent,
+            politely=True,
+        )
 
     def wait_until_ready(self, stopping: threading.Event | None = None) -> None:
-        """Wait until it answers, or until `stopping` is set; then it is ended.
-
-        Raises:
-            StackError: it ended by itself, is not ready in time, or was stopped.
-        """
-        try:
-            self._wait(stopping or threading.Event())
-        except BaseException:  # also on Ctrl-C: no server may outlive the attempt
-            self.stop()
-            raise
+        """As every server."""
+        super().wait_until_ready(stopping)
         self._ready = True
 
-    def _wait(self, stopping: threading.Event) -> None:
-        seconds = self._options.startup_timeout
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if not self.alive() or self._said_dead():
-                raise StackError(
-                    f"vLLM ended: {last_error(self.log, self._begin)}", f"see {self.log}"
-                )
-            if self._answers():
-                return
-            if stopping.wait(0.2):
-                raise StackError("vLLM was stopped before it was ready")
-        raise StackError(
-            f"vLLM is not ready after {seconds:g} s: {last_error(self.log, self._begin)}",
-            f"see {self.log}",
-        )
+    @property
+    def start_seconds(self) -> float:
+        """As its options say."""
+        return self._options.startup_timeout
 
     def alive(self) -> bool:
         """Whether the process runs, and its engine with it."""
@@ -233,14 +197,15 @@ class VllmServer:
             "HF_HUB_OFFLINE": "1",
         }
 
-    def _said_dead(self) -> bool:
-        # The gRPC server does not end with its engine.
-        return _DEAD in _text(self.log, self._begin)
-
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
+        if _DEAD in self._text():  # the gRPC server does not end with its engine
+            raise self._ended()
         if self._options.protocol == "grpc":
             return self._health() == _SERVING
         return asked(f"http://{LOOPBACK}:{self.port}/health") is not None
+
+    def _last_words(self) -> str:
+        return last_error(self._text())
 
     def _health(self) -> bytes | None:
         """What grpc.health.v1 says of the server as a whole; None where nothing answers."""
@@ -314,21 +279,12 @@ def check_packages(options: VllmOptions, packages: Mapping[str, str]) -> None:
         )
 
 
-def last_error(log: Path, begin: int = 0) -> str:
-    """The last error of a vLLM log that tells a cause, in one line.
-
-    Args:
-        begin: Bytes to leave out.
-    """
-    text = _text(log, begin)
+def last_error(text: str) -> str:
+    """The last error in what vLLM wrote that tells a cause, in one line."""
     lines = [stripped for line in text.splitlines() if (stripped := _PREFIX.sub("", line).strip())]
     errors = [line for line in lines if _ERROR.match(line)]
     causes = [line for line in errors if not any(echo in line for echo in _ECHO)]
     return (causes or errors or lines or ["no output"])[-1]
-
-
-def _text(log: Path, begin: int) -> str:
-    return log.read_bytes()[begin:].decode(errors="replace") if log.is_file() else ""
 
 
 def _on_cpu(packages: Mapping[str, str]) -> bool:

@@ -11,31 +11,33 @@ import hashlib
 import io
 import time
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import httpx2
+import numpy as np
 from PIL import Image as Pil
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field
 
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge.base.images import RGB
 from editjudge.base.official import prompts_dir
 
-from .specialist import Unavailable
+from ..zoo.artefact import Precision
+from .serving import Variables
+from .specialist import Outputs, Request, Specialist, Unavailable
 
-T = TypeVar("T")
 _WAITS = (0.0, 0.4, 0.8)
 """Seconds before each further try."""
 _PASSING = frozenset({429, 502, 503, 504})
 """Statuses after which another try can help."""
 
 
-class Backend(BaseSettings):
+class Backend(Variables):
     """Where one specialist's weights are served; variables `EDITJUDGE_<NAME>_*`.
 
     Attributes:
@@ -47,7 +49,6 @@ class Backend(BaseSettings):
         concurrency: Calls in flight.
     """
 
-    model_config = SettingsConfigDict(extra="ignore")
     url: str = ""
     model: str = ""
     prompts: Path = Path()
@@ -61,11 +62,7 @@ class Backend(BaseSettings):
         Raises:
             ConfigError: a variable has a value that cannot be used.
         """
-        try:
-            backend = cls(_env_prefix=f"EDITJUDGE_{name}_")  # type: ignore[call-arg]
-        except ValidationError as error:
-            variable = f"EDITJUDGE_{name}_{str(error.errors()[0]['loc'][0]).upper()}"
-            raise ConfigError(f"{variable}: {error.errors()[0]['msg']}") from error
+        backend = cls.read(f"EDITJUDGE_{name}_")
         if backend.url and (
             urlsplit(backend.url).scheme not in {"http", "https"} or not backend.model
         ):
@@ -117,12 +114,12 @@ class VllmModel:
         if backend.model not in served:
             raise RuntimeError(f"{self._url} serves {served}, not {backend.model!r}")
 
-    def map(self, ask: Callable[[RGB], T], images: Sequence[RGB]) -> list[T | Abstained]:
-        """Ask for each image, side by side; an abstention stays with its image."""
+    def map(self, ask: Callable[[RGB], float], images: Sequence[RGB]) -> list[Outputs | Abstained]:
+        """A score of each image, asked for side by side; an abstention stays with its image."""
 
-        def asked(image: RGB) -> T | Abstained:
+        def asked(image: RGB) -> Outputs | Abstained:
             try:
-                return ask(image)
+                return {"SCORE": np.array([ask(image)], dtype=np.float32)}
             except Abstained as abstained:
                 return abstained
 
@@ -204,3 +201,42 @@ def image_part(image: RGB) -> dict[str, Any]:
 def text_part(text: str) -> dict[str, Any]:
     """A text as part of a message."""
     return {"type": "text", "text": text}
+
+
+class LmmSpecialist(Specialist):
+    """A multimodal LLM on vLLM that scores one image at a time.
+
+    It is served where `EDITJUDGE_<variable>_URL` names a vLLM.
+
+    Attributes:
+        variable: What its variables are called by.
+        prompts: sha256 of its official prompts by file name.
+    """
+
+    max_batch = 16
+    variable: ClassVar[str]
+    prompts: ClassVar[Mapping[str, str]]
+
+    @classmethod
+    def installed(cls, precision: Precision) -> Mapping[str, str] | None:
+        """The model that vLLM serves, where the variables name one."""
+        backend = Backend.of(cls.variable)
+        return {"weights": backend.model} if backend.url else None
+
+    def load(self, declared: Mapping[str, str]) -> None:
+        """Read the prompts and find the model at the vLLM."""
+        backend = Backend.of(self.variable)
+        self._prompts = read_prompts(backend.prompts, self.prompts)
+        self._model = VllmModel(backend)
+
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+        """Ask for every image, side by side; vLLM batches them."""
+        return self._model.map(self._score, [one.tensors["IMAGE"] for one in batch])
+
+    @abstractmethod
+    def _score(self, image: RGB) -> float:
+        """The score of one image.
+
+        Raises:
+            Abstained: the reply holds none.
+        """

@@ -16,7 +16,6 @@ from editjudge.base.images import RGB
 from editjudge.base.probes import text_image, texture_image
 
 from ..runtime.serving import is_for_gpu
-from ..zoo.artefact import Precision
 
 SETTINGS = "settings.json"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -53,17 +52,6 @@ def require(checkpoint: Path, *needed: str) -> None:
     for name in needed:
         if not (checkpoint / name).is_file():
             raise ConfigError(f"{checkpoint / name} is missing", "pull the checkpoint again")
-
-
-def checked(precision: Precision, allowed: tuple[Precision, ...]) -> torch.dtype:
-    """The torch type of a precision.
-
-    Raises:
-        ConfigError: this model is not exported in it.
-    """
-    if precision not in allowed:
-        raise ConfigError(f"precision {precision}: only {', '.join(allowed)}")
-    return DTYPES[precision]
 
 
 def seen() -> list[RGB]:

@@ -17,7 +17,7 @@ from ..zoo.artefact import Precision
 from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported
 from ..zoo.torch_tools import parity, spread
-from .checkpoints import byte_tokenizer, checked, require, seen
+from .checkpoints import DTYPES, byte_tokenizer, require, seen
 from .masks import Segmentation
 from .sa2va import SEG, Sa2Va, Settings, linears
 from .sa2va_weights import LINEARS, LMM, SAM2, Parts, split
@@ -82,7 +82,7 @@ class Sa2VaRecipe:
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
         """Rename the published weights and save them for transformers in one precision."""
-        dtype = checked(precision, self.precisions)
+        dtype = DTYPES[precision]
         source = load_published(checkpoint)
         images = seen()
         before = [_inside(source, image) for image in images]
@@ -90,9 +90,9 @@ class Sa2VaRecipe:
         exported = Sa2Va.from_folder(folder)
         after = [_inside(exported, image) for image in images]
         pairs = list(zip(before, after, strict=True))
-        return Exported(parity(pairs, _TOLERANCE[precision], len(images)), self.fingerprint(folder))
+        return Exported(parity(pairs, _TOLERANCE[precision], len(images)))
 
-    def fingerprint(self, folder: Path) -> list[float]:
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""
         return answer_to_probe(Sa2Va.from_folder(folder))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,12 @@ from numpy.typing import NDArray
 
 from editjudge.base.images import RGB
 
+from ..features.cache import FeatureCache, content_key
 from .masks import Masks
 from .pixels import normalised, resized, size_up_to
 
 _BOXES_AT_ONCE = 16
+_EMBEDDING = 4 << 20  # bytes, at the published sizes
 
 
 class Cutter:
@@ -23,18 +23,16 @@ class Cutter:
 
     Args:
         network: `SamModel`.
-        kept: Image embeddings kept, 4 MiB each.
+        kept: Image embeddings kept, of 4 MiB each.
 
     Attributes:
-        hits: Images whose embedding was there.
+        cache: The embeddings.
     """
 
     def __init__(self, network: Any, kept: int) -> None:
         self.network = network
-        self.hits = 0
         self._side = int(network.config.vision_config.image_size)
-        self._kept = kept
-        self._embeddings: OrderedDict[str, torch.Tensor] = OrderedDict()
+        self.cache: FeatureCache[torch.Tensor] = FeatureCache(kept * _EMBEDDING)
 
     @torch.inference_mode()
     def masks(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
@@ -87,14 +85,10 @@ class Cutter:
 
     def _embedding(self, image: RGB) -> torch.Tensor:
         """The encoder takes 99 % of the time, and several phrases are asked of one image."""
-        key = hashlib.sha256(repr(image.shape).encode() + image.tobytes()).hexdigest()
-        if key in self._embeddings:
-            self.hits += 1
-            self._embeddings.move_to_end(key)
-            return self._embeddings[key]
+        key = content_key(image)
+        if (known := self.cache.get(key)) is not None:
+            return known
         pixels = torch.from_numpy(self.pixels(image))[None].to(self.network.device)
         embedding: torch.Tensor = self.network.get_image_embeddings(pixels)
-        self._embeddings[key] = embedding
-        while len(self._embeddings) > self._kept:
-            self._embeddings.popitem(last=False)
+        self.cache.put(key, embedding)
         return embedding

@@ -18,8 +18,9 @@ from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from editjudge.base.errors import ConfigError
+from editjudge.base.parse import first_problem
 
-Precision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+Precision: TypeAlias = Literal["fp32", "bf16"]
 RECORD = "artefact.json"
 
 
@@ -77,28 +78,30 @@ class Artefact(BaseModel):
             **({"untrained": "yes"} if self.untrained else {}),
         }
 
-    def save(self) -> None:
-        """Write the record, whole or not at all."""
-        partial = self.folder / f"{RECORD}.partial"
-        partial.write_text(self.model_dump_json(indent=2))
-        partial.replace(self.folder / RECORD)
-
     def verify(self) -> None:
         """Check every file against its digest.
 
         Raises:
             ConfigError: a file is missing or has other content.
         """
-        for name, digest in self.files.items():
-            path = self.folder / name
-            if not path.is_file():
-                raise ConfigError(
-                    f"{path} is missing", f"run: editjudge models export {self.entry}"
-                )
-            if file_digest(path) != digest:
-                raise ConfigError(
-                    f"{path} was changed", f"run: editjudge models export {self.entry}"
-                )
+        check_files(self.folder, self.files, f"run: editjudge models export {self.entry}")
+
+
+def check_files(folder: Path, files: Mapping[str, str], mend: str) -> None:
+    """Check files against their digests.
+
+    Args:
+        files: sha256 by path relative to the folder.
+
+    Raises:
+        ConfigError: a file is missing or has other content.
+    """
+    for name, digest in files.items():
+        path = folder / name
+        if not path.is_file():
+            raise ConfigError(f"{path} is missing", mend)
+        if file_digest(path) != digest:
+            raise ConfigError(f"{path} was changed", mend)
 
 
 def digest_of(weights: Mapping[str, str]) -> str:
@@ -137,9 +140,7 @@ def load_artefact(entry: str, precision: Precision) -> Artefact | None:
     try:
         return Artefact.model_validate_json(record.read_bytes())
     except ValidationError as error:
-        raise ConfigError(
-            f"{record}: {error.errors()[0]['msg']}", "export the model again"
-        ) from error
+        raise ConfigError(f"{record}: {first_problem(error)}", "export the model again") from error
 
 
 def file_digest(path: Path) -> str:

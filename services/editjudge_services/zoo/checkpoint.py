@@ -19,8 +19,9 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.base.parse import first_problem
 
-from .artefact import checkpoint_dir, file_digest, models_dir
+from .artefact import check_files, checkpoint_dir, file_digest, models_dir
 
 PULLED, UNTRAINED = "pulled.json", "untrained.json"
 SEED = 0
@@ -75,14 +76,8 @@ class Checkpoint(BaseModel):
         Raises:
             ConfigError: a file is missing or has other content.
         """
-        verb = "untrained" if self.untrained else "pull"
-        mend = f"run: editjudge models {verb} {self.entry}"
-        for name, digest in self.files.items():
-            path = checkpoint_dir(self.entry) / name
-            if not path.is_file():
-                raise ConfigError(f"{path} is missing", mend)
-            if file_digest(path) != digest:
-                raise ConfigError(f"{path} was changed", mend)
+        mend = f"run: editjudge models pull {self.entry}{' --untrained' * self.untrained}"
+        check_files(checkpoint_dir(self.entry), self.files, mend)
 
     def intact(self) -> bool:
         """Whether every file is there and unchanged."""
@@ -105,9 +100,8 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
             try:
                 return Checkpoint.model_validate_json(record.read_bytes())
             except ValidationError as error:
-                raise ConfigError(
-                    f"{record}: {error.errors()[0]['msg']}", f"remove {record.parent}"
-                ) from error
+                mend = f"remove {record.parent}"
+                raise ConfigError(f"{record}: {first_problem(error)}", mend) from error
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
@@ -93,7 +92,7 @@ def export(entry: Entry, precision: Precision) -> Artefact:
                 files=inventory(staging),
                 parity=exported.parity,
                 settings=exported.settings,
-                fingerprint=exported.fingerprint,
+                fingerprint=recipe.fingerprint(staging, precision),
             )
             (staging / RECORD).write_text(artefact.model_dump_json(indent=2))
     return artefact
@@ -102,8 +101,7 @@ def export(entry: Entry, precision: Precision) -> Artefact:
 def verify(entry: Entry) -> list[Verified]:
     """Check everything installed of a model: digests, and what the exports say now.
 
-    A recipe that has `fingerprint(folder) -> list[float]` is asked; without torch, or
-    without that, only digests are compared.
+    Without torch only digests are compared.
 
     Raises:
         ConfigError: nothing is installed, a file is missing or was changed, or a fingerprint
@@ -153,11 +151,11 @@ def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Ex
 
 
 def _compare_fingerprint(entry: Entry, artefact: Artefact) -> Fingerprint:
-    compute = _fingerprint_of(entry)
-    if compute is None or not artefact.fingerprint:
+    try:
+        recipe = recipe_of(entry)
+    except (ConfigError, MissingExtra):
         return "not computed"
-    now = compute(artefact.folder)
-    expected = artefact.fingerprint
+    now, expected = recipe.fingerprint(artefact.folder, artefact.precision), artefact.fingerprint
     pairs = zip(now, expected, strict=False)
     if len(now) != len(expected) or any(not abs(a - b) <= FINGERPRINT_TOLERANCE for a, b in pairs):
         raise ConfigError(
@@ -168,18 +166,11 @@ def _compare_fingerprint(entry: Entry, artefact: Artefact) -> Fingerprint:
     return "same"
 
 
-def _fingerprint_of(entry: Entry) -> Callable[[Path], list[float]] | None:
-    try:
-        return getattr(recipe_of(entry), "fingerprint", None)
-    except (ConfigError, MissingExtra):
-        return None
-
-
 def _figures(values: list[float]) -> str:
     return "[" + ", ".join(f"{value:.4f}" for value in values) + "]"
 
 
 def _bring(entry: Entry) -> str:
     if entry.supply == "file":
-        return f"run: editjudge models import {entry.name} {entry.files[0]}"
+        return f"run: editjudge models pull {entry.name} --from {entry.files[0]}"
     return f"run: editjudge models pull {entry.name}"

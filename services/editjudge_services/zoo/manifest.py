@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-import re
+import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, Self, TypeAlias, cast
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from editjudge.base.contracts import CONTRACTS
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.parse import parse_toml
 
 from .artefact import Precision
 from .recipe import Recipe
@@ -28,9 +25,7 @@ Profile: TypeAlias = Literal["lite", "paper"]
 Paper: TypeAlias = Literal["i2i", "omni_iie", "co_edit", "gie", "kris"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Line: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"^\S[^\n]*$")]
-PROFILES: tuple[Profile, ...] = ("lite", "paper")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_BYTES: Mapping[Precision, int] = {"fp32": 4, "fp16": 2, "bf16": 2}
+_BYTES: Mapping[Precision, int] = {"fp32": 4, "bf16": 2}
 
 
 class Entry(BaseModel):
@@ -59,7 +54,6 @@ class Entry(BaseModel):
         recipe: `module:object`, a mapping from entry to `Recipe`; "" where vLLM serves the
             checkpoint as it is, and for parts of other entries.
         recipe_name: Its name in that mapping, where it is another.
-        prompts: sha256 of the official prompts by file name; the user supplies the files.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -85,89 +79,17 @@ class Entry(BaseModel):
     profiles: list[Profile]
     recipe: Annotated[str, Field(pattern=r"^$|^[a-z_][\w.]*:[A-Z_]+$")] = ""
     recipe_name: str = ""
-    prompts: dict[str, Sha256] = {}
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        for wrong, why in self._contradictions():
-            if wrong:
-                raise ValueError(why)
-        return self
-
-    def _contradictions(self) -> tuple[tuple[bool, str], ...]:
-        role = self.service.partition(".")[0]
-        paths = (*self.files, *self.sha256, *self.parts, *self.prompts, self.subfolder)
-        named = all(any(fnmatchcase(n, p) for p in self.files) for n in self.sha256)
-        by_supply = {
-            "hub": self._hub_contradictions,
-            "file": self._file_contradictions,
-            "parts": self._parts_contradictions,
-        }
-        return (
-            (role not in CONTRACTS, f"service: there is no role {role!r}"),
-            (any(map(_escapes, paths)), "files: a path leaves the checkpoint's folder"),
-            (self.restricted != bool(self.restricted_why), "restricted: needs a reason"),
-            (bool(self.recipe) and self.served_by == "vllm", "recipe: vLLM needs none"),
-            (bool(self.recipe_name) and not self.recipe, "recipe_name: needs a recipe"),
-            (bool(self.prompts) and self.served_by != "vllm", "prompts: only with vLLM"),
-            (not named, "sha256: names a file that is not among `files`"),
-            *by_supply[self.supply](),
-        )
-
-    def _hub_contradictions(self) -> tuple[tuple[bool, str], ...]:
-        pinned = _COMMIT.fullmatch(self.revision) is not None
-        return (
-            (not self.hub or not self.revision, "supply: `hub` needs hub and revision"),
-            (not self.files, "supply: `hub` needs files"),
-            (self.revision_pinned != pinned, "revision_pinned: must say if revision is a commit"),
-            (bool(self.instructions or self.parts), "supply: `hub` has no instructions or parts"),
-        )
-
-    def _file_contradictions(self) -> tuple[tuple[bool, str], ...]:
-        return (
-            (bool(self.hub or self.revision or self.gated), "supply: `file` has no hub"),
-            (not self.instructions, "supply: `file` needs instructions"),
-            (len(self.files) != 1, "supply: `file` means one file"),
-            (list(self.sha256) != self.files, "supply: `file` needs the file's digest"),
-        )
-
-    def _parts_contradictions(self) -> tuple[tuple[bool, str], ...]:
-        other = self.hub or self.revision or self.gated or self.files or self.instructions
-        return (
-            (not self.parts, "supply: `parts` needs parts"),
-            (bool(other), "supply: `parts` has nothing of its own"),
-        )
 
     def gib(self, precision: Precision) -> float:
         """What the weights take in memory, GiB; activations and caches come on top."""
         return self.parameters * _BYTES[precision] / 2**30
 
 
-def parse(text: str) -> dict[str, Entry]:
-    """The entries of a manifest, by name.
-
-    Raises:
-        ConfigError: it is no TOML, or an entry is not as `Entry` describes it.
-    """
-    try:
-        tables = parse_toml(text)
-    except ValueError as error:
-        raise ConfigError(f"manifest.toml: {error}") from error
-    entries = {name: _entry(name, table) for name, table in tables.items()}
-    parts = {part for entry in entries.values() for part in entry.parts.values()}
-    for name in parts:
-        if name not in entries or entries[name].supply != "hub":
-            raise ConfigError(f"manifest.toml: {name} is a part, and no entry from the hub")
-    for name, entry in entries.items():
-        if not entry.recipe and entry.served_by != "vllm" and name not in parts:
-            raise ConfigError(f"manifest.toml: {name}: recipe: there is none")
-    return entries
-
-
 @cache
 def manifest() -> Mapping[str, Entry]:
     """Every model there is, by name, in the order of the file."""
-    return parse((Path(__file__).parent / "manifest.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads((Path(__file__).parent / "manifest.toml").read_text(encoding="utf-8"))
+    return {name: Entry(name=name, **table) for name, table in tables.items()}
 
 
 def find(name: str) -> Entry:
@@ -201,15 +123,10 @@ def recipe_of(entry: Entry) -> Recipe:
     if find_spec("torch") is None:
         raise MissingExtra(f"exporting {entry.name}", "export")
     try:
-        recipes = getattr(import_module(module), attribute, {})
+        recipes = getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise MissingExtra(f"exporting {entry.name}", "export") from error
-        recipes = {}
-    name = entry.recipe_name or entry.name
-    if name not in recipes:
-        raise ConfigError(f"this version of editjudge has no recipe for {entry.name}")
-    return cast("Recipe", recipes[name])
+        raise MissingExtra(f"exporting {entry.name}", "export") from error
+    return cast("Recipe", recipes[entry.recipe_name or entry.name])
 
 
 def _nothing_to_export(entry: Entry) -> ConfigError:
@@ -220,19 +137,3 @@ def _nothing_to_export(entry: Entry) -> ConfigError:
         f"{entry.name} is served by vLLM from its checkpoint: nothing is exported",
         f"run: editjudge models pull {entry.name}",
     )
-
-
-def _entry(name: str, table: object) -> Entry:
-    if not isinstance(table, dict):
-        raise ConfigError(f"manifest.toml: {name} is not a table")
-    try:
-        return Entry.model_validate({**table, "name": name})
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"manifest.toml: {name}: {where or 'entry'}: {first['msg']}") from error
-
-
-def _escapes(path: str) -> bool:
-    parts = PurePosixPath(path)
-    return parts.is_absolute() or ".." in parts.parts

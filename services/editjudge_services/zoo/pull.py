@@ -43,7 +43,7 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
     if entry.supply == "file":
         raise ConfigError(
             f"{entry.name} is not on the hub: {entry.instructions}",
-            f"then run: editjudge models import {entry.name} {entry.files[0]}",
+            f"then run: editjudge models pull {entry.name} --from {entry.files[0]}",
         )
     here = load_checkpoint(entry.name)
     _check_licence(entry, accept_license or (here is not None and here.accepted))

@@ -16,12 +16,9 @@ class Exported:
     Attributes:
         parity: Against the source model, on the fixed set of images.
         settings: What the service must know to run the export.
-        fingerprint: What the model says of the fingerprint image: at most 8 numbers,
-            rounded to 4 decimals.
     """
 
     parity: Parity
-    fingerprint: list[float]
     settings: dict[str, str | int | float | list[float]] = field(default_factory=dict)
 
 
@@ -43,7 +40,18 @@ class Recipe(Protocol):
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
         """Write the exported form of a checkpoint into a folder and compare it with its source.
 
+        Args:
+            precision: One of `precisions`.
+
         Raises:
-            ConfigError: the checkpoint is not of this architecture, or the precision is not
-                among `precisions`.
+            ConfigError: the checkpoint is not of this architecture, or this machine cannot compute
+                in the precision.
+            MissingExtra: a library of the export is not installed.
+        """
+
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
+        """What an export says to the probe of its role.
+
+        Returns:
+            At most 8 numbers, rounded to 4 decimals.
         """

@@ -17,7 +17,6 @@ from editjudge.app import compare as module
 from editjudge.app.compare import compare_models, rank_models
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
-from editjudge.app.wire.compare import ModelComparison, Rankings
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.files import Files, Seen
@@ -122,19 +121,17 @@ def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any
     view = opened(data.run("run", better_by(1.0)))
     told = compare_models((view, "plain"), (view, "good"))
     psnr, mse = told.dimensions
-    assert (psnr.dimension.id, psnr.better, mse.better) == (PSNR, "second", "second")
-    assert psnr.comparison is not None
-    assert psnr.comparison.difference.value == pytest.approx(1.0, abs=0.1)
-    assert mse.comparison is not None
-    assert mse.comparison.difference.value == pytest.approx(-1.0, abs=0.1)
-    assert (told.items, psnr.comparison.difference.clusters) == (24, 12)
+    assert (psnr.dimension, psnr.better, mse.better) == (PSNR, "second", "second")
+    assert psnr.figures is not None
+    assert psnr.figures.difference == pytest.approx(1.0, abs=0.1)
+    assert mse.figures is not None
+    assert mse.figures.difference == pytest.approx(-1.0, abs=0.1)
+    assert (told.items, psnr.figures.sources) == (24, 12)
     assert next(lines(told)).startswith("good beats plain by 0.975 dB [0.921, 1.03]")
     alike = compare_models((view, "plain"), (view, "alike"))
     assert {each.better for each in alike.dimensions} == {""}
     assert next(lines(alike)).startswith("neither is surely better")
-    printed = ModelComparison.of(told)
-    assert printed.dimensions[0].better == "second"
-    for each in printed.dimensions:  # of which less is better too
+    for each in told.dimensions:  # of which less is better too
         assert each.figures is not None
         assert (each.figures.wins, each.figures.losses) == (24, 0)
 
@@ -161,8 +158,8 @@ def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
     view = opened(data.run("run", some_missing))
     told = compare_models((view, "plain"), (view, "good"), [PSNR])
     (psnr,) = told.dimensions
-    assert psnr.comparison is not None
-    assert psnr.comparison.difference.items == 22
+    assert psnr.figures is not None
+    assert psnr.figures.edits == 22
     assert (psnr.only_first, psnr.only_second) == (1, 1)
     left_out = [line for line in lines(told) if line.startswith("left out")]
     assert left_out == [f"left out, as edits: 1 with a number of A alone, 1 of B alone ({PSNR})"]
@@ -174,8 +171,8 @@ def test_numbers_that_were_judged_otherwise_are_not_compared(data: Data, opened:
     told = compare_models((first, "good"), (second, "good"))
     psnr, mse = told.dimensions
     # Verdicts by another signature than today's are none of the run any more.
-    assert psnr.comparison is None
-    assert mse.comparison is not None
+    assert psnr.figures is None
+    assert mse.figures is not None
     assert mse.better == "second"
 
 
@@ -202,7 +199,7 @@ def test_few_sources_are_said_to_be_few(tmp_path: Path, opened: Any) -> None:
 def test_judged_values_are_tied_only_where_they_are_equal(data: Data, opened: Any) -> None:
     view = opened(data.run("run", lambda model, item: float(model == "good")))
     told = compare_models((view, "plain"), (view, "good"), ["psnr"])
-    assert [each.record for each in told.dimensions] == [(24, 0, 0)]
+    assert [each.figures.wins for each in told.dimensions if each.figures] == [24]
 
 
 def test_items_that_share_one_of_several_sources_are_one(tmp_path: Path, opened: Any) -> None:
@@ -213,9 +210,9 @@ def test_items_that_share_one_of_several_sources_are_one(tmp_path: Path, opened:
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines_)))
     view = opened(data.run("run", better_by(1.0)))
     (psnr, *_) = compare_models((view, "plain"), (view, "good")).dimensions
-    assert psnr.comparison is not None
-    assert psnr.comparison.difference.clusters == 1
-    assert psnr.comparison.p is None
+    assert psnr.figures is not None
+    assert psnr.figures.sources == 1
+    assert psnr.figures.p is None
 
 
 def test_a_check_is_not_passed_by_not_judging(data: Data, opened: Any) -> None:
@@ -235,8 +232,8 @@ def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None
     told = compare_models((view, "plain"), (view, "good"))
     assert next(lines(told)) == "the run is not finished: at least 4 edits pending"
     (psnr, _) = told.dimensions
-    assert psnr.comparison is not None
-    assert psnr.comparison.difference.low is psnr.detectable is None  # as every edit is alike
+    assert psnr.figures is not None
+    assert psnr.figures.interval is psnr.figures.detectable is None  # as every edit is alike
     done = CliRunner().invoke(command, [str(run), "plain", "good", "--fail-if", "worse"])
     assert isinstance(done.exception, ConfigError)
     assert "not finished: at least 4 edits pending" in str(done.exception)
@@ -244,12 +241,11 @@ def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None
 
 def test_ranking(data: Data, opened: Any) -> None:
     view = opened(data.run("run", better_by(1.0)))
-    ranked = {each.dimension.id: each for each in rank_models(view)}
-    assert ranked[PSNR].places == {"plain": (2, 3), "good": (1, 1), "alike": (2, 3)}
-    assert ranked[MSE].places == ranked[PSNR].places
+    ranked = {each.dimension: each for each in rank_models(view).dimensions}
+    for each in (ranked[PSNR], ranked[MSE]):
+        places = {name: (one.first_place, one.last_place) for name, one in each.models.items()}
+        assert places == {"plain": (2, 3), "good": (1, 1), "alike": (2, 3)}
     assert ranked[PSNR].edits == 24
-    printed = Rankings.of(ranked.values(), ())
-    assert printed.dimensions[0].models["good"].last_place == 1
 
 
 @pytest.mark.parametrize(
@@ -279,8 +275,8 @@ def test_the_reason_for_leaving_out_is_named() -> None:
         for warm in (0, 1)
     )
     dimension = Resolved(RunSpec(benchmark="core", data=Path(), outputs={})).known[PSNR]
-    told = module._on(dimension, first, second, {"a", "b"}, {"a": 1, "b": 2})
-    assert (told.signed_otherwise, told.imputed) == (1, (0, 1))
+    told, _ = module._compared(dimension, first, second, {"a", "b"}, {"a": 1, "b": 2})
+    assert (told.signed_otherwise, told.imputed_first, told.imputed_second) == (1, 0, 1)
     assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]
     (note,) = _notes(told)
     assert note.endswith("1 edit judged otherwise, left out: " + str(told.causes[0]))

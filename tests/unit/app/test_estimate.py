@@ -19,7 +19,7 @@ from editjudge.app.estimate import (
 from editjudge.app.wire import checks as wire
 from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
 from editjudge.engine.contents import ItemChanges
@@ -69,8 +69,8 @@ def found(folder: Path, *names: str, **judge: Any) -> Estimate:
     ("judge", "level", "questions"),
     [
         ({}, 1, 8),
-        ({"repeats": 3}, 3, 1 + 3 * 7),
-        ({"repeats": 3, "logprobs": "never"}, 3, 1 + 3 * 7),
+        ({"samples": 3}, 3, 1 + 3 * 7),
+        ({"samples": 3, "logprobs": "never"}, 3, 1 + 3 * 7),
     ],
 )
 def test_averaged_replies_are_counted(
@@ -95,7 +95,7 @@ def test_questions_that_cannot_be_asked_are_not_counted(folder: Path) -> None:
 def test_tokens_and_cost_follow_the_calls(folder: Path) -> None:
     price = {"input": 1e6, "output": 1.0}
     once = found(folder, LEVEL, price=price)
-    thrice = found(folder, LEVEL, price=price, repeats=3, logprobs="never")
+    thrice = found(folder, LEVEL, price=price, samples=3, logprobs="never")
     assert once.cost is not None
     assert thrice.cost == pytest.approx(3 * once.cost)
     assert not any("the cost is without" in note for note in once.notes)
@@ -103,7 +103,7 @@ def test_tokens_and_cost_follow_the_calls(folder: Path) -> None:
 
 def test_through_a_judge_service_no_settings_of_judges_here_count(folder: Path) -> None:
     price = {"input": 1e6, "output": 1.0}
-    own = settings(price=price, repeats=3, logprobs="never")
+    own = settings(price=price, samples=3, logprobs="never")
     through = own.model_copy(update={"gateway": GatewayEndpoint(url="grpc://127.0.0.1:9")})
     told = estimate(work(folder, LEVEL), through)
     assert told.cost is None
@@ -153,12 +153,12 @@ def test_what_only_the_judge_can_tell_is_noted(folder: Path) -> None:
         return "\n".join(lines(estimate(todo, settings(**judge)), todo))
 
     assert "1 short call more where it is not known" in told()
-    assert "times (repeats)" not in told()
-    assert "choices are counted 3 times (repeats)" in told(repeats=3)
-    never = told(repeats=3, logprobs="never")
+    assert "times (samples)" not in told()
+    assert "choices are counted 3 times (samples)" in told(samples=3)
+    never = told(samples=3, logprobs="never")
     assert "short call" not in never
-    assert "times (repeats)" not in never
-    assert found(folder, PIXELS, repeats=3).notes == ()
+    assert "times (samples)" not in never
+    assert found(folder, PIXELS, samples=3).notes == ()
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ COLUMNS = ("item", "dimension", "status", "value", "kind", "reason", "imputed")
 
 
 def test_jsonl(run: Path) -> None:
-    out = CliRunner().invoke(command, [str(run), "--to", "jsonl"], catch_exceptions=False)
+    out = CliRunner().invoke(command, [str(run), "--format", "jsonl"], catch_exceptions=False)
     assert out.output.endswith("verdicts.jsonl: 5 rows\n")
     with (run / "verdicts.jsonl").open(encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
@@ -62,13 +62,13 @@ def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
     older = header(benchmark="gie", protocol="gie.paper.1", not_served={"clip.vit_b_32": "?"})
     with RunStore.open(tmp_path / "run", older) as store:
         put(store, "one", {"core.a": scored(0.5)})
-    out = CliRunner().invoke(command, [str(tmp_path / "run"), "--to", "jsonl"])
+    out = CliRunner().invoke(command, [str(tmp_path / "run"), "--format", "jsonl"])
     assert out.output.endswith("verdicts.jsonl: 1 row\n")
 
 
 def test_csv(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "new" / "table.csv"
-    arguments = [str(run), "--to", "csv", "--out", str(file)]
+    arguments = [str(run), "--format", "csv", "--out", str(file)]
     CliRunner().invoke(command, arguments, catch_exceptions=False)
     with file.open(encoding="utf-8", newline="") as text:
         rows = list(csv.DictReader(text))
@@ -80,7 +80,7 @@ def test_csv(run: Path, tmp_path: Path) -> None:
 
 
 def test_it_says_that_the_data_is_gone(run: Path) -> None:
-    done = CliRunner().invoke(command, [str(run), "--to", "csv"], catch_exceptions=False)
+    done = CliRunner().invoke(command, [str(run), "--format", "csv"], catch_exceptions=False)
     assert done.stderr.startswith("dimensions that the data spoilt are not in the file: ")
 
 
@@ -164,7 +164,7 @@ def test_nothing_but_a_former_export_is_written_over(of_data: Path, name: str, f
     (folder / "alpha/one.json").write_text('[{"item": "one", "model": "mine"}]')
     (folder / "alpha/one.png").write_bytes(b"a picture")
     before = contents(folder)
-    arguments = [str(of_data), "--to", form, "--out", str(folder / name)]
+    arguments = [str(of_data), "--format", form, "--out", str(folder / name)]
     failed = CliRunner().invoke(command, arguments)
     assert f"{name} is" in str(failed.exception)
     assert isinstance(failed.exception, ConfigError)
@@ -206,7 +206,7 @@ def test_the_labelling_configuration_takes_nobodys_place(of_data: Path, tmp_path
 def test_export_while_the_run_goes_on(run: Path) -> None:
     with RunStore.open(run) as store:
         put(store, "four", {"core.a": scored(4)})
-        out = CliRunner().invoke(command, [str(run), "--to", "csv"], catch_exceptions=False)
+        out = CliRunner().invoke(command, [str(run), "--format", "csv"], catch_exceptions=False)
         assert out.output.endswith("6 rows\n")
 
 
@@ -241,7 +241,7 @@ def of_data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_row_for_each_edit(of_data: Path, form: str) -> None:
     out = CliRunner().invoke(
-        command, [str(of_data), "--to", form, "--wide"], catch_exceptions=False
+        command, [str(of_data), "--format", form, "--wide"], catch_exceptions=False
     )
     assert out.output.endswith(f"edits.{form}: 3 rows\n")
     file = of_data / f"edits.{form}"
@@ -259,10 +259,3 @@ def test_a_row_for_each_edit(of_data: Path, form: str) -> None:
     names = ["one", "two", "'=3" if form == "csv" else "=3"]
     assert [row["item"] for row in rows] == names
     assert [bool(row["missing"]) for row in rows] == [False, True, False]
-
-
-def test_earlier_verdicts_have_no_wide_form(run: Path) -> None:
-    with pytest.raises(ConfigError, match="leave one"):
-        CliRunner().invoke(
-            command, [str(run), "--to", "csv", "--wide", "--earlier"], catch_exceptions=False
-        )

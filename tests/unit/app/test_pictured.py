@@ -101,16 +101,16 @@ def test_tasks_are_what_label_studio_documents(run: Path) -> None:
 
 
 def test_pictures_are_named_as_they_are_served(run: Path) -> None:
-    ran(run, "--to", "label-studio")
+    ran(run, "--format", "label-studio")
     one, two = (t["data"] for t in json.loads((run / "tasks.json").read_text("ascii")))
     there = run.parent.as_posix()[1:]
     assert one["source"] == f"/data/local-files/?d={there}/t%20u.ppm"
     assert one["edited"].endswith("/alpha/one.ppm")
     assert two["source_2"].endswith("t%20u.ppm")
-    ran(run, "--to", "label-studio", "--url", f"{run.parent}=https://pictures.example/a/")
+    ran(run, "--format", "label-studio", "--url", f"{run.parent}=https://pictures.example/a/")
     one, _ = (t["data"] for t in json.loads((run / "tasks.json").read_text("ascii")))
     assert one["source"] == "https://pictures.example/a/t%20u.ppm"
-    out = CliRunner().invoke(export, [str(run), "--to", "jsonl", "--url", "/nowhere=https://x"])
+    out = CliRunner().invoke(export, [str(run), "--format", "jsonl", "--url", "/nowhere=https://x"])
     assert "is in none of /nowhere; give its folder a --url too" in str(out.exception)
 
 
@@ -136,11 +136,11 @@ def test_pictures_go_by_the_field_of_their_benchmark(tmp_path: Path) -> None:
 
 
 def test_only_some_dimensions(run: Path) -> None:
-    out = ran(run, "--to", "jsonl", "--dimension", "MSE ↓", "--out", run / "some.jsonl")
+    out = ran(run, "--format", "jsonl", "--dimension", "MSE ↓", "--out", run / "some.jsonl")
     assert "some.jsonl: 3 rows" in out.output
     rows = [json.loads(line) for line in (run / "some.jsonl").read_text().splitlines()]
     assert {row["dimension"] for row in rows} == {None, MSE}, "missing outputs are told as ever"
-    ran(run, "--to", "csv", "--wide", "--dimension", "psnr.source.whole")
+    ran(run, "--format", "csv", "--wide", "--dimension", "psnr.source.whole")
     assert (run / "edits.csv").read_text().splitlines()[0] == f"item,model,missing,{PSNR}"
     shown = CliRunner().invoke(show, [str(run), "one", "--dimension", "psnr"])
     assert PSNR in shown.output
@@ -152,7 +152,7 @@ def test_only_some_dimensions(run: Path) -> None:
 @pytest.mark.parametrize("wide", [True, False])
 def test_parquet_with_the_paths_of_pictures(run: Path, *, wide: bool) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    ran(run, "--to", "parquet", "--pictures", *["--wide"] * wide)
+    ran(run, "--format", "parquet", "--pictures", *["--wide"] * wide)
     rows = parquet.read_table(run / ("edits.parquet" if wide else "verdicts.parquet")).to_pylist()
     places = {row["item"]: row for row in rows if row["item"]}
     assert Path(places["one"]["source"]).read_bytes().startswith(b"P6")
@@ -160,9 +160,3 @@ def test_parquet_with_the_paths_of_pictures(run: Path, *, wide: bool) -> None:
     assert places["one"]["mask"] is None
     assert places["gone"]["edited"] is None
     assert places["gone"]["source"] == str(run.parent / "s.ppm")
-
-
-def test_earlier_verdicts_are_no_predictions(run: Path) -> None:
-    out = CliRunner().invoke(export, [str(run), "--to", "label-studio", "--earlier"])
-    assert "earlier verdicts are no predictions; leave --earlier out" in str(out.exception)
-    assert not (run / "tasks.json").exists()

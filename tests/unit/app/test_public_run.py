@@ -22,9 +22,9 @@ from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
 from editjudge.app import loops
 from editjudge.app import run as module
 from editjudge.app.estimate import lines
+from editjudge.app.events import Finished, Noted, RunEvent, Started
 from editjudge.app.merge import merge
 from editjudge.app.run import foreseen
-from editjudge.app.wire.run import Finished, Noted, RunEvent, Started
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.cli.run import command
@@ -204,11 +204,11 @@ class Gated(Scorer):
 def gated(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     """A run that stands still after two edits."""
     how = Reading(Gated(), "number")
-    gated = Dimension("lab.gated", "Is it?", (0, 9), True, "here", how)
+    gated = Dimension("lab.gated", "Is it?", "here", how, (0, 9))
     known = {**module.Resolved(spec).known, gated.id: gated}
     from editjudge.app import spec as of
 
-    monkeypatch.setattr(of, "all_dimensions", lambda: known)
+    monkeypatch.setattr(of, "all_dimensions", lambda _: known)
     monkeypatch.setattr(of, "select", lambda patterns, rules: (gated,))
     monkeypatch.setattr(sys.modules[__name__], "GATE", Gate(2))
     return spec.model_copy(update={"dimensions": ("lab.gated",)})

@@ -61,7 +61,7 @@ def view(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def plainly(row: Mapping[str, Cell]) -> dict[str, Cell]:
     """Without what `tabulate` does not say."""
     return {
-        name: replace(cell, interval=None, capped=0, other_items=False)
+        name: replace(cell, interval=None, capped=0, other_items=False, rounds=())
         for name, cell in row.items()
     }
 
@@ -95,7 +95,7 @@ def test_a_table_does_not_depend_on_what_is_held_at_once(
         monkeypatch.setattr(module, "_ITEMS_AT_ONCE", at_once)
         again = view.results()
         assert again.cells == whole.cells
-        assert again.beside == whole.beside
+        assert again.judges == whole.judges
 
 
 def test_no_edit_is_held_once_it_is_counted(view: RunView, monkeypatch: pytest.MonkeyPatch) -> None:

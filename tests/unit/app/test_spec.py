@@ -6,7 +6,6 @@ import copy
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.cli.options import SpecOptions
+from editjudge.cli.options import SPEC, spec_of
 
 ASKED: dict[str, Any] = {
     "benchmark": "kris",
@@ -204,25 +203,12 @@ def test_a_resumed_run_goes_on_in_its_words(
     core: RunSpec, words: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = RunSpec.model_validate(core.model_dump() | {"prompts": words})
-    flags = SpecOptions(
-        protocol=None,
-        with_=(),
-        without=(),
-        weights=None,
-        benchmark="core",
-        data=core.data,
-        roots=(),
-        outputs=(),
-        patterns=(),
-        tasks=(),
-        limit=None,
-        judges=(),
-        rounds=1,
-        prompts=None,
-        rubrics=(),
-        single_image=(),
-    )
-    assert flags.spec(before).prompts == before.prompts
+    asked: dict[str, Any] = dict.fromkeys(SPEC, ()) | {
+        **dict.fromkeys(("protocol", "limit", "prompts")),
+        "data": core.data,
+        "rounds": 1,
+    }
+    assert spec_of("core", asked, before).prompts == before.prompts
     assert "asked in the run's own prompts: core/instruction_following" in capsys.readouterr().err
-    assert flags.spec().prompts == {}
-    assert replace(flags, prompts=words).spec(core).prompts == before.prompts
+    assert spec_of("core", asked).prompts == {}
+    assert spec_of("core", asked | {"prompts": words}, core).prompts == before.prompts

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from editjudge.app.spread import JudgeSpread, Spreading
-from editjudge.app.wire import results as wire
 from editjudge.base.verdict import Failed, NotApplicable, Outcome, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
@@ -37,7 +36,7 @@ from ...fakes.scorers import Scripted, edit
 
 TWO = JudgeRounds(("one", "two"), 2)
 KNOWN = {
-    name: Dimension(name, "?", (0, 9), True, "-", how)
+    name: Dimension(name, "?", "-", how, (0, 9))
     for name, how in {
         "x.judged": Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score"),
         "x.area": Reading(Scripted(key="area"), "value"),
@@ -84,12 +83,17 @@ def made(
     spreading = Spreading(columns, judge_rounds, known, known)
     for row in rows:
         spreading.add(row)
-    return spreading.spread(cells), cells
+    with_rounds, spread = spreading.spread(cells)
+    return spread, dict(with_rounds)
 
 
-def values(found: JudgeSpread, name: str, judge: str = "", model: str = "m") -> tuple[Any, ...]:
-    spread = (found.judges[judge] if judge else found.ensemble)[model][name]
-    return (spread.cell.value, *spread.rounds)
+def values(cells: Any, name: str) -> tuple[Any, ...]:
+    cell = cells["m"][name]
+    return (cell.value, *cell.rounds)
+
+
+def alone(found: JudgeSpread, name: str, judge: str) -> tuple[Any, ...]:
+    return values({"m": found.judges["m"][judge]}, name)
 
 
 SAID = {"one": ((1, 2, 3, 4), (1, 4, 3, 0)), "two": ((2, 2, 5, 9), (4, 4, 5, 9))}
@@ -97,40 +101,42 @@ SAID = {"one": ((1, 2, 3, 4), (1, 4, 3, 0)), "two": ((2, 2, 5, 9), (4, 4, 5, 9))
 
 def test_columns_are_made_anew_for_each_repeat() -> None:
     found, cells = made(SAID, columns=COLUMNS)
-    assert values(found, "x.mean", "one") == (2.25, 2.5, 2)
-    assert values(found, "x.mean", "two") == (5, 4.5, 5.5)
-    assert values(found, "x.mean") == (3.625, 3.5, 3.75)
+    assert alone(found, "x.mean", "one") == (2.25, 2.5, 2)
+    assert alone(found, "x.mean", "two") == (5, 4.5, 5.5)
+    assert values(cells, "x.mean") == (3.625, 3.5, 3.75)
     assert cells["m"]["x.mean"].value == 3.625
     # Weights 1 to 4.
-    assert values(found, "x.weighted", "one")[1:] == (3, (1 + 8 + 9) / 10)
-    assert values(found, "x.both", "one")[1:] == (2.5 * 2.5, 2 * 2.5)
-    assert values(found, "x.total", "one")[1:] == ((2.5 + 3) / 2, (2 + 1.8) / 2)
-    assert "x.plain" not in found.ensemble["m"], "no judge has a part in it"
-    assert set(found.ensemble["m"]) == {c.id for c in COLUMNS} - {"x.plain"}
-    assert found.judges["one"]["m"]["x.mean"].deviation == pytest.approx(statistics.stdev([2.5, 2]))
+    assert alone(found, "x.weighted", "one")[1:] == (3, (1 + 8 + 9) / 10)
+    assert alone(found, "x.both", "one")[1:] == (2.5 * 2.5, 2 * 2.5)
+    assert alone(found, "x.total", "one")[1:] == ((2.5 + 3) / 2, (2 + 1.8) / 2)
+    assert cells["m"]["x.plain"].rounds == (), "no judge has a part in it"
+    assert set(found.judges["m"]["one"]) == {c.id for c in COLUMNS} - {"x.plain"}
+    assert found.judges["m"]["one"]["x.mean"].sd == pytest.approx(statistics.stdev([2.5, 2]))
 
 
 def test_pairs_are_those_of_one_repeat() -> None:
     said = {"one": ((1, 2, 3, 4, 5, 6, 7, 8),)}
     how = Paired("x.judged", lambda i: (str(int(i.id) % 4), "+" if int(i.id) < 4 else "-"))
     found, cells = made(said, JudgeRounds(("one",), 1), [column("p", how)])
-    assert found == JudgeSpread(JudgeRounds(("one",), 1)), "one judge, once, stands in the table"
+    assert found == JudgeSpread(judge_rounds=JudgeRounds(("one",), 1)), (
+        "one judge, once, stands in the table"
+    )
     assert cells["m"]["x.p"].value == -4
     twice = {"one": (said["one"][0], (1, 2, 3, 4, 1, 2, 3, 4))}
     found, _ = made(twice, JudgeRounds(("one",), 2), [column("p", how)])
-    assert values(found, "x.p", "one") == (-2, -4, 0)
+    assert alone(found, "x.p", "one") == (-2, -4, 0)
 
 
 def test_a_pool_is_that_of_one_repeat() -> None:
     said = {"one": ((0, 9, 3, 6), (0, 6, 6, 6))}
     found, _ = made(said, JudgeRounds(("one",), 2), [POOLED], models="mn")
     # m has the edits 0 and 2: (0 + 3/9) / 2, then (0 + 6/6) / 2; together 0 and 4.5 of 7.5.
-    assert values(found, "x.pooled", "one") == pytest.approx((0.3, 1 / 6, 0.5))
+    assert alone(found, "x.pooled", "one") == pytest.approx((0.3, 1 / 6, 0.5))
     constant = {"one": ((0, 9), (3, 3))}
     found, _ = made(constant, JudgeRounds(("one",), 2), [POOLED])
-    spread = found.judges["one"]["m"]["x.pooled"]
-    assert spread.rounds[1] is None
-    assert spread.deviation is None
+    cell = found.judges["m"]["one"]["x.pooled"]
+    assert cell.rounds[1] is None
+    assert cell.sd is None
 
 
 LEVEL = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -144,25 +150,22 @@ ALL = st.fixed_dictionaries({name: st.tuples(ROUND, ROUND) for name in ("one", "
 def test_a_mean_is_the_mean_of_its_repeats_and_covers_no_more_than_them(said: Any) -> None:
     found, cells = made(said)
     for judge in ("", "one", "two"):
-        value, *rounds = values(found, "x.mean", judge)
+        value, *rounds = alone(found, "x.mean", judge) if judge else values(cells, "x.mean")
         if value is None:
             assert rounds == [None, None]
         else:
             assert value == pytest.approx(statistics.fmean(rounds))
     together = cells["m"]["x.mean"]
-    assert found.ensemble["m"]["x.mean"].cell is together
     for judge in ("one", "two"):
-        assert found.judges[judge]["m"]["x.mean"].cell.scored >= together.scored
-        assert found.judges[judge]["m"]["x.mean"].cell.asked == 5
+        assert found.judges["m"][judge]["x.mean"].scored >= together.scored
+        assert found.judges["m"][judge]["x.mean"].asked == 5
     if together.scored == 5:
-        alone = [values(found, "x.mean", judge)[0] for judge in ("one", "two")]
-        assert together.value == pytest.approx(statistics.fmean(alone))
+        each = [alone(found, "x.mean", judge)[0] for judge in ("one", "two")]
+        assert together.value == pytest.approx(statistics.fmean(each))
     pair = next(one for one in found.agreement if len(one.judges) == 2)
     assert pair.edits == together.scored
     for one in found.agreement:
         assert all((f.value is None) == bool(f.reason) for f in one.figures.values())
-    for one in found.agreement:
-        wire.Agreement.of(one)
 
 
 def test_what_a_rule_put_in_was_said_by_nobody() -> None:
@@ -176,7 +179,7 @@ def test_where_one_judge_finds_nothing_to_ask_the_other_counts() -> None:
     nothing = NotApplicable(reason="no subject")
     found, cells = made({"one": ((3, nothing),), "two": ((5, 8),)}, JudgeRounds(("one", "two")))
     assert cells["m"]["x.mean"].value == 6
-    assert found.judges["one"]["m"]["x.mean"].cell.asked == 1
+    assert found.judges["m"]["one"]["x.mean"].asked == 1
     assert [one.edits for one in found.agreement] == [1]
 
 

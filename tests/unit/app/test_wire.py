@@ -16,42 +16,40 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
+from editjudge.app import events, lists
+from editjudge.app.agreement import Figure
 from editjudge.app.canary import Examined
+from editjudge.app.compare import ModelComparison, Rankings
+from editjudge.app.doctor import Finding
+from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
-from editjudge.app.wire import (
-    checks,
-    compare,
-    demo,
-    diff,
-    lists,
-    prepared,
-    results,
-    run,
-    services,
-    usage,
-    verdict,
-)
-from editjudge.app.wire.base import Status, Wire, text_of
+from editjudge.app.wire import checks, verdict
+from editjudge.base.strict import Strict, text_of
 from editjudge.base.verdict import (
     Failed,
     NotApplicable,
     Outcome,
     Scored,
+    Status,
     Unscored,
 )
+from editjudge.cli.prepare import Converted
+from editjudge.cli.status import NoStack, Stack
 from editjudge.engine.header import RunHeader
+from editjudge.prepare.preparation import Prepared
+from editjudge.prepare.review import Reviewed
 
 from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
-    *(run.Started, run.Progressed, run.Noted, run.Again, run.Finished),
-    *(results.Summary, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score, demo.Demo),
-    *(checks.Estimate, checks.Validation, checks.Change, diff.RunDifference),
-    *(Examined, compare.ModelComparison, compare.Rankings),
-    *(services.Finding, services.Stack, services.NoStack, usage.UsedOnDay),
+    *(events.Started, events.Progressed, events.Noted, events.Again, events.Finished),
+    *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score),
+    *(checks.Estimate, checks.Validation, checks.Change),
+    *(Examined, ModelComparison, Rankings),
+    *(Finding, Stack, NoStack),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
-    *(lists.Imported, lists.Checked, prepared.Prepared, prepared.Reviewed, prepared.Converted),
+    *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
 )
 
 
@@ -64,14 +62,14 @@ def test_the_schema_is_the_one_that_is_kept() -> None:
     assert text == SCHEMA.read_text(encoding="utf-8"), "a JSON changed; make golden keeps the new"
 
 
-def below(model: type[Wire]) -> set[type[Wire]]:
+def below(model: type[Strict]) -> set[type[Strict]]:
     return {model}.union(*(below(one) for one in model.__subclasses__()))
 
 
 def test_what_is_described_is_there() -> None:
     described = {
         model: set(re.findall(r"^ {8}(\w+): ", (model.__doc__ or ""), re.MULTILINE))
-        for model in below(Wire)
+        for model in below(Strict)
     }
     assert any(described.values())
     absent = {one: names - {*one.model_fields} for one, names in described.items()}
@@ -80,17 +78,17 @@ def test_what_is_described_is_there() -> None:
 
 def test_no_model_is_forgotten() -> None:
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
-    abstract = {"Wire", "Event", "Counted", "Outcomes", "Found"}
-    ours = [one for one in below(Wire) if one.__module__.startswith("editjudge.")]
+    abstract = {"Strict", "Event", "Counted", "Outcomes", "Found"}
+    inner = {one.__name__ for one in get_args(Outcome)} | {"CountedMissing"}
+    ours = [one for one in below(Strict) if one.__module__.startswith("editjudge.")]
     # What the service says besides is in its OpenAPI document, which is kept too.
     names = {one.__name__ for one in ours}
-    assert names - abstract <= {name.rpartition("__")[2] for name in kept}
+    assert names - abstract - inner <= {name.rpartition("__")[2] for name in kept}
 
 
 def test_there_is_one_vocabulary_of_statuses() -> None:
     outcomes = [one.model_fields["status"].default for one in get_args(Outcome)]
-    # What a summary leaves out is the status of no verdict.
-    assert sorted({*get_args(Status), "left_out"}) == sorted(outcomes)
+    assert sorted(get_args(Status)) == sorted(outcomes)
 
 
 OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
@@ -117,12 +115,12 @@ async def test_a_judged_edit(status: str) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(ValidationError, match="finite number"):
-        results.Figure(value=value, reason="")
+        Figure(value=value, reason="")
 
 
 def test_events_are_read_back() -> None:
-    adapter: TypeAdapter[run.RunEvent] = TypeAdapter(run.RunEvent)
-    note = run.Noted(text="said \ud800")
+    adapter: TypeAdapter[events.RunEvent] = TypeAdapter(events.RunEvent)
+    note = events.Noted(text="said \ud800")
     text = text_of(note, indent=None)
     assert list(json.loads(text)) == ["event", "time", "text"]
     assert adapter.validate_python(json.loads(text)) == note

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from editjudge.base.differences import by_digest, differences, of_identities, of_versions, roots
+from editjudge.base.differences import by_digest, differences, roots
 from editjudge.base.signature import Signature
 
 JUDGED = (
@@ -63,15 +63,15 @@ def test_what_is_derived_differs_in_what_its_parts_do() -> None:
     assert str(only).startswith("kris.visual_quality, of which it is made (")
 
 
-def test_identities_and_versions() -> None:
-    (only,) = of_identities("ocr.got", "ocr_got/1(weights=a)", "ocr_got/1(weights=b)")
-    assert str(only) == "ocr.got: weights (a → b)"
-    (only,) = of_identities("ocr.got", "", "ocr_got/1")
-    assert str(only) == "ocr.got: model (absent → ocr_got/1)"
-    (only,) = of_identities("ocr.got", "ocr_got/1", "ocr_got/1(weights=none)")
-    assert str(only) == "ocr.got: weights (absent → none)"
-    before = "ocr_got/1(numpy=2.1,opencv-python-headless=4.10,pillow=11)"
-    (only,) = of_identities("ocr.got", before, before.replace("4.10", "4.11"))
-    assert str(only) == "ocr.got: opencv-python-headless (4.10 → 4.11)"
-    (only,) = of_versions("numpy:1.26.4|pillow:11.0", "numpy:2.1.0|pillow:11.0")
-    assert str(only) == "package numpy (1.26.4 → 2.1.0)"
+def test_services_differ_in_their_facts() -> None:
+    before = "ocr.got:ocr_got/1(numpy=2.1,opencv-python-headless=4.10,pillow=11)"
+    assert told("ocr.got:ocr_got/1(weights=a)", "ocr.got:ocr_got/1(weights=b)") == [
+        "ocr.got: weights (a → b)"
+    ]
+    assert told("", "ocr.got:ocr_got/1") == ["ocr.got: model (absent → ocr_got/1)"]
+    assert told("ocr.got:ocr_got/1", "ocr.got:ocr_got/1(weights=none)") == [
+        "ocr.got: weights (absent → none)"
+    ]
+    assert told(before, before.replace("4.10", "4.11")) == [
+        "ocr.got: opencv-python-headless (4.10 → 4.11)"
+    ]

@@ -28,7 +28,7 @@ from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel, Scripted
 from ...fakes.scorers import edit as made
-from ...fakes.transport import ScriptedTransport, generalist
+from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist
 from .signing import signature_of
 
 LEVELS, PIXELS = "core.editing_artifacts", "core.psnr.source.whole"
@@ -95,7 +95,7 @@ def test_what_derives_from_judged_dimensions_derives_within_a_replica() -> None:
     pixels = Scripted(key="b", needs=("features.x",))
 
     def one(name: str, how: Reading | Derived) -> Dimension:
-        return Dimension(name, "?", (0, 9), True, "-", how)
+        return Dimension(name, "?", "-", how, (0, 9))
 
     known = {
         d.id: d
@@ -124,7 +124,7 @@ async def test_a_mean_of_derived_values_not_derived_of_means() -> None:
     """A gate is passed by each judge alone: 1 and 9 make 5, and not what (3 + 1) / 2 gives."""
 
     def one(name: str, how: Reading | Derived) -> Dimension:
-        return Dimension(name, "?", (0, 9), True, "-", how)
+        return Dimension(name, "?", "-", how, (0, 9))
 
     def gate(values: Mapping[str, float]) -> float:
         return 9.0 if values["x.a"] > 2 else 1.0
@@ -159,7 +159,7 @@ class Own(Scripted):
         return {name: Scored(value=reply) for name in wanted}
 
 
-class Panel:
+class Panel(PanelStandIn):
     """Has judges by name."""
 
     def __init__(self, **transports: ScriptedTransport) -> None:
@@ -167,7 +167,7 @@ class Panel:
         self.served = frozenset(self.judges)
 
     def generalist(self, service: str) -> Any:
-        return self.judges[service]
+        return self.judges[service].within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parsed(name): one.identity for name, one in self.judges.items()}

@@ -60,7 +60,7 @@ def test_what_is_started_later_has_the_threads_that_were_chosen(
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("verb", ["run", "score", "list"])
+@pytest.mark.parametrize("verb", ["run", "score"])
 def test_help_on_a_verb_loads_nothing_that_only_calls_need(verb: str) -> None:
     heavy, printed = loaded_by(verb, "--help")
     assert "Usage: editjudge " + verb in printed

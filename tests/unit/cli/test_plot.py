@@ -109,11 +109,11 @@ def test_the_coverage_is_of_what_is_drawn(tmp_path: Path) -> None:
     assert "theirs: " not in said
 
 
-def test_a_radar_of_two_axes_says_what_it_lacks(tmp_path: Path) -> None:
+def test_a_panel_that_is_left_out_is_told(tmp_path: Path) -> None:
     away = ("aesth", "blend", "compo", "editing_art", "non_ed", "physical")
     run = stored(tmp_path, *(f"i2i.se.{name}" for name in away))
     said = told(run, "--figure", "radar")
-    lack = "Foundational quality and fidelity (SE): a radar needs 3 axes with numbers and has 2"
+    lack = "Foundational quality and fidelity (SE): too few numbers"
     assert f"radar, figure 3: {lack}" in said
     assert "nothing to show yet" not in said
     assert "(SE)" in (run / "figures" / "i2i-1-radar.svg").read_text()  # the other panel
@@ -140,8 +140,8 @@ def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
 
 def test_only_a_former_figure_is_written_over(run: Path, tmp_path: Path) -> None:
     for form in ("svg", "pdf", "png"):
-        told(run, "--figure", "radar", "--to", form)
-        told(run, "--figure", "radar", "--to", form)
+        told(run, "--figure", "radar", "--format", form)
+        told(run, "--figure", "radar", "--format", form)
     (mine := tmp_path / "i2i-1-radar.svg").write_text("<svg/>")
     with pytest.raises(ConfigError, match="is no former figure of editjudge"):
         told(run, "--figure", "radar", "--out", tmp_path)

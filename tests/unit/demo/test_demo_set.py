@@ -1,5 +1,4 @@
 import hashlib
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -9,10 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.base.errors import ImageError, MissingExtra
-from editjudge.base.images import load_image, load_mask
+from editjudge.base.images import load_image
 from editjudge.base.item import check_text
+from editjudge.benchmarks.core import CoreData
 from editjudge.cli.demo import command
-from editjudge.demo import EDITORS, demo_set, photographs, write_demo_set
+from editjudge.demo import EDITORS, demo_set, write_demo_set
+from editjudge.demo import edits as module
 from editjudge.demo.files import is_demo
 
 
@@ -59,33 +60,23 @@ def written(folder):
     return write_demo_set(folder)
 
 
-def test_what_is_written_reads_back(edits, written):
-    assert [files.edit.id for files in written] == list(edits)
-    for files in written:
-        edit = edits[files.edit.id]
-        assert np.array_equal(load_image(files.source).rgb, edit.source)
-        assert np.array_equal(load_image(files.target).rgb, edit.target)
-        mask = load_mask(files.mask)
-        assert np.array_equal(mask.selected, edit.mask)
-        assert mask.notes == ()
-        assert list(files.results) == list(EDITORS)
-        for name, path in files.results.items():
-            assert np.array_equal(load_image(path).rgb, EDITORS[name](edit))
-
-
-def test_the_list_of_items_names_the_files(edits, folder, written):
-    assert is_demo(folder / "items.jsonl")
-    lines = (folder / "items.jsonl").read_text(encoding="utf-8").splitlines()
-    items = [json.loads(line) for line in lines]
-    assert [item["id"] for item in items] == list(edits)
+def test_what_is_written_reads_back(edits, folder, written):
+    assert list(written.outputs) == list(EDITORS)
+    data = CoreData(written.data)
+    items = [data.load(ref) for ref in data.items()]
+    assert [item.id for item in items] == list(edits)
     for item in items:
-        edit = edits[item["id"]]
-        assert item["kind"] == edit.kind
-        assert item["instruction"] == edit.instruction
-        assert item["target_text"] == edit.target_text
-        paths = [item["source"], item["mask"], item["target"], *item["results"].values()]
-        assert all((folder / path).is_file() for path in paths)
-        assert list(item["results"]) == list(EDITORS)
+        edit = edits[item.id]
+        assert (item.task, item.instruction) == (edit.kind, edit.instruction)
+        assert item.target_text == edit.target_text
+        assert np.array_equal(item.sources[0].rgb, edit.source)
+        assert np.array_equal(item.target.rgb, edit.target)
+        assert np.array_equal(item.mask.selected, edit.mask)
+        assert item.mask.notes == ()
+        for name, outputs in written.outputs.items():
+            output = load_image(outputs / f"{item.id}.jpg")
+            assert np.array_equal(output.rgb, EDITORS[name](edit))
+    assert is_demo(folder / "items.jsonl")
 
 
 def test_writing_again_gives_the_same_bytes(tmp_path, folder, written):
@@ -110,13 +101,13 @@ def test_editors_do_not_depend_on_each_other(edits):
 
 
 def test_a_missing_extra_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(photographs, "find_spec", lambda _: None)
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r'pip install "editjudge\[demo\]"'):
         demo_set()
 
 
 def test_a_photograph_that_is_no_longer_shipped_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(photographs, "extra_folder", lambda _: tmp_path)
+    monkeypatch.setattr(module, "extra_folder", lambda _: tmp_path)
     with pytest.raises(ImageError, match=r"brick\.png"):
         demo_set()
 

@@ -26,7 +26,7 @@ from editjudge.engine.contents import ItemContent, JudgedEdit, Standing
 from editjudge.engine.judge import Signatures
 from editjudge.engine.judges import Near
 from editjudge.engine.order import Order
-from editjudge.engine.progress import Progress, answered
+from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, observe, plan_run
 from editjudge.engine.scheduler import Scheduler, jobs
 from editjudge.scorers.asking import JUDGE
@@ -208,7 +208,7 @@ def log() -> Log:
 
 def dimension(log: Log, name: str = "test.one", **given: Any) -> Dimension:
     how = given.pop("how", None) or Reading(Timed(log), "score")
-    return Dimension(name, "?", (0, 1e9), True, "test", how, **given)
+    return Dimension(name, "?", "test", how, (0, 1e9), **given)
 
 
 def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimension) -> Order:
@@ -250,7 +250,7 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
 
 def test_a_signature_is_that_of_the_services_of_now() -> None:
     read = Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score")
-    judged = Dimension("t.judged", "?", (0, 5), True, "-", read)
+    judged = Dimension("t.judged", "?", "-", read, (0, 5))
     averaged = replace(judged, id="t.mean", how=derived(mean, "t.judged"))
     known = {"t.judged": judged, "t.mean": averaged}
     signatures = Signatures(known)
@@ -301,12 +301,14 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
     kept = Kept()
     await scheduler(asked, work, kept).run(jobs(work))
     same = plan_run(observe(asked), kept, {})
-    assert (same.edits, same.changed) == (0, [])
+    assert (same.edits, same.met) == (0, [])
     other = load_image(np.ones((2, 2, 3), np.uint8))
     (tmp_path / "a" / "one.png").write_bytes(other.encoded)
     changed = plan_run(observe(asked), kept, {})
     assert changed.edits == 2
-    assert changed.changed[0] == ("0", "a", other.digest)
+    seen = changed.met[0].seen
+    assert seen is not None
+    assert (changed.met[0].item, seen.digest) == ("0", other.digest)
 
 
 async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log) -> None:
@@ -488,7 +490,7 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
 def test_progress_counts_what_is_answered_of_an_edit() -> None:
     """By shares of the edits in progress, so that it moves and has a speed before one is done."""
     progress = Progress(edits=4)
-    with progress.one_edit():
+    with progress.one_edit() as answered:
         answered(0.5)
         assert (progress.judged, progress.done) == (0, 0.5)
         assert progress.rate > 0
@@ -498,8 +500,6 @@ def test_progress_counts_what_is_answered_of_an_edit() -> None:
         assert progress.done == 1.0
         progress.judged_one({}, ())
     assert (progress.judged, progress.done) == (1, 1.0)
-    answered(1.0)  # nobody counts
-    assert progress.done == 1.0
 
 
 def test_slow_edits_have_a_steady_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -510,7 +510,7 @@ def test_slow_edits_have_a_steady_remaining_time(monkeypatch: pytest.MonkeyPatch
     progress = Progress(edits=20, started=0.0)
     told: list[float | None] = []
     for _ in range(10):
-        with progress.one_edit():
+        with progress.one_edit() as answered:
             for _ in range(4):
                 for _ in range(20):
                     now += 1

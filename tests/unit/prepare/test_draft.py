@@ -13,9 +13,8 @@ from PIL import Image as Pil
 
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.registry import benchmarks
-from editjudge.prepare.draft import DraftData
-from editjudge.prepare.entry import Entry
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder, named_by_mask
+from editjudge.prepare.items import DraftData, Entry
 from editjudge.prepare.review import apply
 
 USUAL = {"instruction": "change it", "source": "s.png", "extra": {"mine": [1, 2.5, None]}}

@@ -13,11 +13,11 @@ from PIL import Image as Pil
 
 from editjudge.answers import ChoiceQuestion
 from editjudge.base.errors import ConfigError, InputError, StoreError
-from editjudge.benchmarks.core.dataset import CoreData
-from editjudge.prepare.entry import Entry
+from editjudge.benchmarks.core import CoreData
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
+from editjudge.prepare.items import Entry
+from editjudge.prepare.page import write_page
 from editjudge.prepare.review import apply
-from editjudge.prepare.sheet import write_sheet
 
 QUESTION = ChoiceQuestion("Which?", ("a", "b"), "a")
 PNG = b"any bytes"
@@ -49,7 +49,7 @@ def prepared(tmp_path: Path) -> Folder:
         assert record is not None
         statuses = {name: entry.status for name, entry in entries.items()}
         folder.keep(record.model_copy(update={"statuses": statuses}))
-        write_sheet(folder, record, entries)
+        write_page(folder, record, entries)
     return folder
 
 

@@ -13,6 +13,7 @@ from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.own import rubric_dimensions
 from editjudge.benchmarks.registry import benchmark, select
 from editjudge.cli.prompts import command
+from editjudge.cli.score import command as score
 from editjudge.prompts.custom import custom_templates
 from editjudge.prompts.rubrics import RubricTemplate, rubric, rubric_files
 
@@ -128,17 +129,18 @@ def test_what_has_no_line_is_refused_by_its_file(tmp_path: Path) -> None:
         rubric_files([tmp_path / "long.toml"])
 
 
-def test_preview_shows_what_is_asked_with_or_without_an_edit(
-    tmp_path: Path, photo_file: Path
-) -> None:
+def test_what_is_asked_is_shown_with_or_without_an_edit(tmp_path: Path, photo_file: Path) -> None:
     file = tmp_path / "light.toml"
     file.write_text('shows = ["edited", "target"]\n' + LIGHT)
-    shown = CliRunner().invoke(command, ["preview", str(file)]).output
+    shown = CliRunner().invoke(command, ["check", str(file)]).output
     assert "rubric.light  1..5, higher is better" in shown
     assert "[edited]\n[target]\nDoes the light fit?" in shown
-    edit = ["--source", str(photo_file), "--edited", str(photo_file)]
+    photo = str(photo_file)
+    edit = ["--source", photo, "--edited", photo, "--instruction", "x", "--dry-run"]
+    with pytest.raises(ConfigError, match="give --rubric FILE"):
+        CliRunner().invoke(score, edit, catch_exceptions=False)
+    edit += ["--rubric", str(file)]
     with pytest.raises(InputError, match="rubric/light needs target"):
-        CliRunner().invoke(command, ["preview", str(file), *edit], catch_exceptions=False)
-    asked = [*edit, "--instruction", "x", "--target", str(photo_file)]
-    shown = CliRunner().invoke(command, ["preview", str(file), *asked]).output
+        CliRunner().invoke(score, edit, catch_exceptions=False)
+    shown = CliRunner().invoke(score, [*edit, "--target", photo]).output
     assert f"{photo_file.name}, " in shown.partition("Edited image:")[2]

@@ -12,7 +12,6 @@ from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import Judgement, judge
 from editjudge.report.numbers import best_and_second, note, number, untrained_line
-from editjudge.report.plots import scatter
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 
@@ -62,9 +61,3 @@ def test_the_best_and_the_second_are_told_by_what_is_printed() -> None:
     assert best_and_second(texts, values, higher_is_better=False) == [2, 0, 2, 0, 1]
     assert best_and_second(["1"], [1.0], higher_is_better=True) == [0], "nobody is beaten"
     assert best_and_second(["1", "-"], [1.0, None], higher_is_better=True) == [0, 0]
-
-
-def test_plots_are_reproducible() -> None:
-    points = {"a": [(1.0, 2.0), (3.0, 4.0)], "b": [(2.0, 2.0)]}
-    assert scatter(points, "x", "y") == scatter(points, "x", "y")
-    assert scatter(points, "x", "y").startswith("<svg")

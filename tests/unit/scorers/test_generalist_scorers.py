@@ -19,8 +19,8 @@ from editjudge.base.item import Edit
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.benchmarks.registry import benchmark, dimensions
 from editjudge.engine.judge import judge as judge_edit
+from editjudge.panel.context import CallContext, CallNotes
 from editjudge.panel.prompt import Prompt
-from editjudge.panel.usage import counting
 from editjudge.prompts import Template
 from editjudge.prompts.custom import custom_templates
 from editjudge.scorers import asking as module
@@ -28,13 +28,13 @@ from editjudge.scorers.asking import Asking
 from editjudge.scorers.rubric import Rubric
 from editjudge.scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList, YesNo
 
-from ...fakes.transport import ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 
 JUDGE = "generalist.judge"
 QUESTIONS = [f"Is part {i} right?" for i in range(5)]
 
 
-class Panel:
+class Panel(PanelStandIn):
     """Has one generalist."""
 
     def __init__(self, *script: Any, **settings: Any) -> None:
@@ -44,7 +44,7 @@ class Panel:
 
     def generalist(self, service: str) -> Any:
         assert service == JUDGE
-        return self.judge
+        return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {JUDGE: self.judge.identity}
@@ -180,11 +180,11 @@ async def test_a_rubric_gives_several_scores_from_one_call(edit: Edit) -> None:
 
 async def test_a_sampled_rubric_is_averaged(edit: Edit) -> None:
     replies = [{"reasoning": "", "consistency": c, "quality": 2} for c in (3, 4, 4)]
-    panel = Panel(*map(json.dumps, replies), temperature=0.7, repeats=3)
+    panel = Panel(*map(json.dumps, replies), temperature=0.7, samples=3)
     got = await score(Rubric(JUDGE, "t/rubric"), edit, panel)
     assert got["consistency"].value == pytest.approx(11 / 3)
     assert sorted(got["consistency"].evidence["values"]) == [3, 4, 4]
-    greedy = Panel(json.dumps(replies[0]), repeats=3)
+    greedy = Panel(json.dumps(replies[0]), samples=3)
     await score(Rubric(JUDGE, "t/rubric"), edit, greedy)
     assert len(greedy.transport.asked) == 1, "a greedy judge says the same each time"
 
@@ -253,7 +253,7 @@ def sampling(prompt: Prompt) -> Any:
     return "good" if "excellent" in text else "No"
 
 
-@pytest.mark.parametrize("settings", [{}, {"repeats": 2}, {"repeats": 2, "temperature": 0.7}])
+@pytest.mark.parametrize("settings", [{}, {"samples": 2}, {"samples": 2, "temperature": 0.7}])
 @pytest.mark.parametrize(
     ("scorer", "value", "calls"),
     [
@@ -267,19 +267,21 @@ def sampling(prompt: Prompt) -> Any:
 async def test_a_judge_without_probabilities(
     edit: Edit, scorer: Any, value: float, calls: dict[int, int], settings: dict[str, Any]
 ) -> None:
-    """What it says is paid for whatever `repeats` is, so it is told, and foreseen."""
+    """What it says is paid for whatever `samples` is, so it is told, and foreseen."""
     panel = Panel(sampling, logprobs="never", **settings)
-    with counting() as taken:
-        got = await score(scorer, edit, panel)
+    notes = CallNotes()
+    panel.context = CallContext(notes=(notes,))
+    got = await score(scorer, edit, panel)
+    taken = notes.usage
     verdict = got.get("score") or got.get("correct") or got["consistency"]
     assert verdict.value == value
     made = len(panel.transport.asked)
     greedy = isinstance(scorer, Rubric) and "temperature" not in settings
-    assert made == calls[1 if greedy else settings.get("repeats", 1)]
+    assert made == calls[1 if greedy else settings.get("samples", 1)]
     assert (taken["calls"], taken["prompt_tokens"]) == (made, 100 * made)
     assert len(set(verdict.calls)) == len(verdict.calls) == made
     # Seven questions or three pairs at most, where five and one were written.
-    unwritten = {QuestionList: 2, FactCheck: 2}.get(type(scorer), 0) * settings.get("repeats", 1)
+    unwritten = {QuestionList: 2, FactCheck: 2}.get(type(scorer), 0) * settings.get("samples", 1)
     endpoint = panel.judge.endpoint
     foreseen = sum(question.calls(endpoint) for question in scorer.questions(edit.item))
     assert foreseen == made + unwritten

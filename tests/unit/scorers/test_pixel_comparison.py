@@ -16,8 +16,8 @@ from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Scored, Unscored, Verdict
 from editjudge.scorers import pixels as module
+from editjudge.scorers.keypoints import Turns
 from editjudge.scorers.pixels import PixelComparison
-from editjudge.scorers.turns import Turns
 
 MSE = frozenset({"mse.whole"})
 

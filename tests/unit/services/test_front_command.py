@@ -29,14 +29,18 @@ def line(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, s
 
 @pytest.mark.parametrize("package", ["yaml", "envoy"])
 def test_a_package_that_is_not_installed_is_named_by_its_extra(
-    values: str, package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    values: str,
+    package: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     if package == "envoy":  # it is looked for, and not imported
         path = "editjudge_services.front.render.find_spec"
         monkeypatch.setattr(path, lambda _: None)
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("editjudge_services.front.values.FrontValues.files", lambda _: {})
-    code, said = line(capsys, "check", values)
+    code, said = line(capsys, "render", values, "--out", str(tmp_path / "out"), "--check")
     assert code == 2
     assert 'pip install "editjudge[front]"' in said
 

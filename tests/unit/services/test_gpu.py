@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 from editjudge.base.errors import ConfigError
-from editjudge_services.features.dinov2_service import DinoV2
+from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.runtime import onnx, triton
 from editjudge_services.runtime.specialist import Specialist
 

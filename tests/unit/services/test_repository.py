@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from editjudge.base.errors import ConfigError
 from editjudge_services.cli.models import command
-from editjudge_services.features.dinov2_service import DinoV2
+from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import alive
 from editjudge_services.runtime.repository import (

@@ -33,7 +33,7 @@ ENTRY = find("lpips-vgg")
 class FakeRecipe:
     """Doubles the weights; `difference`, `says` and `fails` are what a test makes of it."""
 
-    precisions: tuple[Precision, ...] = ("fp32", "fp16")
+    precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
     def __init__(self) -> None:
         self.difference = 0.0
@@ -50,9 +50,9 @@ class FakeRecipe:
         if self.fails:
             raise ConfigError("not of this architecture")
         parity = Parity(largest_difference=self.difference, tolerance=1e-4, images=2)
-        return Exported(parity, list(self.says), {"side": 224})
+        return Exported(parity, {"side": 224})
 
-    def fingerprint(self, folder: Path) -> list[float]:
+    def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         assert (folder / "graph" / "model.onnx").is_file()
         return list(self.says)
 
@@ -95,7 +95,7 @@ def test_real_weights_are_named_and_not_replaced_by_random_ones(
     (given := tmp_path / "download").write_bytes(b"real")
     right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: file_digest(given)}})
     import_file(right, given)
-    artefact = export(ENTRY, "fp16")
+    artefact = export(ENTRY, "bf16")
     assert artefact.source == ENTRY.files[0]
     assert not artefact.untrained
     assert "untrained" not in artefact.identity
@@ -122,8 +122,8 @@ def test_an_export_that_overflows_is_refused(recipe: FakeRecipe) -> None:
     make_untrained(ENTRY)
     recipe.difference = float("nan")
     with pytest.raises(ConfigError, match="the comparison with the source gave no number"):
-        export(ENTRY, "fp16")
-    assert load_artefact(ENTRY.name, "fp16") is None
+        export(ENTRY, "bf16")
+    assert load_artefact(ENTRY.name, "bf16") is None
 
 
 @pytest.mark.parametrize("wrong", [{"difference": 1.0}, {"fails": True}])
@@ -156,14 +156,21 @@ def test_what_a_killed_export_left_is_not_used() -> None:
     assert set(export(ENTRY, "fp32").files) == {"graph/model.onnx"}
 
 
-def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights() -> None:
-    with pytest.raises(ConfigError, match="no checkpoint here; run: editjudge models import lpips"):
+def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(
+    recipe: FakeRecipe,
+) -> None:
+    with pytest.raises(
+        ConfigError, match="no checkpoint here; run: editjudge models pull lpips-vgg --from"
+    ):
         export(ENTRY, "fp32")
     make_untrained(ENTRY)
-    with pytest.raises(ConfigError, match="cannot be exported as bf16; it can as fp32, fp16"):
+    recipe.precisions = ("fp32",)
+    with pytest.raises(ConfigError, match="cannot be exported as bf16; it can as fp32"):
         export(ENTRY, "bf16")
     (checkpoint_dir(ENTRY.name) / "weights.bin").write_bytes(b"changed")
-    with pytest.raises(ConfigError, match=r"weights\.bin was changed; .*models untrained"):
+    with pytest.raises(
+        ConfigError, match=r"weights\.bin was changed; .*models pull lpips-vgg --untrained"
+    ):
         export(ENTRY, "fp32")
 
 
@@ -172,12 +179,12 @@ def test_what_is_installed_is_verified() -> None:
         verify(ENTRY)
     make_untrained(ENTRY)
     export(ENTRY, "fp32")
-    export(ENTRY, "fp16")
+    export(ENTRY, "bf16")
     found = [(one.what, one.untrained, one.fingerprint) for one in verify(ENTRY)]
     assert found == [
         ("checkpoint", True, "not computed"),
         ("fp32", True, "same"),
-        ("fp16", True, "same"),
+        ("bf16", True, "same"),
     ]
 
 
@@ -214,7 +221,7 @@ def test_without_torch_only_digests_are_verified(monkeypatch: pytest.MonkeyPatch
 def test_a_record_that_cannot_be_read() -> None:
     make_untrained(ENTRY)
     (checkpoint_dir(ENTRY.name) / "untrained.json").write_text("{}")
-    with pytest.raises(ConfigError, match=r"untrained\.json: Field required; remove"):
+    with pytest.raises(ConfigError, match=r"untrained\.json: entry: Field required; remove"):
         load_checkpoint(ENTRY.name)
 
 
@@ -237,27 +244,31 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
 
 def test_the_verbs(recipe: FakeRecipe) -> None:
     assert invoke("verify") == (0, "no model is installed\n", "")
-    assert invoke("untrained", "lpips-vgg") == (0, "lpips-vgg is here: untrained, seed 0\n", "")
-    assert invoke("export", "lpips-vgg", "--precision", "fp16") == (
+    assert invoke("pull", "--untrained", "lpips-vgg") == (
         0,
-        "lpips-vgg fp16 is ready, within 0 of its source (untrained, seed 0)\n",
+        "lpips-vgg is here: untrained, seed 0\n",
+        "",
+    )
+    assert invoke("export", "lpips-vgg", "--precision", "bf16") == (
+        0,
+        "lpips-vgg bf16 is ready, within 0 of its source (untrained, seed 0)\n",
         "",
     )
     code, out, _ = invoke("verify", "lpips-vgg")
     assert code == 0
-    assert "lpips-vgg fp16 is right, fingerprint same (untrained, seed 0)" in out
+    assert "lpips-vgg bf16 is right, fingerprint same (untrained, seed 0)" in out
     code, out, _ = invoke("list", "--json")
     listed = {one["name"]: one for one in json.loads(out)}
     assert listed["lpips-vgg"]["checkpoint"] == {"source": "untrained, seed 0", "untrained": True}
-    assert set(listed["lpips-vgg"]["installed"]) == {"fp16"}
+    assert set(listed["lpips-vgg"]["installed"]) == {"bf16"}
     assert listed["lpips-alex"]["checkpoint"] is None
-    assert "fp16 (untrained)" in invoke("list")[1]
+    assert "bf16 (untrained)" in invoke("list")[1]
 
 
 def test_one_that_fails_does_not_stop_the_others(recipe: FakeRecipe) -> None:
-    code, out, err = invoke("untrained", "lpips-alex", "lpips-vgg")
+    code, out, err = invoke("pull", "--untrained", "q-insight", "lpips-vgg")
     assert code == 2
-    assert err == "error: this version of editjudge has no recipe for lpips-alex\n"
+    assert err.startswith("error: q-insight is served by vLLM from its checkpoint")
     assert out == "lpips-vgg is here: untrained, seed 0\n"
 
 
@@ -269,7 +280,7 @@ def test_models_are_named_or_come_from_a_profile(arguments: tuple[str, ...]) -> 
 
 
 def test_names_are_checked_before_anything_is_done() -> None:
-    code, _, text = invoke("untrained", "lpips-vgg", "nothing-like-it")
+    code, _, text = invoke("pull", "--untrained", "lpips-vgg", "nothing-like-it")
     assert code == 2
     assert "there is no model 'nothing-like-it'" in text
     assert load_checkpoint("lpips-vgg") is None

@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from typing import Self
 
 from ...base.identity import ServiceName
+from ...base.strict import Strict
+from ...base.verdict import Status
 from ...benchmarks.cell import Tally
 from .. import estimate, rescore, validate
-from .base import Status, Wire
 
 
-class PerEdit(Wire):
+class PerEdit(Strict):
     """What an edit takes of a service, on average: calls at most, prompt tokens about."""
 
     calls: float
     prompt_tokens: float
 
 
-class Estimate(Wire):
+class Estimate(Strict):
     """`run --dry-run --json`: what a session would take.
 
     Attributes:
@@ -63,7 +64,7 @@ class Estimate(Wire):
         )
 
 
-class Problem(Wire):
+class Problem(Strict):
     """One thing that is wrong with data or outputs."""
 
     kind: validate.Kind
@@ -72,7 +73,7 @@ class Problem(Wire):
     note: bool
 
 
-class Validation(Wire):
+class Validation(Strict):
     """`validate --json`.
 
     Attributes:
@@ -110,7 +111,7 @@ class Validation(Wire):
         )
 
 
-class Side(Wire):
+class Side(Strict):
     """Verdicts before, or after."""
 
     mean: float | None
@@ -122,7 +123,7 @@ class Side(Wire):
         return cls.model_validate({"mean": tally.mean(), "counts": tally.statuses})
 
 
-class Change(Wire):
+class Change(Strict):
     """An entry of `rescore --json`: one model on one dimension.
 
     Attributes:

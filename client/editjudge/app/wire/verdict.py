@@ -10,11 +10,11 @@ from ...base import images
 from ...base.identity import printed
 from ...base.item import Edit
 from ...base.signature import versions
-from ...base.verdict import Evidence, Outcome, Scored, Unscored, UnscoredKind, calls_of
+from ...base.strict import Number, Strict
+from ...base.verdict import Evidence, Outcome, Scored, Status, Unscored, UnscoredKind, calls_of
 from ...engine.judge import Judgement
-from ...panel.said import Said
+from ...panel.calls import Said
 from ..view import RunView, StoredEdit, StoredVerdict
-from .base import Number, Status, Wire
 
 
 def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
     }
 
 
-class Outcomes(Wire):
+class Outcomes(Strict):
     """A dimension on an edit.
 
     Attributes:
@@ -57,7 +57,7 @@ class Outcomes(Wire):
     versions: str
 
 
-class Picture(Wire):
+class Picture(Strict):
     """A picture that was judged.
 
     Attributes:
@@ -78,7 +78,7 @@ class Picture(Wire):
         return cls(name=picture.name, size=picture.size, digest=picture.digest, notes=notes)
 
 
-class Sample(Wire):
+class Sample(Strict):
     """The edit that was judged."""
 
     id: str
@@ -140,7 +140,7 @@ class Judged(Outcomes):
         )
 
 
-class Score(Wire):
+class Score(Strict):
     """`score --json`: one judged edit.
 
     Attributes:
@@ -178,7 +178,7 @@ class Stored(Outcomes):
         )
 
 
-class ShownEdit(Wire):
+class ShownEdit(Strict):
     """An edit of a run.
 
     Attributes:
@@ -202,7 +202,7 @@ class ShownEdit(Wire):
         )
 
 
-class Shown(Wire):
+class Shown(Strict):
     """`show --json`: the edits of one item.
 
     Attributes:
@@ -220,7 +220,7 @@ class Shown(Wire):
     spoilt: dict[str, str]
 
 
-class Row(Wire):
+class Row(Strict):
     """A row of `export`: fields as those of a verdict.
 
     A dimension that was not served has neither item nor model, a missing output no dimension.

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from ...base.words import counted
-from ..items import ItemsFile, Line, OwnText
+from ..items import ItemsFile, Line
+from ..texts import OwnText
 from .taxonomy import (
     ABOUT_A_SUBJECT,
     AROUND,
@@ -125,7 +126,7 @@ class CoEditData(ItemsFile):
 
     def notes(self) -> tuple[str, ...]:
         """Where some subjects have a name to be found by, those that have none."""
-        masked = [r for r in self._usable() if r.data.has_subject and r.data.mask is not None]
+        masked = [r for r in self.items() if r.data.has_subject and r.data.mask is not None]
         named = [ref for ref in masked if ref.data.subject_name]
         if len(named) in {0, len(masked)}:
             return ()

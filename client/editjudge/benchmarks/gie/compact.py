@@ -7,9 +7,10 @@ own copy.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from ...base.errors import InputError
 from ...base.images import show_path
 from ...base.parse import parse_json
-from .official_file import SIDE, OfficialFile, Packed, read_official
+from .official_file import SIDE, Packed, read_official
 
 RECORDS, MASKS = "records.json", "masks.npy"
 COMPARES = "compares.json"
@@ -87,11 +88,7 @@ def keep_compares(folder: Path, decided: Iterable[Compares]) -> None:
         InputError: the file cannot be written.
     """
     ordered = sorted(decided, key=lambda of: (of.compares == of.words, of.position))
-    text = _DECIDED.dump_json(ordered, indent=1).decode()
-    try:
-        _replace(folder / COMPARES, lambda path: path.write_text(text, "utf-8"))
-    except OSError as error:
-        raise InputError(show_path(folder), f"cannot be written: {error.strerror}") from error
+    _write(folder / COMPARES, _DECIDED.dump_json(ordered, indent=1))
 
 
 def decided_by(folder: Path) -> list[Compares]:
@@ -102,21 +99,14 @@ def decided_by(folder: Path) -> list[Compares]:
     """
     file = folder / COMPARES
     try:
-        return _DECIDED.validate_json(file.read_bytes())
-    except FileNotFoundError:
-        return []
+        return _DECIDED.validate_json(file.read_bytes()) if file.exists() else []
     except (OSError, ValidationError) as error:
-        raise InputError(
-            show_path(file), f"cannot be read: {error}", "mend it, or remove it"
-        ) from error
+        why = f"cannot be read: {error}"
+        raise InputError(show_path(file), why, "mend it, or remove it") from error
 
 
-def decided_in(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
-    """What was decided of these records' questions.
-
-    Raises:
-        InputError: the file cannot be read, or is about other questions.
-    """
+def _decided_of(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
+    """What was decided of these records' questions."""
     decided = decided_by(folder)
     for entry in decided:
         record = records[entry.position] if entry.position in range(len(records)) else None
@@ -174,15 +164,11 @@ def convert(source: Path, out: Path) -> Converted:
         "no_masks": {str(i): mask for i, mask in enumerate(data.masks) if isinstance(mask, str)},
         "records": data.records,
     }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        # The records name the form, so they come last: a conversion that was killed is none.
-        _replace(out / MASKS, lambda path: _save(path, masks))
-        text = json.dumps(head, ensure_ascii=False, indent=1)
-        _replace(out / RECORDS, lambda path: path.write_text(text, "utf-8"))
-        size = sum((out / name).stat().st_size for name in (RECORDS, MASKS))
-    except OSError as error:
-        raise InputError(show_path(out), f"cannot be written: {error.strerror}") from error
+    array = io.BytesIO()
+    np.save(array, masks)
+    # The records name the form, so they come last: a conversion that was killed is none.
+    size = _write(out / MASKS, array.getvalue())
+    size += _write(out / RECORDS, json.dumps(head, indent=1).encode())
     return Converted(out, len(data.records), data.digest, size)
 
 
@@ -213,53 +199,37 @@ def _official_file(path: Path, mend: str) -> Path:
 
 
 def _from_official(path: Path) -> Read:
-    released: OfficialFile = read_official(path)
-    records = [_kept(one) for one in released.records]
-    return Read(path.absolute().parent, records, released.masks, _digest(records, released.masks))
+    official, masks = read_official(path)
+    records = [_with_fields(record) for record in official]
+    return Read(path.parent, records, masks, _digest(records, masks, {}))
 
 
 def _from_compact(folder: Path) -> Read:
     try:
         head = parse_json((folder / RECORDS).read_bytes())
         # Mapped, so that a header which asks for more than the file has is an error and no memory.
-        masks: Any = np.load(folder / MASKS, mmap_mode="r", allow_pickle=False)
+        bits: Any = np.load(folder / MASKS, mmap_mode="r", allow_pickle=False)
         records, images = head["records"], os.path.normpath(folder / head["images"])
-        wrong_masks: dict[str, str] = head.get("no_masks", {})
-        wrong = _mismatch(head["format"], len(records), masks)
+        no_masks: Mapping[str, str] = head["no_masks"]
+        form, due = (head["format"], bits.dtype, bits.shape), (len(records), SIDE, SIDE // 8)
+        wrong = "" if form == (_FORMAT, np.uint8, due) else f"has another form: {form}"
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         wrong = f"cannot be read: {error}"
     if wrong:
         raise InputError(show_path(folder), wrong, "convert gie_bench.json again")
-    decided = decided_in(folder, records)
-    bits = _with_wrong(list(masks), wrong_masks)
-    return Read(Path(images), records, bits, _digest(records, bits, decided), decided)
+    decided = _decided_of(folder, records)
+    masks = [no_masks.get(str(position), mask) for position, mask in enumerate(bits)]
+    return Read(Path(images), records, masks, _digest(records, masks, decided), decided)
 
 
-def _with_wrong(masks: list[Packed], wrong: Mapping[str, str]) -> list[Packed | str]:
-    """The masks, with what is wrong in the place of those that are none."""
-    return [wrong.get(str(position), mask) for position, mask in enumerate(masks)]
-
-
-def _mismatch(format_: Any, count: int, masks: Any) -> str:
-    """Why the two files are not what `convert` writes now, if they are not."""
-    if format_ != _FORMAT:
-        return f"is of format {format_}, {_FORMAT} is read"
-    due = (count, SIDE, SIDE // 8)
-    if masks.dtype != np.uint8 or masks.shape != due:
-        return f"{MASKS} is {masks.dtype} {masks.shape}, not uint8 {due}"
-    return ""
-
-
-def _kept(record: Any) -> Any:
+def _with_fields(record: Any) -> Any:
     if not isinstance(record, dict):
         return record
     return {name: record[name] for name in FIELDS if name in record}
 
 
 def _digest(
-    records: Iterable[Any],
-    masks: Iterable[Packed | str],
-    decided: Mapping[int, bool] | None = None,
+    records: Iterable[Any], masks: Iterable[Packed | str], decided: Mapping[int, bool]
 ) -> str:
     digest = hashlib.sha256()
     if decided:
@@ -270,12 +240,17 @@ def _digest(
     return f"sha256:{digest.hexdigest()}"
 
 
-def _save(path: Path, masks: Packed) -> None:
-    with path.open("wb") as file:
-        np.save(file, masks)
+def _write(path: Path, data: bytes) -> int:
+    """Write a file whole.
 
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    part = path.with_name(path.name + ".part")
-    write(part)
-    part.replace(path)
+    Returns:
+        Its bytes.
+    """
+    part = path.with_name(f"{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        raise InputError(show_path(path), f"cannot be written: {error.strerror}") from error
+    return len(data)

@@ -1,31 +1,40 @@
-"""The official data, or what `compact.convert` made of it."""
+"""The official data, or what `compact.convert` made of it; and data of one's own, in its form.
+
+`editjudge prepare questions` and `editjudge prepare masks` write data of one's own.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import field_validator
 
 from ...answers import Option, Unparsable
 from ...base.digest import content_digest
-from ...base.images import load_mask, show_path
-from ...base.item import Flaws, Item
+from ...base.errors import ConfigError, InputError
+from ...base.images import Mask, load_mask, show_path
 from ...base.words import counted
 from ..comparing import compares
-from ..dataset import MAX_PROBLEMS, Consent, ItemRef, Loading, Outputs
+from ..dataset import Dataset, ItemRef, listed, mapped, placed_at
 from ..frame import FrameMask
-from ..items import File, Text, blank
-from ..records import RecordsFile, ReleasedRecord, Usable, flaws_by
+from ..items import USUAL, ItemsFile, Line
+from ..outputs import NamedOutputs, Outputs
+from ..records import Gives, Placed, RecordsFile, ReleasedRecord
+from ..texts import File, Text, blank, question_flaw
 from . import compact
-from .listed import ListedOutputs, listed_outputs
-from .official_file import Packed, unpacked
-from .taxonomy import EDIT_TYPES
+from .official_file import Packed, read_official, unpacked
+from .taxonomy import EDIT_TYPES, edit_type
+
+EDITED = "edited_image_path"
+"""The field that users of the released scripts add to every record: where its output lies."""
+_OPTIONAL: Mapping[str, tuple[type, str]] = {
+    "compares": (bool, "true or false"),
+    "expected": (str, "a text"),
+}
 
 
 def right_option(answer: str, options: Iterable[str]) -> str | None:
@@ -59,18 +68,6 @@ def question_notes(asked: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     )
 
 
-def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
-    """Which items are odd in what way, one line each; none for what no item is."""
-    notes = []
-    for what, ids in items_by_note.items():
-        if items := tuple(dict.fromkeys(map(str, ids))):
-            shown = ", ".join(items[:MAX_PROBLEMS])
-            more = ", …" if len(items) > MAX_PROBLEMS else ""
-            count = counted(len(items), "item")
-            notes.append(f"{count}: {what} ({shown}{more})")
-    return notes
-
-
 class Record(ReleasedRecord):
     """One record, its mask apart. What users add to it is left aside.
 
@@ -80,20 +77,12 @@ class Record(ReleasedRecord):
         image: Begins with `/`, which stands for the folder of the images.
     """
 
-    due: ClassVar[tuple[str, ...]] = (
-        "edit_instruction",
-        "evaluation_question",
-        "expected_answer",
-        "multiple_choice_options",
-        "edit_type",
-        "image",
-    )
-    edit_instruction: Text = ""
-    evaluation_question: Text = ""
-    expected_answer: Text = ""
-    multiple_choice_options: tuple[str, ...] = ()
-    edit_type: str = ""
-    image: File = ""
+    edit_instruction: Annotated[Text, Gives("instruction")] = ""
+    evaluation_question: Annotated[Text, Gives("questions")] = ""
+    expected_answer: Annotated[Text, Gives("questions")] = ""
+    multiple_choice_options: Annotated[tuple[str, ...], Gives("questions")] = ()
+    edit_type: Annotated[str, Gives("edit_type")] = ""
+    image: Annotated[File, Gives("source")] = ""
     image_content_type: str = ""
 
     @field_validator("multiple_choice_options")
@@ -104,94 +93,33 @@ class Record(ReleasedRecord):
 
     @field_validator("edit_type")
     @classmethod
-    def _known(cls, label: str) -> str:
+    def _is_one(cls, label: str) -> str:
         if label not in EDIT_TYPES:
             raise ValueError(f"{label!r} is none of {', '.join(EDIT_TYPES)}")
         return label
 
-    def question(self, *, decided: bool | None = None) -> dict[str, Any]:
+    def question(self, decided: bool | None = None) -> dict[str, Any]:
         """As `MultipleChoice` asks it.
 
-        An answer that is no option stays as it is: such a question cannot be answered right.
-
         Args:
-            decided: Whether it compares with the source, where somebody said so; otherwise its
-                words tell.
+            decided: Whether it compares with the source, where somebody said so.
         """
-        choices = _choices(self.multiple_choice_options)
-        by_words = compares(self.evaluation_question, choices)
-        asked = {
-            "question": self.evaluation_question,
-            "options": list(choices),
-            "answer": right_option(self.expected_answer, choices) or self.expected_answer,
-            "expected": self.expected_answer,
-            "compares": by_words if decided is None else decided,
-        }
-        if len(choices) < len(self.multiple_choice_options):
-            asked["in_line"] = [one.strip() for one in self.multiple_choice_options]
-        return asked
+        options = [one.strip() for one in self.multiple_choice_options]
+        choices = list(_choices(options))
+        return _as_asked(
+            {
+                "question": self.evaluation_question,
+                "options": choices,
+                "answer": self.expected_answer,
+                **({} if decided is None else {"compares": decided}),
+                **({} if choices == options else {"in_line": options}),
+            }
+        )
 
 
 def _choices(options: Iterable[str]) -> tuple[str, ...]:
     """The options that can be chosen: those that are not blank."""
     return tuple(one.strip() for one in options if not blank(one))
-
-
-_FIELDS = {
-    "edit_instruction": "instruction",
-    "evaluation_question": "questions",
-    "expected_answer": "questions",
-    "multiple_choice_options": "questions",
-    "image": "source",
-    "object_mask": "mask",
-}
-"""The field of an item by that of a record."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A record with its mask.
-
-    Attributes:
-        position: In the list, from 0.
-        mask: None where it is none; `flaws` says why.
-        decided: Whether the question compares with the source, where somebody said so.
-        flaws: What the record holds and cannot be used.
-    """
-
-    position: int
-    record: Record
-    mask: Packed | None
-    decided: bool | None
-    flaws: Flaws
-    has_mask = True
-    has_target = False
-
-    @property
-    def id(self) -> str:
-        """The position: records have no id."""
-        return str(self.position)
-
-    @property
-    def sources(self) -> tuple[str]:
-        """The one source, as the record names it."""
-        return (self.record.image,)
-
-    @property
-    def questions(self) -> tuple[dict[str, Any], ...]:
-        """The one question, as it is asked; none where it cannot be."""
-        return () if "questions" in self.flaws else (self.record.question(decided=self.decided),)
-
-    @property
-    def texts(self) -> dict[str, Any]:
-        """The instruction with its question."""
-        record = self.record
-        return {
-            "instruction": record.edit_instruction,
-            "task": EDIT_TYPES.get(record.edit_type, ""),
-            "questions": self.questions,
-            "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
-        }
 
 
 class GieData(RecordsFile):
@@ -208,122 +136,193 @@ class GieData(RecordsFile):
     """
 
     name = "gie"
+    masked = True
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
-        self.path = path.absolute()
-        self.roots = dict(roots or {})
-        self._longest_first = sorted(self.roots.items(), key=lambda root: -len(root[0]))
-        self._read = compact.read(path)
-        self._listed: dict[Path, ListedOutputs] = {}
+        self._data = compact.read(path)
+        super().__init__(path, self._data.folder, roots)
+        self._listed: dict[Path, Outputs] = {}
 
     @property
     def digest(self) -> str:
         """Of the records and masks; images are not in it."""
-        return self._read.digest
+        return self._data.digest
 
-    @cached_property
-    def _usable(self) -> Usable:
-        decided = self._read.compares
-        both = zip(self._read.records, self._read.masks, strict=True)
-        return Usable(
-            [_placed(i, fields, mask, decided.get(i)) for i, (fields, mask) in enumerate(both)]
-        )
+    def _records(self) -> Iterator[tuple[str, Placed]]:
+        for position, (fields, mask) in enumerate(
+            zip(self._data.records, self._data.masks, strict=True)
+        ):
+            yield str(position), self._in_place(position, fields, mask)
+
+    def _in_place(self, position: int, fields: Any, mask: Packed | str) -> Placed:
+        record, wrong = Record.read(fields)
+        flaws = dict(Record.flaws(wrong))
+        if isinstance(mask, str):
+            flaws |= {"mask": Record.flaws({"object_mask": mask})["object_mask"]}
+        decided = self._data.compares.get(position)
+        texts = {
+            "instruction": record.edit_instruction,
+            "task": EDIT_TYPES.get(record.edit_type, ""),
+            "questions": () if "questions" in flaws else (record.question(decided),),
+            "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
+        }
+        shape = "" if isinstance(mask, str) else content_digest(mask.tobytes())
+        image = placed_at(record.image, self.roots) or record.image.lstrip("/")
+        return Placed(str(position), (record, mask), texts, {"source": (image,)}, flaws, (shape,))
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the data as it was released, and changes what a score can be."""
-        usable: list[_Placed] = self._usable.items
-        same = Counter((item.record.edit_instruction, item.record.image) for item in usable)
-        masked = [(item.id, item.mask) for item in usable if item.mask is not None]
+        placed = self._placed[0]
+        same = Counter((one.record[0].edit_instruction, one.record[0].image) for one in placed)
+        masks = [(one.id, mask) for one in placed if not isinstance(mask := one.record[1], str)]
+        asked = [(one.id, question) for one in placed for question in one.texts["questions"]]
         odd = {
             "an option is blank: nobody can choose it, and the others are offered": [
-                item.id for item in usable for one in item.questions if "in_line" in one
+                id_ for id_, question in asked if "in_line" in question
             ],
-            "an all-black mask: nothing may change": [
-                id_ for id_, mask in masked if not mask.any()
-            ],
+            "an all-black mask: nothing may change": [id_ for id_, m in masks if not m.any()],
             "an all-white mask: nothing is left outside it": [
-                id_ for id_, mask in masked if mask.min() == 255
+                id_ for id_, mask in masks if mask.min() == 255
             ],
         }
-        asked = [(item.id, one) for item in usable for one in item.questions]
         notes = [*question_notes(asked), *listed(odd)]
         if shared := sum(count - 1 for count in same.values()):
             notes.append(
                 f"{counted(shared, 'item repeats', 'items repeat')} another's instruction and image"
             )
-        if self._read.compares:
-            questions = counted(len(self._read.compares), "question")
+        if decided := len(self._data.compares):
+            questions = counted(decided, "question")
             notes.append(f"of {questions} {compact.COMPARES} says which compare")
         return tuple(notes)
 
-    def likeness(self, ref: ItemRef) -> tuple[str]:
-        """All items have a source, a mask and a question."""
-        return ("gie",)
-
-    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
-        """The item with its source and its mask."""
-        placed: _Placed = ref.data
-        loading = Loading(self.flaws(ref), left_encoded)
-        bits, name = placed.mask, f"object_mask of {ref.id}"
-        read = None if bits is None else lambda: FrameMask.of(load_mask(unpacked(bits), name))
-        return Item(
-            id=ref.id,
-            sources=loading.images("source", self._files_of(ref)["source"]),
-            mask=loading.mask(read),
-            flaws=loading.flaws,
-            **placed.texts,
-        )
+    def _mask(self, entry: Placed, *files: str, over: Sequence[Any] = ()) -> Mask:
+        """The mask, which is no file and is laid over the whole frame."""
+        return FrameMask.of(load_mask(unpacked(entry.record[1]), f"object_mask of {entry.id}"))
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<position>.png`, or what a copy of the file says (`edited_image_path`)."""
         if not folder.is_file():
             return super().outputs(folder)
         if folder not in self._listed:
-            self._listed[folder] = listed_outputs(folder, self._read.records)
+            self._listed[folder] = listed_outputs(folder, self._data.records)
         return self._listed[folder]
 
     def has_outputs(self, folder: Path) -> bool:
         """A folder, or a copy of the released file."""
         return super().has_outputs(folder) or folder.is_file()
 
-    @cached_property
-    def _consent(self) -> Consent:
-        return Consent(self._read.folder, self.roots)
-
-    def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
-        """The source; masks are no files."""
-        image: str = ref.data.record.image
-        for begins, root in self._longest_first:
-            if image.startswith(begins):
-                return {"source": (Path(root) / image.removeprefix(begins).lstrip("/"),)}
-        return {"source": (self._read.folder / image.lstrip("/"),)}
-
-    def _besides(self, ref: ItemRef) -> tuple[str]:
-        """The mask, which is no file."""
-        mask: Packed | None = ref.data.mask
-        return ("" if mask is None else content_digest(mask.tobytes()),)
-
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Where `image` begins otherwise."""
-        images = [ref.data.record.image for ref in refs]
+        images = [Path(ref.data.record[0].image) for ref in refs]
         if not images:
             return ""
-        here = [p.parent for p in map(Path, images) if p.is_absolute() and p.is_file()]
+        here = [path.parent for path in images if path.is_absolute() and path.is_file()]
         if here:
             folder = show_path(Path(os.path.commonpath(here)))
             return f"`image` holds paths of this machine: add --root {folder}"
         return "where images lie in another folder, add --root /=FOLDER"
 
 
-def _placed(position: int, fields: Any, mask: Packed | str, decided: bool | None) -> _Placed:
-    """A record in its place; what cannot be used is a flaw of it."""
-    record, wrong = Record.read(fields)
-    if isinstance(mask, str):
-        return _Placed(
-            position,
-            record,
-            None,
-            decided,
-            flaws_by({**wrong, "object_mask": mask}, _FIELDS),
+def listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
+    """Read where a copy of the released file says that the edits lie, as the released scripts do.
+
+    Args:
+        file: The copy; relative paths lie beside it.
+        records: Of the data; the copy has the same instructions in the same order.
+
+    Raises:
+        InputError: it cannot be read, is no such copy, or names no output.
+    """
+
+    def column(of: Iterable[Any], name: str) -> list[Any]:
+        return [record.get(name) if isinstance(record, dict) else None for record in of]
+
+    copies, _ = read_official(file)
+    if column(copies, "edit_instruction") != column(records, "edit_instruction"):
+        raise InputError(
+            show_path(file),
+            "its records are not those of --data",
+            f"give a copy of gie_bench.json with `{EDITED}` in its records, or a folder",
         )
-    return _Placed(position, record, mask, decided, flaws_by(wrong, _FIELDS))
+    paths = enumerate(column(copies, EDITED))
+    named = {str(i): file.parent / path for i, path in paths if path and isinstance(path, str)}
+    if not named:
+        raise InputError(show_path(file), f"no record has `{EDITED}`", "or give a folder")
+    where = show_path(file).replace("{", "{{").replace("}", "}}")
+    return NamedOutputs(named, f"record {{item}} of {where} has no `{EDITED}`")
+
+
+class OwnLine(Line):
+    """One item: `task` is one of the nine edit types, and every question has its options.
+
+    Without a mask nothing is said about preservation outside it, without questions nothing about
+    functional correctness. An item of another task counts in the overall figures only.
+    """
+
+    @staticmethod
+    def why_not_asked(question: Mapping[str, Any]) -> str:
+        """Every question has an answer and options."""
+        if absent := [n for n in ("question", "options", "answer") if n not in question]:
+            return f"a question has no `{absent[0]}`"
+        for name, (kind, told) in _OPTIONAL.items():
+            if name in question and not isinstance(question[name], kind):
+                return f"`{name}` of a question is {told}"
+        return question_flaw(question)
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """With the name of the edit type, and with the questions as they are asked."""
+        texts = super().texts
+        questions = tuple(map(_as_asked, texts["questions"]))
+        return {**texts, "task": edit_type(self.task), "questions": questions}
+
+
+def _as_asked(question: dict[str, Any]) -> dict[str, Any]:
+    """A question as `MultipleChoice` asks it; what it says itself is kept.
+
+    An answer that is no option stays as it is: such a question cannot be answered right. Whether
+    it compares with the source, its words tell where nobody said so.
+    """
+    answer, options = question["answer"], question["options"]
+    return {
+        "compares": compares(question["question"], options),
+        "expected": answer,
+        **question,
+        "answer": right_option(answer, options) or answer,
+    }
+
+
+class OwnItems(ItemsFile):
+    """Data of one's own, judged as GIE-Bench: with masks and multiple-choice questions."""
+
+    name = "gie"
+    line = OwnLine
+
+    def notes(self) -> tuple[str, ...]:
+        """What is odd in the questions; lines that cannot be used are left out."""
+        asked = ((ref.id, one) for ref in self.items() for one in ref.data.texts["questions"])
+        return tuple(question_notes(asked))
+
+    def _mask(self, entry: Line, *files: str, over: Sequence[Any] = ()) -> Mask | None:
+        """Once it fits the source, it fits outputs too."""
+        mask = super()._mask(entry, *files, over=over)
+        return None if mask is None else FrameMask.of(mask)
+
+
+def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
+    """The official data, as it is or converted, or `items.jsonl` of one's own.
+
+    A folder is one's own where it holds `items.jsonl` and neither form of the official data.
+
+    Raises:
+        ConfigError: `items.jsonl` names no official paths, which roots could map.
+        InputError: there is nothing to read.
+    """
+    official = any((path / name).is_file() for name in (compact.RECORDS, compact.OFFICIAL_FILE))
+    if path.suffix != ".jsonl" and (official or not (path / USUAL).is_file()):
+        return GieData(path, roots)
+    if mapped(roots):
+        raise ConfigError(
+            "--root OLD=NEW is for gie_bench.json, not for items.jsonl", "give --root FOLDER"
+        )
+    return OwnItems(path, roots)

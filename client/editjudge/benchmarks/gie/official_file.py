@@ -1,18 +1,18 @@
 """The official file: 600 MB of JSON, nearly all of it masks that are 7 MB of bits.
 
-A JSON parser takes seconds and makes 54 million integers of it. Here the file passes by once, in
-pieces: every mask is cut out, checked and packed as it stands, and what remains, about a
-megabyte, is parsed. Nothing grows with the masks but their bits.
+A JSON parser takes seconds and makes 54 million integers of it. Here every mask is cut out of the
+mapped file, checked and packed as it stands, and what remains, about a megabyte, is parsed.
+Nothing grows with the masks but their bits.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,6 @@ from ...base.parse import parse_json
 
 SIDE = 224
 """Rows and columns of every mask."""
-PIECE = 4 * 1024 * 1024
-"""Bytes read at a time."""
 MAX_REST = 64 * 1024 * 1024
 """Bytes that may remain once the masks are cut out, and that one mask may have."""
 
@@ -32,52 +30,35 @@ Packed: TypeAlias = NDArray[np.uint8]
 """A mask: uint8 (224, 28), eight pixels to a byte, the first in the highest bit."""
 
 _KEY = re.compile(rb'"object_mask"\s*:\s*(?=\[)')
-_LONGEST_KEY = 256
 _SPACE = b" \t\r\n"
 _ZEROS = np.frombuffer(b"[" + b"0," * (SIDE - 1) + b"0],", np.uint8)
 _ONES = np.frombuffer(b"[" + b"1," * (SIDE - 1) + b"1],", np.uint8)
 _FORM = f"is not {SIDE} rows of {SIDE} zeros and ones"
 
 
-@dataclass
-class OfficialFile:
-    """What the file holds.
-
-    Attributes:
-        records: As parsed, without `object_mask`.
-        masks: Of each record; a text says what is wrong with it.
-    """
-
-    records: list[Any] = field(default_factory=list)
-    masks: list[Packed | str] = field(default_factory=list)
-
-
-def read_official(path: Path) -> OfficialFile:
+def read_official(path: Path) -> tuple[list[Any], list[Packed | str]]:
     """Read the official list, in bounded memory.
+
+    Returns:
+        The records as parsed, without `object_mask`; and the mask of each, or what is wrong with
+        it.
 
     Raises:
         InputError: it cannot be read, or is no list of records with masks.
     """
-    cut, rest = _Cut(path), b""
+    rest, masks, lines = b"", list[Packed | str](), list[int]()
     try:
-        with path.open("rb") as file:
-            rest = b"".join(cut.rest_of(file)).removeprefix(b"\xef\xbb\xbf")
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            rest, masks, lines = _cut(path, text)
         read = parse_json(rest)
     except (OSError, ValueError) as error:
-        why = cut.told(error, rest) if isinstance(error, json.JSONDecodeError) else str(error)
+        why = _told(error, rest, lines) if isinstance(error, json.JSONDecodeError) else str(error)
         raise InputError(
             show_path(path), f"cannot be read as JSON: {why}", "give gie_bench.json as released"
         ) from error
     if not isinstance(read, list):
         raise InputError(show_path(path), "is not a list of records", "give gie_bench.json")
-    released = OfficialFile()
-    for record in read:
-        released.masks.append(_mask_of(record, cut.masks))
-        known = isinstance(record, dict)
-        released.records.append(
-            {k: v for k, v in record.items() if k != "object_mask"} if known else record
-        )
-    return released
+    return [_without_mask(record) for record in read], [_mask_of(record, masks) for record in read]
 
 
 def packed(mask: NDArray[np.bool_]) -> Packed:
@@ -90,67 +71,49 @@ def unpacked(bits: Packed) -> NDArray[np.bool_]:
     return np.unpackbits(bits, axis=1).astype(np.bool_)
 
 
-class _Cut:
-    """Cuts masks out of JSON; in the place of each stands `[<its number>]`.
+def _cut(path: Path, text: mmap.mmap) -> tuple[bytes, list[Packed | str], list[int]]:
+    """The text with `[<its number>]` in the place of each mask, the masks, and their line ends.
 
     No other list can stand there: every list after the key is cut out.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.masks: list[Packed | str] = []
-        self._lines: list[int] = []
-
-    def told(self, error: json.JSONDecodeError, rest: bytes) -> str:
-        """What is wrong with the rest, by the line of the file."""
-        before = rest[: len(error.doc[: error.pos].encode())]
-        return f"{error.msg}: line {error.lineno + sum(self._lines[: len(_KEY.findall(before))])}"
-
-    def rest_of(self, file: BinaryIO) -> Iterator[bytes]:
-        """The text without its masks."""
-        text, inside, size = b"", False, 0
-        for piece in iter(lambda: file.read(PIECE), b""):
-            done, text, inside = self._cut(text + piece, inside=inside)
-            size += len(done)
-            if size > MAX_REST or len(text) > MAX_REST:
-                raise InputError(
-                    show_path(self.path),
-                    f"more than {MAX_REST >> 20} MiB of it are no masks",
-                    "give gie_bench.json as released",
-                )
-            yield done
-        if inside:
+    rest = bytearray()
+    masks: list[Packed | str] = []
+    lines: list[int] = []
+    start = 0
+    while key := _KEY.search(text, start, start + MAX_REST):
+        end = _end(text, key.end())
+        if end < 0 and len(text) - key.end() > MAX_REST:
+            raise _not_released(path)
+        if end < 0:
             raise ValueError("it ends inside an object_mask")
-        yield text
-
-    def _cut(self, text: bytes, *, inside: bool) -> tuple[bytes, bytes, bool]:
-        """What is done with, the text still to be looked at, and whether that is in a mask."""
-        done: list[bytes] = []
-        while True:
-            if not inside:
-                key = _KEY.search(text)
-                if key is None:
-                    # The key may be cut in two by the end of the piece.
-                    keep = max(0, len(text) - _LONGEST_KEY)
-                    return b"".join([*done, text[:keep]]), text[keep:], False
-                done.append(text[: key.end()])
-                text = text[key.end() :]
-            end = _end(text)
-            if end is None:
-                return b"".join(done), text, True
-            body = text[:end].rstrip(_SPACE + b",")
-            done.append(b"[%d]" % len(self.masks))
-            self.masks.append(_packed_text(body))
-            self._lines.append(body.count(b"\n"))
-            text, inside = text[len(body) :], False
+        body = text[key.end() : end].rstrip(_SPACE + b",")
+        rest += text[start : key.end()] + b"[%d]" % len(masks)
+        masks.append(_packed_text(body))
+        lines.append(body.count(b"\n"))
+        start = key.end() + len(body)
+    if len(rest) + len(text) - start > MAX_REST:
+        raise _not_released(path)
+    rest += text[start:]
+    return bytes(rest.removeprefix(b"\xef\xbb\xbf")), masks, lines
 
 
-def _end(text: bytes) -> int | None:
+def _end(text: mmap.mmap, start: int) -> int:
     """Where the first character stands that no list of numbers holds: a quote or a brace."""
-    quote = text.find(b'"')
-    brace = text.find(b"}", 0, quote if quote >= 0 else len(text))
-    end = brace if brace >= 0 else quote
-    return end if end >= 0 else None
+    limit = min(len(text), start + MAX_REST)
+    quote = text.find(b'"', start, limit)
+    brace = text.find(b"}", start, quote if quote >= 0 else limit)
+    return brace if brace >= 0 else quote
+
+
+def _not_released(path: Path) -> InputError:
+    what = f"more than {MAX_REST >> 20} MiB of it are no masks"
+    return InputError(show_path(path), what, "give gie_bench.json as released")
+
+
+def _told(error: json.JSONDecodeError, rest: bytes, lines: list[int]) -> str:
+    """What is wrong with the rest, by the line of the file."""
+    before = rest[: len(error.doc[: error.pos].encode())]
+    return f"{error.msg}: line {error.lineno + sum(lines[: len(_KEY.findall(before))])}"
 
 
 def _packed_text(body: bytes) -> Packed | str:
@@ -169,3 +132,9 @@ def _mask_of(record: Any, masks: list[Packed | str]) -> Packed | str:
     if isinstance(stands, list) and len(stands) == 1:
         return masks[stands[0]]
     return "is missing" if stands is None else _FORM
+
+
+def _without_mask(record: Any) -> Any:
+    if not isinstance(record, dict):
+        return record
+    return {name: value for name, value in record.items() if name != "object_mask"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ...base.words import counted
+from ..dataset import listed
 from ..items import ItemsFile, Line
 from .taxonomy import (
     ABOUT,
@@ -97,37 +97,26 @@ class I2iData(ItemsFile):
 
     def notes(self) -> tuple[str, ...]:
         """What a switch alone judges, what lacks its own field, and the paper's quotas."""
-        lines = [ref.data for ref in self._usable()]
-        return (*_of_artifacts(lines), *_of_lacking(lines), _of_quotas(lines))
-
-
-def _of_lacking(lines: Sequence[I2iLine]) -> Iterator[str]:
-    """Prompts without what their category is about, which did not say what they are judged on."""
-    for task, dimension in ABOUT.items():
-        field = NEEDS[dimension]
-        lacking = [line.id for line in lines if _lacks(line, task, field)]
-        if lacking:
-            yield (
-                f"{task}: {len(lacking):,} without a {field}, which are not judged on"
-                f" {dimension} (first: {lacking[0]})"
-            )
-
-
-def _lacks(line: I2iLine, task: str, field: str) -> bool:
-    return line.task == task and line.dimensions is None and not getattr(line, field)
-
-
-def _of_artifacts(lines: Sequence[I2iLine]) -> tuple[str, ...]:
-    named = [line.id for line in lines if _names_artifacts(line)]
-    if not named:
-        return ()
-    count = counted(len(named), "item names", "items name")
-    only = "judged of multi-image editing with `--with me_editing_artifacts` alone"
-    return (f"{count} {ARTIFACTS} (first: {named[0]}), which is {only}",)
-
-
-def _names_artifacts(line: I2iLine) -> bool:
-    return TRACKS[line.task] == "me" and ARTIFACTS in (line.dimensions or ())
+        lines = [ref.data for ref in self.items()]
+        odd = {
+            f"names {ARTIFACTS}, judged of multi-image editing with"
+            " `--with me_editing_artifacts` alone": [
+                line.id
+                for line in lines
+                if TRACKS[line.task] == "me" and ARTIFACTS in (line.dimensions or ())
+            ],
+            **{
+                f"{task} without a {NEEDS[dimension]}, so not judged on {dimension}": [
+                    line.id
+                    for line in lines
+                    if line.task == task
+                    and line.dimensions is None
+                    and not getattr(line, NEEDS[dimension])
+                ]
+                for task, dimension in ABOUT.items()
+            },
+        }
+        return (*listed(odd), _of_quotas(lines))
 
 
 def _of_quotas(lines: Sequence[I2iLine]) -> str:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
-from ...base.images import load_mask, show_path
-from ...base.item import Flaws, Item
-from ...base.parse import parse_json
+from ...base.images import show_path
 from ...base.words import counted
-from ..dataset import Consent, ItemRef, Loading
-from ..items import File, Name, Text, blank, said
-from ..records import Problem, RecordsFile, ReleasedRecord, Usable, flaws_by
+from ..dataset import ItemRef, Problem, listed, placed_at
+from ..records import Gives, Placed, RecordsFile, ReleasedRecord, read_json
+from ..texts import File, Name, Text, blank, said
 from .taxonomy import LISTS, LONG, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
 _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
@@ -42,16 +37,23 @@ class Pair(BaseModel):
     correct_answer: Annotated[Text, BeforeValidator(_written)]
 
 
-def _is_blank(pair: Any) -> bool:
-    """Whether a pair lacks its question or its answer: the released scorer skips such."""
+def _is_whole(pair: Any) -> bool:
+    """Whether a pair has its question and its answer: the released scorer skips others."""
     texts = (pair.get("question"), pair.get("correct_answer")) if isinstance(pair, dict) else ("",)
-    return any(text is None or (isinstance(text, str) and blank(text)) for text in texts)
+    return all(text is not None and not (isinstance(text, str) and blank(text)) for text in texts)
+
+
+def _whole_pairs(pairs: Any) -> Any:
+    if not isinstance(pairs, list):
+        return pairs
+    whole = [pair for pair in pairs if _is_whole(pair)]
+    if pairs and not whole:
+        raise ValueError("no pair has a question and an answer")
+    return whole
 
 
 class Record(ReleasedRecord):
     """One edit; fields that are not here are left aside.
-
-    A field whose name is nearly that of one that is not given is a flaw of that one: misspelt.
 
     Attributes:
         sample_id: Of the image; several folders and levels have the same.
@@ -60,49 +62,22 @@ class Record(ReleasedRecord):
         original_image_path: The image before the edit.
         modified_image_path: The target; the name of its folder is the data set's.
         target_mask_path: What was edited in the target; white is edited.
-        source_mask_path: The same in the original image; not used.
-        entities: What was edited, with boxes; not used.
         qa_pairs: Questions that are asked about the result; generated where there are none.
         scale: Of a round of a dialogue: its semantic scale, where somebody added it.
     """
 
-    due: ClassVar[tuple[str, ...]] = (
-        "sample_id",
-        "level",
-        "modification_text",
-        "original_image_path",
-        "modified_image_path",
-        "target_mask_path",
+    sample_id: Annotated[Name, Gives("id")] = ""
+    level: Annotated[str, Gives("level")] = Field(
+        "", pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True
     )
-    sample_id: Name = ""
-    level: str = Field("", pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True)
-    modification_text: Text = ""
-    original_image_path: File = ""
-    modified_image_path: File = ""
-    target_mask_path: File = ""
-    source_mask_path: Any = None
-    entities: Any = None
-    qa_pairs: tuple[Pair, ...] | None = None
-    scale: Literal["low", "high"] | None = None
-
-    @classmethod
-    def read(cls, fields: Any) -> tuple[Self, dict[str, str]]:
-        """A record; pairs without a question or an answer are left out of it, as released."""
-        record, wrong = super().read(cls._with_whole_pairs(fields))
-        absent = cls.model_fields.keys() - fields.keys() - _UNUSED
-        for name in fields.keys() - cls.model_fields.keys() - _KNOWN:
-            if near := get_close_matches(name, absent, n=1, cutoff=0.85):
-                wrong[near[0]] = f"{name}: no such field, did you mean {near[0]}?"
-        if fields.get("qa_pairs") and not record.qa_pairs:
-            wrong.setdefault("qa_pairs", "no pair has a question and an answer")
-        return record, wrong
-
-    @staticmethod
-    def _with_whole_pairs(fields: dict[str, Any]) -> dict[str, Any]:
-        pairs = fields.get("qa_pairs")
-        if not isinstance(pairs, list):
-            return fields
-        return {**fields, "qa_pairs": [pair for pair in pairs if not _is_blank(pair)]}
+    modification_text: Annotated[Text, Gives("instruction")] = ""
+    original_image_path: Annotated[File, Gives("source")] = ""
+    modified_image_path: Annotated[File, Gives("target")] = ""
+    target_mask_path: Annotated[File, Gives("mask")] = ""
+    qa_pairs: Annotated[
+        tuple[Pair, ...], BeforeValidator(_whole_pairs), Gives("questions", due=False)
+    ] = ()
+    scale: Annotated[Literal["low", "high"] | None, Gives("scale", due=False)] = None
 
     @property
     def folder(self) -> str:
@@ -111,83 +86,14 @@ class Record(ReleasedRecord):
         return _RENAMED.get(name, name)
 
     @property
-    def paths(self) -> tuple[str, str, str]:
-        """Original, target, and mask of the target, as they are given."""
-        return self.original_image_path, self.modified_image_path, self.target_mask_path
-
-
-_FIELDS = {
-    "modification_text": "instruction",
-    "original_image_path": "source",
-    "modified_image_path": "target",
-    "target_mask_path": "mask",
-    "qa_pairs": "questions",
-}
-"""The field of an item by that of a record."""
-_NAMED_BY = ("sample_id", "level", "modified_image_path")
-"""The fields of a record that make its id: without them it is no item."""
-_KNOWN = {"qa_pairs_error"}
-_UNUSED = {"source_mask_path", "entities"}
-_ID = TypeAdapter[str](Name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A record with what its neighbours say of it.
-
-    Attributes:
-        files: Original, target and mask, where they lie here.
-        switch: Of a round: from which scale to which; empty where nobody knows.
-    """
-
-    id: str
-    record: Record
-    files: tuple[str, str, str]
-    switch: str = ""
-    flaws: Flaws = field(default_factory=dict)
-    skipped_pairs: int = 0
-    has_mask = True
-    has_target = True
-
-    @property
-    def sources(self) -> tuple[str]:
-        """The original."""
-        return self.files[:1]
-
-    @property
-    def texts(self) -> dict[str, Any]:
-        """The instruction with its questions; scene, level and switch for the tables."""
-        record = self.record
-        return {
-            "instruction": record.modification_text,
-            "task": f"round_{self.round}" if self.round else record.level,
-            "questions": tuple(
-                {"question": pair.question, "answer": pair.correct_answer}
-                for pair in record.qa_pairs or ()
-            ),
-            "extra": {"scene": self.scene, "level": record.level, "switch": self.switch},
-        }
-
-    @property
-    def scene(self) -> str:
-        """What the two scales of an image, or the rounds of a dialogue, have in common."""
-        return f"{self.record.folder}/{self.record.sample_id}"
-
-    @property
     def round(self) -> int:
         """Of a dialogue, from 1; 0 of a single edit."""
-        return int(self.record.level) if self.record.level.isdecimal() else 0
+        return int(self.level) if self.level.isdecimal() else 0
 
 
-@dataclass
-class _Lists(Usable):
-    """The items of the lists.
-
-    Attributes:
-        counts: How many entries each list has, by its file's name.
-    """
-
-    counts: dict[str, int] = field(default_factory=dict)
+_NAMED_BY = ("sample_id", "level", "modified_image_path")
+"""The fields of a record that make its id: without them it is no item."""
+_ID = TypeAdapter[str](Name)
 
 
 class OmniData(RecordsFile):
@@ -204,22 +110,19 @@ class OmniData(RecordsFile):
     """
 
     name = "omni_iie"
-    entries = ("entry", "entries")
+    nouns = ("entry", "entries")
+    # Squashing mask and target to a square would hide that the mask is another picture's.
+    mask_lies_over = ("target",)
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
-        self.path = path.absolute()
-        self.roots = dict(roots or {})
-        self._folder = self.path if path.is_dir() else self.path.parent
-        self._unread = False
-        if self.path.is_file():
-            self._files = [self.path]
-        else:
-            there = {name: self.path / name for name in LISTS if (self.path / name).is_file()}
-            # Its rounds were filtered into the other list: together they would count twice.
-            self._unread = there.keys() >= {MULTI, LONG}
-            if self._unread:
-                del there[LONG]
-            self._files = list(there.values())
+        super().__init__(path, roots=roots)
+        there = [name for name in LISTS if (self.path / name).is_file()]
+        # Its rounds were filtered into the other list: together they would count twice.
+        self._unread = {MULTI, LONG} <= {*there}
+        names = [name for name in there if not (self._unread and name == LONG)]
+        self._files = [self.path] if self.path.is_file() else [self.path / one for one in names]
+        self._counts: dict[str, int] = {}
+        self._skipped: set[str] = set()
         if not self._files:
             raise InputError(
                 show_path(path),
@@ -230,98 +133,49 @@ class OmniData(RecordsFile):
     @cached_property
     def digest(self) -> str:
         """Of the lists; images are not in it."""
-        digest = hashlib.sha256()
+        return content_digest(b"".join(digest_bytes(file_digest(file)) for file in self._files))
+
+    def _records(self) -> Iterator[tuple[str, Placed | str]]:
         for file in self._files:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-        return "sha256:" + digest.hexdigest()
+            entries, _ = read_json(file, list, "a list of records")
+            self._counts[file.name] = len(entries)
+            for position, entry in enumerate(entries, 1):
+                yield f"{file.name}, entry {position}", self._in_place(entry)
 
     @cached_property
-    def _usable(self) -> _Lists:
-        read = _Lists()
-        first: dict[str, str] = {}
-        for file in self._files:
-            listed = _list(file)
-            read.counts[file.name] = len(listed)
-            for position, entry in enumerate(listed, 1):
-                where = f"{file.name}, entry {position}"
-                record = self._placed(entry)
-                if isinstance(record, str):
-                    read.problems.append(Problem(where, record))
-                elif record.id in first:
-                    what = f"{record.id} is that of {first[record.id]} already"
-                    read.problems.append(Problem(where, what))
-                else:
-                    first[record.id] = where
-                    read.items.append(record)
-        read.items = _with_switches(read.items)
-        return read
+    def _placed(self) -> tuple[list[Placed], list[Problem]]:
+        """With the switches of scale: what neighbours say of a round."""
+        items, problems = super()._placed
+        _tell_switches(items)
+        return items, problems
 
     def notes(self) -> tuple[str, ...]:
         """Lists of another length than the release, and entries beyond what the paper has."""
-        notes = []
-        for name, due in LISTS.items():
-            there = self._usable.counts.get(name)
-            if there is not None and there != due:
-                notes.append(f"{name}: {counted(there, 'entry', 'entries')}, {due:,} were released")
-        if self._unread:
-            notes.append(
-                f"{LONG} is not read beside {MULTI}: give it by itself to judge its rounds"
-            )
-        late = [one.id for one in self._usable.items if one.round > ROUNDS]
-        if late:
-            notes.append(
-                f"{counted(len(late), 'entry is', 'entries are')} beyond round {ROUNDS}, which"
-                f" count in multi_turn and have no column of their round (first: {late[0]})"
-            )
-        blank_ones = [one.id for one in self._usable.items if one.skipped_pairs]
-        if blank_ones:
-            notes.append(
-                f"{counted(len(blank_ones), 'entry has', 'entries have')} pairs without a question"
-                " or an answer, which are skipped as in the released scorer"
-                f" (first: {blank_ones[0]})"
-            )
-        many = [one.id for one in self._usable.items if len(one.record.qa_pairs or ()) > MOST_PAIRS]
-        if many:
-            notes.append(
-                f"{counted(len(many), 'entry has', 'entries have')} more than {MOST_PAIRS} pairs of"
-                f" question and answer; all are asked (first: {many[0]})"
-            )
-        return tuple(notes)
-
-    def likeness(self, ref: ItemRef) -> bool:
-        """Whether questions came with it; everything else all have."""
-        return bool(ref.data.record.qa_pairs)
-
-    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
-        """The item with its images; the mask is the target's, and has its aspect ratio."""
-        loading, files = Loading(self.flaws(ref), left_encoded), self._files_of(ref)
-        (source,), (where,), (area,) = files["source"], files["target"], files["mask"]
-        target = loading.image("target", where)
-        return Item(
-            id=ref.id,
-            sources=loading.images("source", (source,)),
-            target=target,
-            # Squashing both to a square would hide that the mask is another picture's.
-            mask=loading.mask(partial(load_mask, area), target),
-            flaws=loading.flaws,
-            **ref.data.texts,
-        )
-
-    @cached_property
-    def _consent(self) -> Consent:
-        return Consent(self._folder, self.roots)
-
-    def _files_of(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
-        """Original, target and mask."""
-        placed: _Placed = ref.data
-        names = ("source", "target", "mask")
-        return {name: (Path(p),) for name, p in zip(names, placed.files, strict=True)}
+        items = self._placed[0]
+        counts = [
+            f"{name}: {counted(count, 'entry', 'entries')}, {LISTS[name]:,} were released"
+            for name, count in self._counts.items()
+            if LISTS.get(name, count) != count
+        ]
+        unread = f"{LONG} is not read beside {MULTI}: give it by itself to judge its rounds"
+        odd = {
+            f"beyond round {ROUNDS}: counts in multi_turn, and has no column of its round": [
+                one.id for one in items if one.record.round > ROUNDS
+            ],
+            "pairs without a question or an answer are skipped, as in the released scorer": [
+                one.id for one in items if one.id in self._skipped
+            ],
+            f"more than {MOST_PAIRS} pairs of question and answer; all are asked": [
+                one.id for one in items if len(one.record.qa_pairs) > MOST_PAIRS
+            ],
+        }
+        return (*counts, *([unread] if self._unread else []), *listed(odd))
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Their paths are the authors'."""
         return "say where the authors' folders lie here: --root OLD=NEW" if refs else ""
 
-    def _placed(self, entry: Any) -> _Placed | str:
+    def _in_place(self, entry: Any) -> Placed | str:
         """A record in its place, or why it cannot be used."""
         if not isinstance(entry, dict):
             return "is no object"
@@ -331,54 +185,39 @@ class OmniData(RecordsFile):
                 return f"{name}: {wrong[name]}"
         if not record.folder:
             return f"modified_image_path: {record.modified_image_path} is in no folder"
-        key = f"{record.folder}/{record.sample_id}_{record.level}"
+        scene = f"{record.folder}/{record.sample_id}"
         try:
-            _ID.validate_python(key)
+            key = _ID.validate_python(f"{scene}_{record.level}")
         except ValidationError as error:
             path = record.modified_image_path
-            return f"modified_image_path: {path} makes the id {key!r}: {said(error, Record)}"
-        original, target, mask = map(self._here, record.paths)
-        skipped = len(entry.get("qa_pairs") or ()) - len(record.qa_pairs or ())
-        flaws = flaws_by(wrong, _FIELDS)
-        return _Placed(
-            key,
-            record,
-            (original, target, mask),
-            flaws=flaws,
-            skipped_pairs=0 if "questions" in flaws else skipped,
-        )
-
-    def _here(self, path: str) -> str:
-        """Where a file lies that the authors had at a path."""
-        for old in sorted(self.roots, key=len, reverse=True):
-            rest = path.removeprefix(old)
-            if rest != path and (old.endswith("/") or rest.startswith("/") or not rest):
-                path = os.path.join(self.roots[old], rest.lstrip("/"))  # noqa: PTH118
-                return str(Path(path).absolute())
-        return os.path.join(self._folder, path)  # noqa: PTH118 - absolute ones stay
+            made = f"makes the id '{scene}_{record.level}'"
+            return f"modified_image_path: {path} {made}: {said(error, Record)}"
+        pairs = [{"question": p.question, "answer": p.correct_answer} for p in record.qa_pairs]
+        texts = {
+            "instruction": record.modification_text,
+            "task": f"round_{record.round}" if record.round else record.level,
+            "questions": tuple(pairs),
+            "extra": {"scene": scene, "level": record.level, "switch": ""},
+        }
+        named = {
+            "source": record.original_image_path,
+            "target": record.modified_image_path,
+            "mask": record.target_mask_path,
+        }
+        files = {name: (placed_at(of, self.roots) or of,) for name, of in named.items()}
+        if "qa_pairs" not in wrong and len(entry.get("qa_pairs") or ()) > len(pairs):
+            self._skipped.add(key)
+        return Placed(key, record, texts, files, Record.flaws(wrong))
 
 
-def _list(file: Path) -> list[Any]:
-    try:
-        read = parse_json(file.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise InputError(show_path(file), f"cannot be read: {error}") from error
-    if not isinstance(read, list):
-        raise InputError(show_path(file), "is not a list of records")
-    return read
-
-
-def _with_switches(items: list[_Placed]) -> list[_Placed]:
-    """Rounds whose scale is known told apart by the scale of the round before them."""
-    before: dict[str, _Placed] = {}
-    switches: dict[str, str] = {}
-    rounds = [one for one in items if one.round]
-    for item in sorted(rounds, key=lambda item: item.round):
-        scene = item.scene
-        last = before.get(scene)
-        if last is not None and last.record.scale and item.record.scale:
-            same = last.record.scale == item.record.scale
-            named = f"{last.record.scale}_to_{item.record.scale}"
-            switches[item.id] = "same_scale" if same else named
-        before[scene] = item
-    return [replace(one, switch=switches.get(one.id, "")) for one in items]
+def _tell_switches(items: Sequence[Placed]) -> None:
+    """Tell rounds whose scale is known apart by the scale of the round before them."""
+    before: dict[str, Placed] = {}
+    rounds = [one for one in items if one.record.round]
+    for item in sorted(rounds, key=lambda item: item.record.round):
+        extra, scale = item.texts["extra"], item.record.scale
+        last = before.get(extra["scene"])
+        if last is not None and last.record.scale and scale:
+            same = last.record.scale == scale
+            extra["switch"] = "same_scale" if same else f"{last.record.scale}_to_{scale}"
+        before[extra["scene"]] = item

@@ -7,7 +7,7 @@
     rank: "", // the column that the table is sorted by, with - before it the worst first
     words: "", in: "", // "replies": also in what judges said
     of: "", // model
-    dimension: "", status: "", kind: "", task: "",
+    dimension: "", status: "", kind: "", task: "", decision: "",
     from: "", to: "", // values between
     sort: "", a: "", b: "", // "best", "worst", "gap" between a and b
     edit: "", model: "", run: "", // the open edit

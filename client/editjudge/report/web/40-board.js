@@ -124,9 +124,7 @@
     const { rows, column, worst } = ranked(table, number);
     const places = table.columns.map((_, index) => axis(table.rows, index));
     const body = rows.map(row => node("tr", {},
-      node("th", { scope: "row" }, broken(app.names[row.model]),
-        app.report.models[row.model].about &&
-          node("span", { class: "soft" }, foreign(app.report.models[row.model].about))),
+      node("th", { scope: "row" }, broken(app.names[row.model])),
       table.columns.map((_, index) => cellOf(table, row, index, places[index]))));
     const published = publishedRows(table);
     return node("section", { class: "board", "data-table": number },

@@ -100,7 +100,7 @@
     const there = app.judged.filter(d => app.edits.values[d]?.some(value => value !== null));
     into.hidden = there.length === 0;
     if (!there.length) return into.replaceChildren();
-    if (!there.includes(chosen)) chosen = there.find(d => app.report.dimensions[d].highlight) ?? there[0];
+    if (!there.includes(chosen)) [chosen] = there;
     const choice = node("select", { id: "spread-of", onchange: event => {
       chosen = Number(event.target.value);
       draw(into);

@@ -15,6 +15,7 @@
     if (state.of && names[edits.model[edit]] !== state.of) return false;
     if (state.task && edits.items.task[item] !== state.task) return false;
     if (state.status && !dimensions.some(d => app.WORDS[app.letter(d, edit)] === state.status)) return false;
+    if (state.decision && app.decided(edit) !== state.decision) return false;
     if (state.kind && !dimensions.some(d => app.kind(d, edit) === state.kind)) return false;
     if ((state.from || state.to) && !between(app.value(shown, edit), state)) return false;
     if (!words.length) return true;
@@ -31,8 +32,7 @@
   function dimensionNow() {
     const asked = app.dimensionOf(app.state.dimension);
     if (asked >= 0) return asked;
-    const numbers = app.judged.filter(d => app.edits.values[d] !== null);
-    return numbers.find(d => app.report.dimensions[d].highlight) ?? numbers[0] ?? -1;
+    return app.judged.find(d => app.edits.values[d] !== null) ?? -1;
   }
 
   // The two models whose gap is looked at.
@@ -124,6 +124,7 @@
     options("f-status", same(STATUSES), "every status", state.status);
     options("f-kind", same(Object.values(app.KINDS)), "every kind", state.kind);
     options("f-task", same([...new Set(edits.items.task)].filter(Boolean).sort()), "every task", state.task);
+    options("f-decision", same(["accepted", "rejected", "undecided"]), "every decision", state.decision);
     if (find("f-words").value.trim() !== state.words) find("f-words").value = state.words;
     find("f-in").checked = state.in === "replies";
     find("f-sort").value = state.sort;
@@ -135,13 +136,13 @@
     }
     find("f-range").hidden = !(state.from || state.to);
     find("f-range").textContent = `${state.from || "\u2026"} to ${state.to || "\u2026"} \u00d7`;
-    const set = ["of", "dimension", "status", "kind", "task", "from"].filter(name => state[name]).length;
+    const set = ["of", "dimension", "status", "kind", "task", "decision", "from"].filter(name => state[name]).length;
     find("f-set").textContent = set ? ` (${set})` : "";
     find("f-clear").hidden = !(set || state.words || state.sort);
   }
 
   function listen() {
-    for (const name of ["of", "dimension", "status", "kind", "task", "sort", "a", "b"]) {
+    for (const name of ["of", "dimension", "status", "kind", "task", "decision", "sort", "a", "b"]) {
       find(`f-${name}`).addEventListener("change", event => {
         const range = name === "dimension" ? { from: "", to: "" } : {};
         app.go({ [name]: event.target.value, ...range });
@@ -155,7 +156,7 @@
     find("f-in").addEventListener("change", event => app.go({ in: event.target.checked ? "replies" : "" }));
     find("f-range").addEventListener("click", () => app.go({ from: "", to: "" }));
     find("f-clear").addEventListener("click", () => {
-      app.go({ words: "", in: "", of: "", dimension: "", status: "", kind: "", task: "", sort: "", from: "", to: "" });
+      app.go({ words: "", in: "", of: "", dimension: "", status: "", kind: "", task: "", decision: "", sort: "", from: "", to: "" });
     });
   }
 

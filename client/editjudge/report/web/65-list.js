@@ -60,7 +60,7 @@
     return [
       thumbnail(sourceOf(edit)), thumbnail(app.edits.picture[edit], app.edits.missing[edit]),
       words(edit, nameOf(edit)),
-      node("div", { class: "values" }, dimension >= 0 && value(dimension, edit), tally(edit)),
+      node("div", { class: "values" }, app.decided(edit) && node("span", { class: `status is-${app.decided(edit)}` }, app.decided(edit)), dimension >= 0 && value(dimension, edit), tally(edit)),
     ];
   }
 

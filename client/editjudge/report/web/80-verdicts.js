@@ -62,23 +62,28 @@
         letter === "M" && missing && foreign(` ${missing}`)));
   }
 
+  const areShares = each => each && typeof each === "object" && Object.keys(each).length > 0
+    && Object.values(each).every(Number.isFinite);
+
+  const targetText = () => app.edits.items.target_text[app.edits.item[app.open]] ?? "";
+
   // What one verdict rests on.
   function told(verdict, detail, dimension) {
     if (!verdict) return unasked(dimension);
     const { texts } = detail;
-    const question = texts[verdict.question] ?? app.report.dimensions[verdict.dimension].asks;
+    const { evidence: of, replies } = verdict;
+    const question = typeof of.question === "string" ? of.question : app.report.dimensions[dimension].asks;
     const reason = texts[verdict.reason];
-    const replies = verdict.replies ?? [];
+    const alone = (replies.length === 1 && replies[0].raw) || {};
+    const shares = [of.probabilities, alone.probabilities].find(areShares);
     return node("div", { class: "told" },
       node("p", { class: "question" }, foreign(question)),
       reason && node("p", { class: "reason" }, foreign([verdict.kind, reason].filter(Boolean).join(": "))),
-      verdict.counts === false && node("p", { class: "reason" },
-        "Not counted in the table: its pictures, its prompt or a service are others since."),
       verdict.imputed && node("p", { class: "reason" }, "Put in by a rule of the benchmark, not by a judge."),
-      verdict.probabilities && app.probabilities(verdict.probabilities, verdict.outside),
-      verdict.ocr && app.ocr(verdict.ocr),
+      shares && app.probabilities(shares, alone.outside),
+      typeof of.read === "string" && app.ocr({ read: of.read, target: targetText() }),
       replies.map((each, place) => reply(each, place, replies.length, detail)),
-      evidence(verdict.evidence), signature(verdict, detail));
+      evidence(of), signature(verdict, detail));
   }
 
   // One dimension: its values for the models that are shown; opened, what the active one's rests on.

@@ -6,8 +6,10 @@
   const FEW = 3; // models whose results stand beside the source by themselves
   const chosen = new Set(); // names of models that are shown beside the open one
   const left = new Set(); // names of those that were put away
-  let masked = false;
+  let masked = null; // until somebody chooses, on where masks are reviewed
   app.open = -1;
+
+  const withMask = () => masked ?? Boolean(app.report.review);
 
   const narrow = () => matchMedia("(max-width: 56rem)").matches;
 
@@ -25,7 +27,7 @@
   const siblings = () => app.ofItem.get(app.edits.item[app.open]) ?? [];
 
   function beside() {
-    const all = siblings();
+    const all = app.report.review ? [] : siblings();
     return all.filter(edit => {
       const name = app.names[app.edits.model[edit]];
       return edit === app.open || chosen.has(name) || name === app.state.with || (all.length <= FEW && !narrow() && !left.has(name));
@@ -51,13 +53,13 @@
     const { items } = app.edits, item = app.edits.item[app.open];
     const sources = (items.sources[item] ?? []).map((name, index, all) =>
       ({ name, caption: all.length > 1 ? `source ${index + 1}` : "source" }));
-    const target = app.state.with === "target" && items.target[item]
+    const target = (app.state.with === "target" || app.report.review) && items.target[item]
       ? [{ name: items.target[item], caption: "target" }] : [];
     const first = against(), second = result(app.open), { show } = app.state;
     find("alone").hidden = !show || Boolean(first.name && second.name);
     app.stage({
       side: [...sources, ...target, ...beside().map(result)], left: first, right: second, show,
-      mask: masked ? items.mask[item] : null, region: items.mask[item],
+      mask: withMask() ? items.mask[item] : null, region: items.mask[item],
     });
     shape(sources[0]?.name ?? app.edits.picture[app.open]);
   }
@@ -99,7 +101,7 @@
     find("with").value = options.some(([value]) => value === app.state.with) ? app.state.with : "";
     find("with-label").hidden = options.length < 2;
     find("mask").hidden = !items.mask[item];
-    find("mask").setAttribute("aria-pressed", String(masked));
+    find("mask").setAttribute("aria-pressed", String(withMask()));
     find("models").hidden = app.state.show !== "";
   }
 
@@ -145,6 +147,8 @@
     chips();
     controls();
     pictures();
+    app.reviewPanel();
+    if (app.report.review) return;
     app.verdicts(app.open, beside());
     files();
   }
@@ -162,7 +166,7 @@
 
   function mask() {
     if (app.open < 0 || find("mask").hidden) return;
-    masked = !masked;
+    masked = !withMask();
     controls();
     pictures();
   }

@@ -39,7 +39,13 @@
     ["Escape", "Esc", () => leave(), "close"],
     ["?", "?", () => find("help").showModal(), "this help"],
   ];
-  const DOES = new Map(KEYS.map(([key, , does]) => [key, does]));
+  const OF_REVIEW = [
+    ["a", "a", () => app.decide("accept"), "accept what was prepared"],
+    ["x", "x", () => app.decide("reject"), "reject it"],
+    ["u", "u", () => app.decide(""), "undecided"],
+    ["n", "n", () => find("note")?.focus(), "a note about it"],
+    ["s", "s", () => app.saveReview(), "save the decisions"],
+  ];
 
   function edits(by) {
     if (app.state.view !== "edits") app.go({ view: "edits" }, true);
@@ -64,15 +70,17 @@
   }
 
   function listen() {
+    const all = [...app.report.review ? OF_REVIEW : [], ...KEYS];
+    const known = new Map(all.map(([key, , does]) => [key, does]));
     document.addEventListener("keydown", event => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || busy(event)) return;
-      const does = DOES.get(event.key.length === 1 ? event.key.toLowerCase() : event.key);
+      const does = known.get(event.key.length === 1 ? event.key.toLowerCase() : event.key);
       if (!does || (event.key === " " && !app.swap)) return;
       if (event.key.startsWith("Arrow") && app.state.view !== "edits") return;
       event.preventDefault();
       does();
     });
-    find("keys").replaceChildren(...KEYS.filter(([, name]) => name).map(([, name, , what]) =>
+    find("keys").replaceChildren(...all.filter(([, name]) => name).map(([, name, , what]) =>
       [node("dt", {}, node("kbd", {}, name)), node("dd", {}, what)]).flat());
     find("ask").addEventListener("click", () => find("help").showModal());
     find("answer").addEventListener("click", () => find("help").close());

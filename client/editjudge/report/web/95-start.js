@@ -4,7 +4,7 @@
   const find = id => document.getElementById(id);
   const OFTEN = 2000; // ms between looks at a run that is written
   const SELDOM = 10000;
-  const FILTERS = ["words", "in", "of", "dimension", "status", "kind", "task", "from", "to", "sort", "a", "b"];
+  const FILTERS = ["words", "in", "of", "dimension", "status", "kind", "task", "decision", "from", "to", "sort", "a", "b"];
   let listedOnce = false;
 
   function views(state) {
@@ -72,6 +72,7 @@
     const [report, edits] = await Promise.all([app.load("report"), app.load("edits")]);
     app.take(report, edits);
     app.forget();
+    app.restoreReview();
     app.overview();
   }
 
@@ -110,6 +111,7 @@
       find("broken").textContent = `This page cannot be shown: ${error.message}`;
       return;
     }
+    if (app.report.review && !location.hash) app.state.view = "edits";
     theme();
     find("theme").addEventListener("click", app.turnTheme);
     for (const [id, to] of [["to-results", { view: "", edit: "" }], ["to-edits", { view: "edits" }]]) {
@@ -123,6 +125,7 @@
     app.listenToList();
     app.listenToStage();
     app.listenToEdit();
+    app.listenToReview();
     app.listenToKeys();
     find("filters").open = !matchMedia("(max-width: 56rem)").matches;
     find("app").hidden = false;

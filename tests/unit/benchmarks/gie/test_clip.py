@@ -18,8 +18,8 @@ from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Scored
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
-from editjudge_services.features.clip_service import ClipVitB32
 from editjudge_services.features.recipe import RECIPES
+from editjudge_services.features.vision_service import ClipVitB32
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.export import export, make_untrained

@@ -17,8 +17,7 @@ from editjudge.benchmarks.comparing import PLACES, compares
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import official_file as module
 from editjudge.benchmarks.gie.compact import MASKS, RECORDS, Compares, convert, keep_compares
-from editjudge.benchmarks.gie.dataset import GieData
-from editjudge.benchmarks.gie.own import OwnItems
+from editjudge.benchmarks.gie.dataset import GieData, OwnItems
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 
 from ....patience import patience
@@ -33,12 +32,8 @@ def of(data: GieData) -> list[Any]:
 
 
 @pytest.mark.parametrize("indent", [2, None, 0])
-@pytest.mark.parametrize("piece", [module.PIECE, 1000, 77_777])
-def test_the_released_file_as_it_is(
-    tmp_path: Path, indent: int | None, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "PIECE", piece)
-    records = odd()[:4] if piece == 1000 else odd()[:6]
+def test_the_released_file_as_it_is(tmp_path: Path, indent: int | None) -> None:
+    records = odd()[:6]
     path = released(tmp_path, records, indent=indent)
     data = GieData(path)
     items = of(data)
@@ -327,7 +322,6 @@ def test_files_that_cannot_be_used(tmp_path: Path, name: str) -> None:
 
 def test_nothing_but_text_is_no_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REST", 1 << 20)
-    monkeypatch.setattr(module, "PIECE", 1 << 16)
     path = tmp_path / "gie_bench.json"
     for content in ('["' + "x" * (2 << 20) + '"]', '[{"object_mask": [' + "0," * (1 << 20)):
         path.write_text(content)
@@ -373,9 +367,9 @@ def test_memory_does_not_grow_with_the_masks(tmp_path: Path) -> None:
         file.write("[" + ",".join([text] * 80) + "]")
     assert large.stat().st_size > 30e6
     code = (
-        "import resource, sys; from pathlib import Path\n"
+        "import sys, tracemalloc; from pathlib import Path\n"
         "from editjudge.benchmarks.gie.dataset import GieData\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "tracemalloc.start(); peak = lambda: tracemalloc.get_traced_memory()[1] / 2**20\n"
         "GieData(Path(sys.argv[1])); before = peak(); GieData(Path(sys.argv[2]))\n"
         "print(peak() - before)"
     )

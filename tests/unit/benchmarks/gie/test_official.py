@@ -111,7 +111,7 @@ async def test_nothing_is_asked_without_them(
     first, *others = BENCHMARK.rules("official").dimensions
     assert first.roles == ("generalist.judge",)
     for needed in (lambda: first.signature({}), lambda: first.words):
-        with pytest.raises(ConfigError, match="editjudge prompts import gie --from PATH"):
+        with pytest.raises(ConfigError, match="editjudge prompts import gie PATH"):
             needed()
     assert all(str(one.signature({})) for one in others), "only the question needs them"
     panel = Panel()

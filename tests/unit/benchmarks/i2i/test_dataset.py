@@ -163,10 +163,10 @@ def test_what_only_a_switch_judges_is_noted(tmp_path: Path) -> None:
     named = {"dimensions": ["editing_artifacts"]}
     assert len(data(tmp_path, ONE | named, TWO).notes()) == 1, "the quotas alone"
     note, _ = data(tmp_path, ONE | named, TWO | named).notes()
-    assert note.startswith("1 item names editing_artifacts (first: 2), ")
+    assert note.startswith("1 item: names editing_artifacts, ")
     assert "`--with me_editing_artifacts`" in note
     note, _ = data(tmp_path, ONE | {"task": "x"}, TWO | named, TWO | named | {"id": "3"}).notes()
-    assert note.startswith("2 items name "), "also beside a line that cannot be used"
+    assert note.startswith("2 items: name"), "also beside a line that cannot be used"
     # What the note says: without the switch nothing asks, and with it one dimension does.
     item = items(tmp_path, TWO | named)[0]
     assert asked(item) == set()
@@ -214,7 +214,7 @@ def test_an_item_without_what_its_category_is_about_is_noted(
 ) -> None:
     about = ONE | {"task": task}
     note, _of_quotas = data(tmp_path, about | {field: "SALE"}, about | {"id": "2"}).notes()
-    assert note.startswith(f"{task}: 1 without a {field}, which are not judged on ")
-    assert note.endswith("(first: 2)")
+    assert note.startswith(f"1 item: {task} without a {field}, so not judged on ")
+    assert note.endswith("(2)")
     chosen = about | {"dimensions": ["image_quality"]}
     (_of_quotas,) = data(tmp_path, chosen).notes()  # its own choice

@@ -170,9 +170,9 @@ def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
     (entry,) = json.loads(file.read_text())
     file.write_text(json.dumps([entry, entry, {**entry, "type": "astrology"}, 5]))
     said = told(KrisData(file))
-    assert "biology/1: there is an item of this id already" in said
+    assert "entry 2: the id 'biology/1' is that of" in said
     assert "type 'astrology' is none of the 20 folders" in said
-    assert "entry 4 is no object" in said
+    assert "entry 4: is no object" in said
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '"x"'])
@@ -210,11 +210,13 @@ def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Pat
         temporal_prediction=1,
     )
     alike = KrisData(path).notes()
-    assert not [note for note in alike if "where the release" in note]
+    assert not [note for note in alike if "release, which" in note or "of the release" in note]
 
     amended(path, "anomaly_correction", "2", explain_en=None)
     alike = KrisData(path).notes()
-    assert not [note for note in alike if "where the release" in note], "the release has one"
+    assert not [note for note in alike if "release, which" in note or "of the release" in note], (
+        "the release has one"
+    )
 
     amended(path, "anomaly_correction", "1", explain_en=" ")
     amended(path, "biology", "2", explain_en=None)
@@ -227,11 +229,13 @@ def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Pat
     assert sum(1 for _ in data.checked()) == 10
     odd, counts = data.notes()[:4], data.notes()[4:]
     multi = "multi-element_composition"
-    assert [note.replace(" where the release has", ",") for note in odd] == [
-        "count_change: 2 items with 2 sources, 1 (first: count_change/1)",
-        "anomaly_correction: 2 items without an explanation, 1 (first: anomaly_correction/1)",
-        "biology: 1 item without an explanation, 0 (first: biology/2)",
-        f"{multi}: 1 item with 1 source, 2 to 5 (first: {multi}/2)",
+    two = "anomaly_correction/1, anomaly_correction/2)"
+    other = "another number of sources than in the release, which has"
+    assert [*odd] == [
+        f"count_change: 2 items: {other} 1 (count_change/1, count_change/2)",
+        "anomaly_correction: 2 items: no explanation, which 1 of the release lack (" + two,
+        "biology: 1 item: no explanation, which 0 of the release lack (biology/2)",
+        f"{multi}: 1 item: {other} 2 to 5 ({multi}/2)",
     ]
     assert "medicine: 0 items, 50 were released" in counts
     assert "medicine" not in next(note for note in counts if note.startswith("no items of"))

@@ -70,7 +70,7 @@ POOLED = {f"kris.{n}_knowledge" for n in ("factual", "conceptual", "procedural")
 def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
     """An item of each folder."""
     data = KrisData(released(tmp_path_factory.mktemp("kris")))
-    return {ref.data.folder: data.load(ref) for ref in data.checked()}
+    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.checked()}
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_nothing_needs_the_authors_prompts_before_they_are_asked(
     official = KRIS.rules("official")
     assert [d.roles for d in official.dimensions[:4]] == [("generalist.judge",)] * 4
     for dimension in official.dimensions[:4]:
-        with pytest.raises(ConfigError, match="editjudge prompts import kris --from PATH"):
+        with pytest.raises(ConfigError, match="editjudge prompts import kris PATH"):
             dimension.signature({})
         with pytest.raises(ConfigError, match="not imported"):
             _ = dimension.words
@@ -366,7 +366,7 @@ async def test_what_has_no_score_is_unscored_and_not_asked_again(
 async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
     async def mean(*script: str) -> Outcome:
         rules = KRIS.rules("paper", ["first_digit"])
-        panel = Panel(*script, temperature=1.0, repeats=2)
+        panel = Panel(*script, temperature=1.0, samples=2)
         edit = Edit(items["count_change"], "m", OUTPUT)
         known = rules.known(dimensions())
         done = await judge(edit, rules.dimensions[1:2], known, panel)  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ def reply(prompt: Any, **scores: int) -> str:
 def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
     """An item of each folder."""
     data = KrisData(released(tmp_path_factory.mktemp("kris")))
-    return {ref.data.folder: data.load(ref) for ref in data.checked()}
+    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.checked()}
 
 
 async def judged(item: Item, *script: Any) -> tuple[dict[str, Outcome], list[str]]:

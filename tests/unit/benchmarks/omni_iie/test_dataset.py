@@ -177,7 +177,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         ({"qa_pairs": [{"question": "Is it?", "answer": "Yes"}]}, "qa_pairs: no pair has"),
         ({"qa_pairs": [{"question": 3, "correct_answer": "Yes"}]}, "qa_pairs: Input should be"),
         ({"scale": "medium"}, "scale: Input should be 'low' or 'high'"),
-        ({}, "entry 2: gqa/7_1 is that of final_dataset.json, entry 1 already"),
+        ({}, "entry 2: the id 'gqa/7_1' is that of final_dataset.json, entry 1 already"),
     ],
 )
 def test_entries_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -242,10 +242,10 @@ def test_what_is_beyond_the_paper_is_noted(tmp_path: Path) -> None:
     pairs = [record("gqa", "2", "1", qa_pairs=QA * count) for count in (3, 4)]
     pairs[1]["sample_id"] = "3"
     late, many = read(tmp_path, pairs, rounds).notes()[2:]
-    assert late.startswith("2 entries are beyond round 16")
-    assert late.endswith("no column of their round (first: gqa/1_17)")
-    assert many.startswith("1 entry has more than 3 pairs")
-    assert many.endswith("(first: gqa/3_1)")
+    assert late.startswith("2 items: beyond round 16")
+    assert late.endswith("no column of its round (gqa/1_17, gqa/1_18)")
+    assert many.startswith("1 item: more than 3 pairs")
+    assert many.endswith("(gqa/3_1)")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_what_is_no_list_of_records(tmp_path: Path, text: str, said: str) -> Non
 
 def test_no_list_at_all(tmp_path: Path) -> None:
     (tmp_path / SINGLE).write_text("[]")
-    assert problems(OmniData(tmp_path)).reason == "no entries"
+    assert problems(OmniData(tmp_path)).reason == "no items"
     (tmp_path / SINGLE).unlink()
     with pytest.raises(
         InputError, match=r"no final_dataset\.json, no final_multi.* and no long_multi"

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from editjudge.cli import main
-from editjudge_services.judge.callers import alone_in
+from editjudge_services.judge.calls import alone_in
 
 
 @pytest.fixture
@@ -26,10 +26,6 @@ WRONG = {
     "days of no cache": (("--keep-days", "30"), "--keep-days needs a cache"),
     "a cache that is busy": (("--cache", "{busy}"), "another Judge service"),
     "an audit that cannot be written": (("--audit", "{busy}"), "Is a directory"),
-    "no price": (
-        ("--max-cost-per-day", "1", "--generalist", "http://127.0.0.1:9/v1"),
-        "has no price",
-    ),
 }
 
 

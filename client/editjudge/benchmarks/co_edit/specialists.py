@@ -1,0 +1,284 @@
+"""Whether a subject is still who it was, and what was not to be edited as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.errors import Abstained
+from ...base.identity import ServiceName
+from ...base.images import RGB, Image, decode, load_image, load_mask
+from ...base.item import Edit, Item
+from ...base.signature import implementation
+from ...base.threads import in_thread
+from ...base.verdict import Scored, Verdict
+from ...scorers.regions import comparable, fitted, png_of, segmented
+from ...scorers.rubric import Rubric
+from ...scorers.scorer import ServiceScorer
+from ...scorers.similarity import Vector, cosine_of
+from .taxonomy import SUBJECT_NAME, SUBJECT_REGION
+
+if TYPE_CHECKING:
+    from ...panel import Panel
+
+SEGMENTER = "segmenter.grounded_sam"
+"""That of the paper's masks (section 3.1)."""
+MARGIN = 0.1
+"""Of the longer side of the subject's box, on every side."""
+FILL = 128
+"""What stands around the subject, in all three channels: nearly 0 for both networks."""
+LOST = -1.0
+"""What a subject counts as that is gone: 0 of 10 by either mapping of cosines."""
+Selected = NDArray[np.bool_]
+
+
+@implementation(1)
+def off_canvas(edit: Edit) -> Edit:
+    """An edit without the canvas: cut to the aspect ratio of its source, about the middle.
+
+    GPT-4o took squares of 1024x1024, so a source was scaled to fit one, pasted onto a white one,
+    and the output cut to the source's aspect ratio. The paper does not say where on the canvas a
+    source stood; here in the middle. An output that is no square, or whose source is one, or
+    that has several sources, stands as it is.
+    """
+    source, output = edit.item.source, edit.output
+    side, height = output.size
+    if source is None or side != height or source.size[0] == source.size[1]:
+        return edit
+    width, height = (max(1, round(side * part / max(source.size))) for part in source.size)
+    left, top = (side - width) // 2, (side - height) // 2
+    cut = output.rgb[top : top + height, left : left + width]
+    return replace(edit, image=load_image(cut, output.name))
+
+
+@dataclass(frozen=True)
+class OffCanvasRubric(Rubric):
+    """A rubric whose judge sees the edit without its canvas; see `off_canvas`."""
+
+    name: ClassVar[str] = "rubric_off_canvas"
+
+    @property
+    def computes(self) -> bool:
+        """It cuts pictures."""
+        return True
+
+    def shown(self, edit: Edit) -> Edit:
+        """The edit without its canvas."""
+        return off_canvas(edit)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Subject:
+    """A subject in one image; no region where it is all of the image."""
+
+    image: Image
+    region: Selected | None
+
+
+@dataclass(frozen=True)
+class SubjectSimilarity(ServiceScorer):
+    """Cosine of an item's subject in the source and in the edit (Co-EditBench, section 3.3).
+
+    Field `subject`, in [-1, 1], higher is better. Where the subject is, the item says: what its
+    mask shows, or the whole image. The mask lies over both images; an edited image of another
+    size is first resized to the source's (Lanczos), as for LPIPS. The network gets the subject
+    alone: see `framed`. The evidence has the region.
+
+    Attributes:
+        service: Of the roles `features` or `clip`.
+        in_place: The network gets the subject where it stands, all else black: what lies outside
+            the network's own centre crop is not seen.
+        pooled: The features are those of the subject's patches, averaged.
+        anew: Where the subject is in the edit, a segmenter finds by the item's name for it.
+            One that it finds in the source and not in the edit is lost: `LOST`, marked as
+            imputed. One that it does not find in the source is `degenerate`: its own miss.
+        padded_canvas: See `off_canvas`.
+        segmenter: `segmenter.<variant>`; not asked without `anew`.
+    """
+
+    name: ClassVar[str] = "subject_similarity"
+
+    in_place: bool = field(default=False, kw_only=True)
+    pooled: bool = field(default=False, kw_only=True)
+    anew: bool = field(default=False, kw_only=True)
+    padded_canvas: bool = field(default=False, kw_only=True)
+    segmenter: str = field(default=SEGMENTER, kw_only=True)
+
+    @property
+    def roles(self) -> tuple[ServiceName, ...]:
+        """The network, and the segmenter where it is asked."""
+        services = (self.service, self.segmenter) if self.anew else (self.service,)
+        return tuple(map(ServiceName.parsed, services))
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """What brings both to one size, the mask of the subject, and how it is cut out."""
+        cut = () if self.in_place else (framed,)
+        undone = (off_canvas,) if self.padded_canvas else ()
+        return (decode, fitted, load_mask, *cut, *undone)
+
+    def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
+        """Two of each: source and edit."""
+        return dict.fromkeys(self.roles, 2)
+
+    def reads(self, item: Item) -> frozenset[str]:
+        """The source, and the mask unless the whole image is the subject."""
+        whole = item.extra.get(SUBJECT_REGION) == "whole"
+        return frozenset({"source"} if whole else {"source", "mask"})
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """Embed both, side by side."""
+        if self.padded_canvas:
+            edit = await in_thread(off_canvas, edit)
+        region = str(edit.item.extra[SUBJECT_REGION])
+        evidence: dict[str, Any] = {"region": region}
+        source = _Subject(*await in_thread(_of_source, edit, region))
+        if self.anew and source.region is not None:
+            there = await self._found_anew(edit, panel)
+            if there is None:
+                lost = evidence | {"lost": True}
+                return {"subject": Scored(value=LOST, evidence=lost, imputed=True)}
+            edited = _Subject(edit.output, there)
+        else:
+            output, note = await in_thread(_as_large, edit.output, source.image)
+            edited = _Subject(output, source.region)
+            evidence |= note
+        vectors = await asyncio.gather(*(self._embedding(one, panel) for one in (source, edited)))
+        return {"subject": Scored(value=cosine_of(*vectors), evidence=evidence)}
+
+    async def _found_anew(self, edit: Edit, panel: Panel) -> Selected | None:
+        """Where the segmenter finds the subject in the edit; None where it is lost."""
+        source, name = edit.item.source, str(edit.item.extra.get(SUBJECT_NAME, ""))
+        if source is None or not name:
+            raise Abstained("degenerate", "the item has no `subject_name` to find its subject by")
+        (before, _), (after, _) = await asyncio.gather(
+            *(segmented(one, name, panel, self.segmenter) for one in (source, edit.output))
+        )
+        if before is None:
+            missed = {"regions": [{"command": name, "missed": True}]}
+            raise Abstained("degenerate", f"{name!r} was not found in the source", missed)
+        return after
+
+    async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
+        inputs = await in_thread(self._inputs, subject)
+        rule = {"region": "pool" if self.pooled else "zero"}
+        reply = await panel.call(self.service, inputs, rule)
+        return np.asarray(reply["EMBEDDING"], dtype=np.float64)
+
+    def _inputs(self, subject: _Subject) -> dict[str, bytes]:
+        image, region = subject.image, subject.region
+        if self.in_place:
+            mask = {} if region is None else {"MASK": png_of(region)}
+            return {"IMAGE": image.encoded, **mask}
+        everything = np.ones(image.rgb.shape[:2], np.bool_)
+        square, within = framed(image.rgb, everything if region is None else region)
+        mask = {"MASK": png_of(within)} if self.pooled else {}
+        return {"IMAGE": load_image(square, image.name).encoded, **mask}
+
+
+@implementation(1)
+def framed(pixels: RGB, region: Selected) -> tuple[RGB, Selected]:
+    """A subject alone, in the middle of a square.
+
+    The subject's box with a margin of `MARGIN` of its longer side on every side, padded to a
+    square; what is not the subject is `FILL` in all of it. CLIP's processor takes the middle
+    of a picture, and DINOv2's cuts 6.25 % off every side of a square: neither cuts into the box.
+
+    Args:
+        pixels: uint8 (H, W, 3).
+        region: bool (H, W), True where the subject is; at least one pixel.
+
+    Returns:
+        uint8 (S, S, 3), and bool (S, S) where the subject is in it.
+    """
+    rows, columns = (np.flatnonzero(region.any(axis=axis)) for axis in (1, 0))
+    box = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    shown = region[box]
+    height, width = shown.shape
+    side = max(height, width) + 2 * math.ceil(MARGIN * max(height, width))
+    top, left = (side - height) // 2, (side - width) // 2
+    middle = np.s_[top : top + height, left : left + width]
+    square, within = np.full((side, side, 3), FILL, np.uint8), np.zeros((side, side), np.bool_)
+    square[middle] = np.where(shown[..., None], pixels[box], np.uint8(FILL))
+    within[middle] = shown
+    return square, within
+
+
+def _of_source(edit: Edit, region: str) -> tuple[Image, Selected | None]:
+    source = edit.item.source
+    if source is None:
+        raise ValueError(f"{edit.item.id} has no single source")
+    return source, comparable(edit, region, source.size)
+
+
+def _as_large(output: Image, reference: Image) -> tuple[Image, dict[str, Any]]:
+    """An output at the source's size; its own bytes travel where nothing was changed."""
+    pixels, note = fitted(output, reference)
+    return (load_image(pixels, output.name) if note else output), note
+
+
+@dataclass(frozen=True)
+class KeptDistance(ServiceScorer):
+    """LPIPS of source and edit where nothing was to be edited (Co-EditBench, appendix B.3).
+
+    Field `kept`, 0 or more, lower is better, 0 for equal pictures. In the edited part both
+    pictures show the source, so the network sees no edge there and nothing that differs, and
+    the distances are averaged over what is kept alone: the size of the mask changes neither. An
+    edited image of another size is first resized to the source's (Lanczos). Where nothing is
+    kept it is `degenerate`.
+
+    Attributes:
+        service: Of the role `lpips`.
+        blacked_out: In the edited part both pictures are black instead.
+        whole_frame: Averaged over the whole frame: the edited part counts as equal, so the
+            larger the mask, the smaller the distance.
+        padded_canvas: See `off_canvas`.
+    """
+
+    name: ClassVar[str] = "kept_distance"
+
+    blacked_out: bool = field(default=False, kw_only=True)
+    whole_frame: bool = field(default=False, kw_only=True)
+    padded_canvas: bool = field(default=False, kw_only=True)
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """What brings both to one size, the mask of what is kept, and the canvas that is undone."""
+        undone = (off_canvas,) if self.padded_canvas else ()
+        return (decode, fitted, load_mask, *undone)
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """One call."""
+        inputs, note = await in_thread(self._inputs, edit)
+        reply = await panel.call(self.service, inputs, {"region": "weight"})
+        return {"kept": Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)}
+
+    def _inputs(self, edit: Edit) -> tuple[dict[str, bytes], dict[str, Any]]:
+        if self.padded_canvas:
+            edit = off_canvas(edit)
+        source = edit.item.source
+        if source is None:
+            raise ValueError(f"{edit.item.id} has no single source")
+        kept = comparable(edit, "outside", source.size)
+        if kept is None:
+            raise Abstained("degenerate", "there is no mask")
+        pixels, note = fitted(edit.output, source)
+        shown = kept[..., None]
+        if self.blacked_out:
+            reference = load_image(np.where(shown, source.rgb, np.uint8(0)), source.name)
+        else:
+            reference = source
+        edited = load_image(
+            np.where(shown, pixels, np.uint8(0) if self.blacked_out else source.rgb),
+            edit.output.name,
+        )
+        inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": edited.encoded}
+        return inputs | ({} if self.whole_frame else {"MASK": png_of(kept)}), note

@@ -1,0 +1,139 @@
+"""Where a model's outputs to the items of a data set are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ..base.images import show_path
+from ..base.item import Missing
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
+"""What an output's name may end with, in lower or upper case."""
+_NAMES = (*SUFFIXES, *map(str.upper, SUFFIXES))
+_ALONE = {name: (name,) for name in _NAMES}
+UNEDITED = ":sources"
+"""In the place of a folder of outputs: the sources themselves, as of an editor that did nothing.
+
+GIE-Bench checks its questions so (section 3.2: 17 % are right of unedited images).
+"""
+
+
+class Outputs(Protocol):
+    """The outputs of one model under test."""
+
+    def path(self, item: str) -> str | None:
+        """The file that is the output to an item, or None."""
+
+    def why_not(self, item: str) -> Missing:
+        """Why there is none."""
+
+    def index(self) -> Outputs:
+        """The same for a look at all of them: lists the folder once."""
+
+    def others(self, items: Container[str]) -> list[str]:
+        """Pictures that are no output to any of these items, as paths in the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFolder:
+    """Outputs as `<folder>/<item id>.<suffix>`; an id with slashes names subfolders.
+
+    Two files for one item are nobody's output.
+
+    Attributes:
+        listed: The suffixes by item, once the folder was listed.
+    """
+
+    folder: Path
+    listed: Mapping[str, tuple[str, ...]] | None = None
+
+    def path(self, item: str) -> str | None:
+        """The one file there is."""
+        suffixes = self._suffixes(item)
+        return f"{self.folder}{os.sep}{item}{suffixes[0]}" if len(suffixes) == 1 else None
+
+    def why_not(self, item: str) -> Missing:
+        """What was looked for, or what there is too much of."""
+        if suffixes := self._suffixes(item):
+            names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
+            return Missing("several", f"{names} in {show_path(self.folder)}")
+        expected = f"{show_path(self.folder)}/{item}.png"
+        return Missing("absent", f"no {expected} (or {', '.join(SUFFIXES[1:])})")
+
+    def index(self) -> OutputFolder:
+        """With the names of all files in memory."""
+        listed: dict[str, tuple[str, ...]] = {}
+        for name in _files(str(self.folder), ""):
+            stem, dot, ending = name.rpartition(".")
+            if (alone := _ALONE.get(dot + ending)) is not None:
+                listed[stem] = listed[stem] + alone if stem in listed else alone
+        return OutputFolder(self.folder, listed)
+
+    def others(self, items: Container[str]) -> list[str]:
+        """Looks into the list."""
+        listed = self.index().listed if self.listed is None else self.listed
+        others = ((s, suffixes) for s, suffixes in (listed or {}).items() if s not in items)
+        return sorted(stem + suffix for stem, suffixes in others for suffix in suffixes)
+
+    def _suffixes(self, item: str) -> tuple[str, ...]:
+        if self.listed is not None:
+            return self.listed.get(item, ())
+        base = f"{self.folder}{os.sep}{item}"
+        suffixes = tuple(name for name in _NAMES if os.path.exists(base + name))  # noqa: PTH110
+        if len(suffixes) > 1 and _same_files(base, suffixes):
+            return suffixes[:1]  # a file system that does not tell cases apart
+        return suffixes
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOutputs:
+    """Outputs whose files somebody names.
+
+    Attributes:
+        paths: By item.
+        unnamed: Why an item has none; `{item}` stands for its id.
+    """
+
+    paths: Mapping[str, Path]
+    unnamed: str
+
+    def path(self, item: str) -> str | None:
+        """The file that is named, if it is there."""
+        path = self.paths.get(item)
+        return str(path) if path is not None and path.is_file() else None
+
+    def why_not(self, item: str) -> Missing:
+        """None is named, or it is not there."""
+        path = self.paths.get(item)
+        why = self.unnamed.format(item=item) if path is None else f"no {show_path(path)}"
+        return Missing("absent", why)
+
+    def index(self) -> NamedOutputs:
+        """Itself."""
+        return self
+
+    def others(self, items: Container[str]) -> list[str]:
+        """None: a file belongs to the item that names it."""
+        return []
+
+
+def _files(folder: str, above: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                # A link need not be followed where its name says enough.
+                if not entry.name.endswith(_NAMES) and entry.is_dir():
+                    yield from _files(entry.path, f"{above}{entry.name}/")
+                else:
+                    yield above + entry.name
+    except OSError:
+        return
+
+
+def _same_files(base: str, suffixes: tuple[str, ...]) -> bool:
+    there = (Path(base + suffix).stat() for suffix in suffixes)
+    return len({(one.st_dev, one.st_ino) for one in there}) == 1

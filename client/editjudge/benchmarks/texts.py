@@ -1,0 +1,155 @@
+"""Texts, names and numbers as data has them: which can be used, and in plain words why not."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from ..answers import Option
+from ..base.errors import TextError
+from ..base.images import MAX_PATH
+from ..base.item import MAX_TEXT_CHARACTERS, check_text
+from ..base.parse import parse_json
+
+NO_JSON = "this is no JSON"
+_MAX_ID = 255
+_NO_NAMES = frozenset({"", ".", ".."})
+# As the parser says where in one line it stopped.
+_STOPPED = re.compile(r"(?P<why>.*) at line \d+ column (?P<place>\d+)")
+_WHY = {
+    "trailing characters": "something follows the object",
+    "expected value": "a value is due",
+    "invalid unicode code point": "it is not in UTF-8",
+}
+_PLAINER = {
+    "missing": "is missing",
+    "model_type": "is no object",
+    "model_attributes_type": "is no object",
+}
+
+
+def blank(text: str) -> bool:
+    """Whether nothing of a text can be seen."""
+    if text[:1].isalnum():  # nearly always, and this is asked of every text of a hundred thousand
+        return False
+    return not any(c.isprintable() and not c.isspace() for c in text)
+
+
+def why_unusable(text: str) -> str:
+    """Why no judge could read a text as meant; "" where it can be used."""
+    if blank(text):
+        return "is blank"
+    try:
+        check_text("", text)
+    except TextError as error:
+        return error.reason
+    return ""
+
+
+def _usable(text: str) -> str:
+    if why := why_unusable(text):
+        raise ValueError(why)
+    return text
+
+
+def _a_name(text: str) -> str:
+    if len(text) > _MAX_ID or not text.isprintable():
+        raise ValueError(f"an id has 1 to {_MAX_ID} printable characters")
+    if not _NO_NAMES.isdisjoint(map(str.strip, text.split("/"))) or "\\" in text:
+        raise ValueError("an id names a file: no empty part, no '.', '..' or backslash")
+    return text
+
+
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_usable)]
+"""As it stands, and not blank: what was released is judged to the letter."""
+OwnText = Annotated[str, AfterValidator(str.strip)]
+"""As people write it; what cannot be used is a flaw of the item."""
+Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
+File = Annotated[str, Field(min_length=1, max_length=MAX_PATH)]
+
+
+def question_flaw(question: Mapping[str, Any]) -> str:
+    """Why a question that came with an item cannot be asked; "" where it can, or has no answer.
+
+    Args:
+        question: As it stands: `question` and `answer`, and `options` where it has any.
+    """
+    for name in ("question", "answer"):
+        text = question.get(name, "-")
+        if not isinstance(text, str):
+            return f"`{name}` of a question is a text, not {text!r}"
+        if why := why_unusable(text):
+            return f"`{name}` of a question {why}" if why == "is blank" else f"`{name}`: {why}"
+    options = question.get("options", ["-", "--"])
+    if not isinstance(options, list) or not all(isinstance(one, str) for one in options):
+        return f"`options` of a question is a list of texts, not {options!r}"
+    if any(map(blank, options)):
+        return "one of the `options` of a question is blank"
+    try:
+        Option(tuple(options))
+    except ValueError as error:
+        return f"`options` of a question: {error}"
+    return ""
+
+
+def plainly(message: str) -> str:
+    """What a validation said, as people say it."""
+    return message.removeprefix("Value error, ")
+
+
+def repeated(pairs: list[tuple[str, Any]]) -> list[str]:
+    """Which keys an object has more than once: nobody can tell which of their values is meant."""
+    if len(pairs) == len(dict(pairs)):
+        return []
+    return [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+
+
+def misread(line: bytes) -> str:
+    """What in a line of JSON would be read as something else than it says; "" for nothing.
+
+    A key that an object has more than once, or what stands for a number and is none.
+    """
+    odd: list[str] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> None:
+        if twice := repeated(pairs):
+            odd.append(f"{', '.join(map(repr, twice))}: given more than once")
+
+    def number(text: str) -> None:
+        if not math.isfinite(float(text)):
+            odd.append(f"{text} is no number that can be kept")
+
+    parse_json(line, pairs=members, number=number)
+    return next(iter(odd), "")
+
+
+def said(error: ValidationError, model: type[BaseModel]) -> str:
+    """What is wrong with an object, in one line.
+
+    Args:
+        model: What it was to be.
+    """
+    parts = []
+    for problem in error.errors(include_url=False)[:3]:
+        where = ".".join(str(part) for part in problem["loc"])
+        what = _PLAINER.get(problem["type"], plainly(problem["msg"]))
+        if problem["type"] == "json_invalid":
+            what = _no_json(str(problem["ctx"]["error"]))
+        elif problem["type"] == "extra_forbidden":
+            what = f"no such field (there are {', '.join(model.model_fields)})"
+        parts.append(f"{where}: {what}" if where else what)
+    return "; ".join(parts)
+
+
+def _no_json(error: str) -> str:
+    """Why a line cannot be parsed, in words and with the place in it."""
+    stopped = _STOPPED.fullmatch(error)
+    if stopped is None:
+        return f"{NO_JSON}: {error}"
+    why = _WHY.get(stopped["why"], stopped["why"].replace("EOF while", "it ends while"))
+    return f"{NO_JSON}, at character {stopped['place']}: {why}"

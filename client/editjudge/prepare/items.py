@@ -1,0 +1,143 @@
+"""Items of a preparation: lines of any benchmark, what became of each, and who makes what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, Protocol, TypeAlias
+
+from pydantic import ConfigDict, model_validator
+
+from ..answers import ChoiceQuestion, QuestionAnswer
+from ..base.identity import ServiceName
+from ..base.item import Item
+from ..benchmarks.items import ItemsFile, Line
+from ..benchmarks.registry import benchmarks
+from ..panel import Panel
+
+JUDGE = ServiceName.generalist("judge")
+What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
+Status: TypeAlias = Literal["made", "not_found", "had", "unsuited", "failed", "left"]
+STATUSES: Mapping[Status, str] = {
+    "made": "made",
+    "not_found": "without an object that was found",
+    "had": "had them before",
+    "unsuited": "without a use for them",
+    "failed": "failed",
+    "left": "left for later",
+}
+"""Statuses in words, in the order of a summary."""
+TO_REVIEW = frozenset[Status]({"made", "not_found"})
+"""What somebody must accept or reject."""
+FIELDS: Mapping[What, tuple[str, ...]] = {
+    "instructions": ("instruction",),
+    "choice": ("questions",),
+    "facts": ("questions",),
+    "masks": ("mask", "mask_shows"),
+}
+"""The fields of `items.jsonl` that are filled; the first is what is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one item.
+
+    Attributes:
+        status: `made`; `not_found` (no target object in the image, so there is no mask); `had`
+            (it came with them); `unsuited` (no mask is defined for several sources, and none is
+            needed for an edit of the whole image); `failed` (asked again by the next call);
+            `left` (beyond `--limit`).
+        reason: Why nothing was made, in one line.
+        instruction: That was written.
+        questions: That were written.
+        mask: A PNG at the source's size, white on what the generalist named.
+        mask_shows: Whether that is what is `edited`, or what is `kept`.
+        named: What is white in the mask, as the generalist named it; several things may be.
+        notes: What reviewers should know, as (label, text).
+    """
+
+    status: Status
+    reason: str = ""
+    instruction: str = ""
+    questions: tuple[ChoiceQuestion | QuestionAnswer, ...] = ()
+    mask: bytes | None = None
+    mask_shows: Literal["edited", "kept"] = "edited"
+    named: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+
+
+class Maker(Protocol):
+    """Fills one field of items."""
+
+    @property
+    def what(self) -> What:
+        """What is made."""
+
+    @property
+    def roles(self) -> tuple[ServiceName, ...]:
+        """The services that are asked."""
+
+    def needless(self, line: Line) -> Entry | None:
+        """The entry of an item that needs nothing; None where something is to be made."""
+
+    async def make(self, item: Item, panel: Panel) -> Entry:
+        """Make an entry.
+
+        Raises:
+            Abstained: the generalist's reply cannot be read, or it refused.
+            ServiceError: see `editjudge.base.errors`.
+        """
+
+
+class Draft(Line):
+    """One line, of whichever benchmark.
+
+    Fields of a benchmark's own are kept as they are and not looked at, and neither is what a
+    benchmark demands: a line may lack the very mask that is to be made.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @model_validator(mode="after")
+    def _of_some_benchmark(self) -> Draft:
+        known = _known()
+        for name in self.model_extra or {}:
+            if name not in known:
+                raise ValueError(f"{name}: no such field (there are {', '.join(known)})")
+        return self
+
+
+class DraftData(ItemsFile):
+    """Lines of whichever benchmark."""
+
+    name = "draft"
+    line = Draft
+
+
+def why_no_mask(line: Line) -> str:
+    """Why a line needs no mask by some benchmark; "" where one can be of use."""
+    reasons = (kind.why_no_mask(dict(line)) for kind in _kinds())
+    return next(filter(None, reasons), "")
+
+
+def by_its_mask(line: Line, shows: str, phrase: str) -> dict[str, str]:
+    """What some benchmark's line takes of the words for what is white in its mask."""
+    fields = {**dict(line), "mask_shows": shows}
+    taken: dict[str, str] = {}
+    for kind in _kinds():
+        taken.update(kind.by_its_mask(fields, phrase))
+    return taken
+
+
+@cache
+def _kinds() -> tuple[type[Line], ...]:
+    """The lines of every benchmark."""
+    readers = [benchmark.data for benchmark in benchmarks().values()]
+    return tuple(r.line for r in readers if isinstance(r, type) and issubclass(r, ItemsFile))
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    """Every field that a line of some benchmark has."""
+    return tuple(dict.fromkeys(name for kind in _kinds() for name in kind.model_fields))

@@ -1,0 +1,370 @@
+"""The edits of runs as a page shows them: an index of all, and what there is to say of each.
+
+Everything is plain JSON. What strings hold comes from data, judges and servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
+from ..base.verdict import MissingOutput, Outcome, Scored, Unscored
+from ..benchmarks.column import Row
+from ..panel.calls import Said
+from .pictures import PictureNames
+
+Plain: TypeAlias = dict[str, Any]
+Each: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+CHUNK = 50
+"""Edits whose details come together."""
+_DIGITS = 6
+STATUS_LETTERS: Mapping[str, str] = {
+    "scored": "S",
+    "unscored": "U",
+    "failed": "F",
+    "not_applicable": "N",
+    "not_served": "-",
+    "missing_output": "M",
+    "pending": "P",
+}
+_IMPUTED = "I"
+_KIND_LETTERS = {"abstained": "a", "unparsable": "u", "refused": "r", "degenerate": "d"}
+_WITH_REASON = frozenset({"unscored", "failed", "not_applicable"})
+"""Statuses whose reason is shown although nothing is stored."""
+_ITEM_FIELDS = ("id", "run", "task", "instruction", "target_text", "sources", "mask", "target")
+_EDIT_FIELDS = ("item", "model", "picture", "missing")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEdit:
+    """An edit as a page shows it.
+
+    Attributes:
+        row: The item, the model and what became of each dimension.
+        stored: Its verdicts, also those that nothing counts.
+        pictures: Where its pictures lie.
+        prompt: The prompt of a digest; None where it is not kept.
+    """
+
+    row: Row
+    stored: Sequence[StoredVerdict]
+    pictures: Pictures
+    prompt: Callable[[str], StoredPrompt | None]
+
+
+@dataclass(slots=True)
+class _Dimension:
+    """A dimension over the edits so far."""
+
+    values: list[float | None] = field(default_factory=list)
+    status: list[str] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+
+    def fill(self, count: int) -> None:
+        """Fill up with edits that it asks nothing about."""
+        missing = count - len(self.values)
+        self.values += [None] * missing
+        self.status += [STATUS_LETTERS["not_applicable"]] * missing
+        self.kind += [" "] * missing
+
+    def add(self, outcome: Outcome) -> None:
+        """Add the outcome of a further edit."""
+        letter, value = STATUS_LETTERS[outcome.status], None
+        if isinstance(outcome, Scored):
+            letter = _IMPUTED if outcome.imputed else letter
+            value = float(f"{outcome.value:.{_DIGITS}g}")
+        self.values.append(value)
+        self.status.append(letter)
+        self.kind.append(_KIND_LETTERS[outcome.kind] if isinstance(outcome, Unscored) else " ")
+
+    def plain(self) -> tuple[list[float | None] | None, str, str | None]:
+        """Values, status and kind, each short where all edits are alike."""
+        values = self.values if any(value is not None for value in self.values) else None
+        status = "".join(self.status) if len({*self.status}) > 1 else "".join(self.status[:1])
+        kind = "".join(self.kind)
+        return values, status, kind if kind.strip() else None
+
+
+class Edits:
+    """The index of the edits, which are added run after run.
+
+    Args:
+        names: What the page calls pictures.
+
+    Attributes:
+        dimensions: By id their number on the page.
+        keys: Of each edit the number of its run, its item and its model.
+    """
+
+    def __init__(self, names: PictureNames) -> None:
+        self.names = names
+        self.dimensions: dict[str, int] = {}
+        self.keys: list[tuple[int, str, str]] = []
+        self._columns: list[_Dimension] = []
+        self._items: dict[tuple[str, str], int] = {}
+        self._of_items: dict[str, list[Any]] = {name: [] for name in _ITEM_FIELDS}
+        self._of_edits: dict[str, list[Any]] = {name: [] for name in _EDIT_FIELDS}
+
+    @property
+    def count(self) -> int:
+        """Edits so far."""
+        return len(self.keys)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of details of all edits so far."""
+        return -(-self.count // CHUNK)
+
+    def item_of(self, edit: int) -> int:
+        """The number of the item of an edit."""
+        return int(self._of_edits["item"][edit])
+
+    def judged(self) -> int:
+        """Edits of which nothing is still to be judged."""
+        pending = STATUS_LETTERS["pending"]
+        columns = [column.status for column in self._columns]
+        return sum(pending not in letters for letters in zip(*columns, strict=True))
+
+    def add(self, edit: ShownEdit, run: int, model: int, data: str) -> None:
+        """Add an edit.
+
+        Args:
+            run: Number of its run.
+            model: Number of the model on the page.
+            data: What tells its data from others: items of the same data are the same.
+        """
+        row, output = edit.row, edit.pictures.outputs.get(edit.row.model)
+        missing = [o.reason for o in row.outcomes.values() if isinstance(o, MissingOutput)]
+        fields = {
+            "item": self._item(edit, run, data),
+            "model": model,
+            "picture": self.names.name(output),
+            "missing": missing[0] if missing else None,
+        }
+        for name, value in fields.items():
+            self._of_edits[name].append(value)
+        for name, outcome in row.outcomes.items():
+            column = self._column(name)
+            column.fill(self.count)
+            column.add(outcome)
+        self.keys.append((run, row.item.id, row.model))
+
+    def index(self) -> Plain:
+        """All edits, column by column."""
+        for column in self._columns:
+            column.fill(self.count)
+        columns = [column.plain() for column in self._columns]
+        return {
+            "items": self._of_items,
+            **self._of_edits,
+            "values": [values for values, _, _ in columns],
+            "status": [status for _, status, _ in columns],
+            "kind": [kind for _, _, kind in columns],
+        }
+
+    def _column(self, dimension: str) -> _Dimension:
+        number = self.dimensions.setdefault(dimension, len(self.dimensions))
+        if number == len(self._columns):
+            self._columns.append(_Dimension())
+        return self._columns[number]
+
+    def _item(self, edit: ShownEdit, run: int, data: str) -> int:
+        item, pictures, name = edit.row.item, edit.pictures, self.names.name
+        number = self._items.setdefault((data, item.id), len(self._items))
+        if number < len(self._of_items["id"]):
+            return number
+        fields: Plain = {
+            "id": item.id,
+            "run": run,
+            "task": item.task,
+            "instruction": item.instruction,
+            "target_text": item.target_text,
+            "sources": [name(file) for file in pictures.sources],
+            "mask": name(pictures.mask),
+            "target": name(pictures.target),
+        }
+        for key, value in fields.items():
+            self._of_items[key].append(value)
+        return number
+
+
+class Chunk:
+    """What there is to say of some edits; what they share is held once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._prompts: dict[str, Plain | None] = {}
+        self._items: dict[int, Plain] = {}
+        self._edits: dict[int, Plain] = {}
+
+    def plain(self) -> Plain:
+        """As JSON."""
+        return {
+            "texts": list(self._texts),
+            "prompts": {digest: prompt for digest, prompt in self._prompts.items() if prompt},
+            "items": self._items,
+            "edits": self._edits,
+        }
+
+    def add(self, number: int, edits: Edits, edit: ShownEdit) -> None:
+        """Add an edit by its number."""
+        row, pictures, item = edit.row, edit.pictures, edits.item_of(number)
+        if item not in self._items:
+            files = {
+                "sources": [str(file) for file in pictures.sources],
+                "mask": _path(pictures.mask),
+                "target": _path(pictures.target),
+            }
+            hint, extra = self._text(row.item.hint), dict(row.item.extra) or None
+            self._items[item] = {"files": files, "hint": hint, "extra": extra}
+        counted = {
+            one.dimension: one
+            for one in edit.stored
+            if row.outcomes.get(one.dimension) is one.verdict
+        }
+        self._edits[number] = {
+            "file": _path(pictures.outputs.get(row.model)),
+            "verdicts": [
+                self._verdict(edits.dimensions[name], outcome, counted.get(name), edit)
+                for name, outcome in row.outcomes.items()
+                if name in counted or outcome.status in _WITH_REASON
+            ],
+        }
+
+    def _verdict(
+        self,
+        dimension: int,
+        outcome: Outcome,
+        stored: StoredVerdict | None,
+        edit: ShownEdit,
+    ) -> Plain:
+        return {
+            "dimension": dimension,
+            "status": outcome.status,
+            "kind": outcome.kind if isinstance(outcome, Unscored) else None,
+            "value": outcome.value if isinstance(outcome, Scored) else None,
+            "reason": None if isinstance(outcome, Scored) else self._text(outcome.reason),
+            "imputed": isinstance(outcome, Scored) and outcome.imputed,
+            "evidence": getattr(outcome, "evidence", {}),
+            "replies": [self._reply(said, edit) for said in stored.said] if stored else [],
+            "signature": self._text(stored.signature) if stored else None,
+            "versions": self._text(stored.versions) if stored else None,
+        }
+
+    def _reply(self, said: Said, edit: ShownEdit) -> Plain:
+        reply = said.reply if isinstance(said.reply, dict) else {}
+        text = reply.get("text")
+        alone = isinstance(text, str) and reply.keys() <= {"text", "finish"}
+        if said.prompt is not None and said.prompt not in self._prompts:
+            self._prompts[said.prompt] = self._prompt(edit.prompt(said.prompt))
+        return {
+            "judge": said.judge,
+            "model": said.model,
+            "text": self._text(text if isinstance(text, str) else None),
+            "raw": None if alone and reply.get("finish") in {None, "stop"} else said.reply,
+            "prompt": said.prompt,
+            "prompt_tokens": said.prompt_tokens,
+            "cached_tokens": said.cached_tokens,
+            "completion_tokens": said.completion_tokens,
+            "cost": said.cost,
+        }
+
+    def _prompt(self, stored: StoredPrompt | None) -> Plain | None:
+        if stored is None or not stored.parts:
+            return None
+        parts = [
+            {"text": self._text(str(part["text"])), "data": bool(part.get("data"))}
+            if "text" in part
+            else dict(part)
+            for part in stored.parts
+        ]
+        return {"system": self._text(stored.system or None), "parts": parts}
+
+    def _text(self, text: str | None) -> int | None:
+        """The number of a text here."""
+        return None if text is None else self._texts.setdefault(text, len(self._texts))
+
+
+def _path(file: object) -> str | None:
+    # What is no text in a path comes as lone surrogates, which JSON can hold.
+    return None if file is None else str(file)
+
+
+class RunEdits:
+    """The edits of one run on a page.
+
+    Args:
+        number: Of the run on the page.
+        models_before: How many models the runs before it have.
+
+    Raises:
+        InputError: its data is not there any more.
+    """
+
+    def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
+        header = view.header
+        self.view, self.number = view, number
+        self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
+        self._pictures = view.all_pictures()
+        # Its digest is of what the data says; the pictures beside it may be others elsewhere.
+        self._data = f"{header.benchmark} {header.data_digest} {header.data}"
+
+    @classmethod
+    def of(cls, views: Sequence[RunView]) -> list[RunEdits]:
+        """Several runs for one page."""
+        runs: list[RunEdits] = []
+        for number, view in enumerate(views):
+            runs.append(cls(view, number, sum(len(run.models) for run in runs)))
+        return runs
+
+    def _shown(self, row: Row, stored: Sequence[StoredVerdict]) -> ShownEdit:
+        return ShownEdit(row, stored, self._pictures(row.item.id), self.view.prompt)
+
+    def add_to(self, edits: Edits, details: Details | None = None) -> Each:
+        """A function that adds each edit of the run as its row is read."""
+
+        def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
+            edit = self._shown(row, stored)
+            edits.add(edit, self.number, self.models[row.model], self._data)
+            if details is not None:
+                details.add(edits.count - 1, edits, edit)
+
+        return each
+
+    def describe(self, edits: Edits, numbers: Collection[int], chunk: Chunk) -> None:
+        """Add to a chunk those of some edits that are of this run."""
+        mine = {edits.keys[n][1:]: n for n in numbers if edits.keys[n][0] == self.number}
+
+        def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
+            if (number := mine.get((row.item.id, row.model))) is not None:
+                chunk.add(number, edits, self._shown(row, stored))
+
+        items = {item for item, _ in mine}
+        for _ in self.view.rows(items, each=each, evidence=True) if items else ():
+            pass
+
+
+class Details:
+    """The details of edits as they come, chunk after chunk.
+
+    Args:
+        keep: Gets each chunk as soon as it is whole: its name, and it.
+    """
+
+    def __init__(self, keep: Callable[[str, Plain], None]) -> None:
+        self._keep, self._chunk, self._count = keep, Chunk(), 0
+
+    def add(self, number: int, edits: Edits, edit: ShownEdit) -> None:
+        """Add an edit; see `Chunk.add`."""
+        self._chunk.add(number, edits, edit)
+        if (number + 1) % CHUNK == 0:
+            self.end()
+
+    def end(self) -> None:
+        """Hand over what is left."""
+        chunk = self._chunk.plain()
+        if chunk["edits"]:
+            self._keep(f"detail-{self._count}", chunk)
+            self._chunk, self._count = Chunk(), self._count + 1

@@ -1,0 +1,346 @@
+"""Runs in one person's browser: a page at an address of this machine, new while a run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from threading import Lock
+
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
+
+from ..app.view import RunView
+from ..base.errors import ConfigError, EditjudgeError, ImageError, StoreError
+from ..base.screen import tell
+from .edits import CHUNK, Chunk, Edits, Plain, RunEdits
+from .page import About, ShownRun, page_html, policy, report_of, script_json
+from .pictures import SIDE, PictureNames, picture_name, thumbnail
+
+HOST = "127.0.0.1"
+LARGE = 2048
+"""Pixels of the longer side of a picture that is looked at closely."""
+_AT_ONCE = 4
+"""Pictures that are made at a time: each may take much memory while it is decoded."""
+_SECRET_BYTES = 16
+_USUAL = 80
+"""Port that browsers leave out of an address."""
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_OURS = frozenset({"same-origin", "none"})
+"""Who asks, as browsers say it: the page itself, or a person who typed the address."""
+_LOG = logging.getLogger("editjudge.view")
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_SHARE = 4
+"""Runs are read anew after so many times what it took last, so that the judging has the cores: of
+the processor, for beside other work the clock says little."""
+_FEWEST_SECONDS = 1.0
+_QUIET_SECONDS = 60.0
+"""Where nothing changed for so long nobody writes, as far as a page cares."""
+_FILES = ("run.sqlite", "run.sqlite-wal")
+
+
+class _Snapshot:
+    """Runs as they were when they were read; they stay open.
+
+    Attributes:
+        version: Another one where a run changed since.
+        report: See `report_of`, as JSON.
+        edits: See `Edits.index`, as JSON.
+        asked: How many edits there are.
+        judged: Of these, those of which nothing is still to be judged.
+    """
+
+    def __init__(
+        self, runs: Sequence[Path], pictures: dict[str, Path], version: str, *, published: bool
+    ) -> None:
+        self._lock, self._open = Lock(), True
+        self._edits = edits = Edits(PictureNames(pictures))
+        with ExitStack() as stack:
+            views = [stack.enter_context(RunView(run)) for run in runs]
+            self._runs = RunEdits.of(views)
+            shown = [ShownRun.read(run, edits, None, published=published) for run in self._runs]
+            self._views = stack.pop_all()
+        self.version, self.asked, self.judged = version, edits.count, edits.judged()
+        self.edits = script_json(edits.index())
+        report = report_of(shown, edits, About(mode="view", version=version))
+        self.title, self.report = report["title"], script_json(report)
+
+    def detail(self, number: int) -> str | None:
+        """A chunk of details as JSON; None where there is no such, or the runs were closed."""
+        edits, chunk = self._edits, Chunk()
+        if not 0 <= number < edits.chunks:
+            return None
+        numbers = range(number * CHUNK, min((number + 1) * CHUNK, edits.count))
+        with self._lock:
+            if not self._open:
+                return None
+            for run in self._runs:
+                run.describe(edits, numbers, chunk)
+        return script_json(chunk.plain())
+
+    def close(self) -> None:
+        """Close the runs, once nobody reads them."""
+        with self._lock:
+            self._open = False
+            self._views.close()
+
+
+class LiveRuns:
+    """Runs that are looked at while they go on: read anew where they changed.
+
+    Use as a context manager. Methods may be called in any thread.
+
+    Args:
+        runs: Folders.
+        published: Also what the papers print.
+
+    Raises:
+        ConfigError: a folder holds no run, or one that cannot be read here.
+        InputError: the data of a run is not there any more.
+        StoreError: a run is damaged.
+    """
+
+    def __init__(self, runs: Sequence[Path], *, published: bool = False) -> None:
+        self._runs, self._published = tuple(runs), published
+        self._pictures: dict[str, Path] = {}
+        self._changed_pictures: set[str] = set()
+        self._lock = Lock()
+        self._problem = ""
+        self._changed = self._due = -float("inf")
+        self.snapshot = self._read(self._version())
+
+    def __enter__(self) -> LiveRuns:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.snapshot.close()
+
+    def progress(self) -> Plain:
+        """How far the runs are, read anew where that is due, and why that cannot be."""
+        with self._lock:
+            self._refresh()
+            snapshot, problem = self.snapshot, self._problem
+            waits = self._version() != snapshot.version
+            live = waits or time.monotonic() - self._changed < _QUIET_SECONDS
+        return {
+            "version": snapshot.version,
+            "live": live and not problem,
+            "said": problem,
+            "judged": snapshot.judged,
+            "asked": snapshot.asked,
+        }
+
+    def detail(self, number: int) -> str | None:
+        """A chunk of details as JSON; None where there is no such."""
+        snapshot = self.snapshot
+        text = snapshot.detail(number)
+        # Read anew meanwhile: what is asked for is in the next one.
+        return self.snapshot.detail(number) if text is None else text
+
+    def picture(self, name: str) -> Path | None:
+        """Where a picture lies; None where there is no such, or it is another one by now.
+
+        Of another one the runs are read anew, for what was judged is not what is there.
+        """
+        file = self._pictures.get(name)
+        if file is None or picture_name(file) == name:
+            return file
+        self._changed_pictures.add(name)
+        return None
+
+    def _refresh(self) -> None:
+        version = self._version()
+        if version == self.snapshot.version:
+            self._problem = ""
+        elif time.monotonic() >= self._due:
+            self._changed = time.monotonic()
+            try:
+                before, self.snapshot = self.snapshot, self._read(version)
+            except (EditjudgeError, StoreError) as error:  # it is being merged, moved or removed
+                self._due = time.monotonic() + _QUIET_SECONDS / 10
+                problem = f"what was read before is shown: {error}"
+                if problem != self._problem:
+                    tell(problem)
+                self._problem = problem
+            else:
+                self._problem = ""
+                before.close()
+
+    def _read(self, version: str) -> _Snapshot:
+        began = time.thread_time()
+        snapshot = _Snapshot(self._runs, self._pictures, version, published=self._published)
+        took = time.thread_time() - began
+        self._due = time.monotonic() + max(_FEWEST_SECONDS, _SHARE * took)
+        return snapshot
+
+    def _version(self) -> str:
+        """Another text where a run was written to, or a picture changed; no file is opened."""
+        stats = [_size_and_time(run / name) for run in self._runs for name in _FILES]
+        seen = repr((stats, len(self._changed_pictures)))
+        return hashlib.sha256(seen.encode()).hexdigest()[:16]
+
+
+def _size_and_time(file: Path) -> tuple[int, int]:
+    """Of what was written last; an empty log, which readers leave too, is none."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return (0, 0)
+    return (stat.st_size, stat.st_mtime_ns) if stat.st_size else (0, 0)
+
+
+class _Pictures:
+    """The pictures of the runs as WebP; browsers keep them."""
+
+    def __init__(self, place: Callable[[str], Path | None]) -> None:
+        self._place = place
+        self._places = asyncio.Semaphore(_AT_ONCE)
+
+    async def get(self, name: str, side: int) -> bytes | None:
+        """A picture; None where no run has one of this name, or it is another one by now.
+
+        Raises:
+            ImageError: it cannot be read.
+        """
+        file = await asyncio.to_thread(self._place, name)
+        if file is None:
+            return None
+        async with self._places:
+            webp = await asyncio.to_thread(thumbnail, file, side)
+        # It may have been written while it was read.
+        return None if await asyncio.to_thread(self._place, name) is None else webp
+
+
+class _Pages:
+    """What there is below the secret of the address."""
+
+    def __init__(self, runs: LiveRuns) -> None:
+        self._runs = runs
+        self._pictures = _Pictures(runs.picture)
+
+    async def page(self, _: web.Request) -> web.Response:
+        """The page, which asks for all else."""
+        report = json.loads(self._runs.snapshot.report)
+        html = await asyncio.to_thread(page_html, report, mode="view")
+        return web.Response(
+            text=html,
+            content_type="text/html",
+            charset="utf-8",
+            headers={"Content-Security-Policy": policy("view")},
+        )
+
+    async def data(self, request: web.Request) -> web.Response:
+        """The report, the index of edits, or a chunk of details."""
+        name, snapshot = request.match_info["name"], self._runs.snapshot
+        if name == "state":
+            return _json(json.dumps(await asyncio.to_thread(self._runs.progress)))
+        if name in {"report", "edits"}:
+            return _json(snapshot.report if name == "report" else snapshot.edits)
+        number = name.removeprefix("detail-")
+        if not (number.isascii() and number.isdecimal() and len(number) <= len("9999999")):
+            raise web.HTTPNotFound
+        text = await asyncio.to_thread(self._runs.detail, int(number))
+        if text is None:
+            raise web.HTTPNotFound
+        return _json(text)
+
+    async def picture(self, request: web.Request) -> web.Response:
+        """A picture of the runs, small or large."""
+        side = LARGE if request.query.get("full") == "1" else SIDE
+        try:
+            webp = await self._pictures.get(request.match_info["name"], side)
+        except ImageError as error:
+            return web.Response(status=422, text=str(error))
+        if webp is None:
+            raise web.HTTPNotFound
+        # Another picture has another name.
+        headers = {"Cache-Control": "private, max-age=3600, immutable"}
+        return web.Response(body=webp, content_type="image/webp", headers=headers)
+
+
+def _worth_telling(record: logging.LogRecord) -> bool:
+    """False of what is no request at all: it was answered, and says nothing of us."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_LOG.addFilter(_worth_telling)
+
+
+def _json(text: str) -> web.Response:
+    response = web.Response(text=text, content_type="application/json")
+    response.enable_compression()
+    return response
+
+
+@asynccontextmanager
+async def serving(runs: LiveRuns, port: int = 0) -> AsyncIterator[str]:
+    """Serve a page of runs on this machine alone; where it is.
+
+    Whoever does not know the address finds nothing: its path holds a secret, for other people on
+    this machine and pages of other places can reach the port too.
+
+    Args:
+        port: 0 for a free one.
+
+    Raises:
+        ConfigError: the port is taken.
+    """
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    pages = _Pages(runs)
+    application = web.Application(middlewares=[_careful])
+    application.add_routes(
+        [
+            web.get(f"/{secret}/", pages.page),
+            web.get(f"/{secret}/data/{{name}}.json", pages.data),
+            web.get(f"/{secret}/pictures/{{name}}", pages.picture),
+        ]
+    )
+    runner = web.AppRunner(application, access_log=None, logger=_LOG, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, HOST, port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise ConfigError(f"port {port}: {error.strerror}", "give another --port") from error
+        yield f"http://{HOST}:{runner.addresses[0][1]}/{secret}/"
+    finally:
+        await runner.cleanup()
+
+
+def _names(port: int) -> frozenset[str]:
+    """What browsers call this server: without the port where it is the usual one."""
+    names = (HOST, "localhost")
+    return frozenset([*(f"{name}:{port}" for name in names), *(names if port == _USUAL else ())])
+
+
+@web.middleware
+async def _careful(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Answer our own page alone: not one whose name leads here, nor one of another place."""
+    address = request.transport.get_extra_info("sockname") if request.transport else None
+    hosts = _names(address[1]) if address else frozenset()
+    if request.host not in hosts:
+        raise web.HTTPMisdirectedRequest(text="this is no name of this server", headers=_HEADERS)
+    if request.headers.get("Sec-Fetch-Site", "none") not in _OURS:
+        raise web.HTTPForbidden(text="not for other pages", headers=_HEADERS)
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        error.headers.update(_HEADERS)
+        raise
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response

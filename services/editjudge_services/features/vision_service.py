@@ -1,0 +1,220 @@
+"""The vision transformers behind the roles `features` and `clip`.
+
+EMBEDDING is L2-normalised, so that the dot product of two of them is their cosine similarity
+in [-1, 1], higher is more alike:
+
+- without a MASK the network's embedding of the whole image (the CLS token, or what CLIP
+  makes of it);
+- with `region` `pool` the mean of the patch tokens of the squashed image, weighted with the
+  fraction of each patch that the region covers (I2I-Bench: features inside a
+  mask; it leaves the pooling open); with `pool_any` the plain mean over every patch that the
+  region touches (GIE-Bench's official code);
+- with `region` `zero` the embedding of the whole image with everything else black.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from editjudge.base.contracts import CLIP, FEATURES
+from editjudge.base.errors import Abstained
+from editjudge.base.images import RGB
+
+from ..runtime.onnx import ENGINES, ON_GPU, open_network
+from ..runtime.preprocess import (
+    CLIP_CROP,
+    CLIP_SQUASH,
+    DINOV2_CROP,
+    DINOV2_SQUASH,
+    DINOV3_SQUASH,
+    Rule,
+    blacked_out,
+    patch_weights,
+)
+from ..runtime.serving import declared_artefact
+from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
+from .cache import FeatureCache, Features, content_key
+
+TRUNK, HEAD = "model.onnx", "head.onnx"
+CACHE_MIB = "EDITJUDGE_FEATURE_CACHE_MIB"
+"""Environment variable: MiB of features kept by each model, 256 where it is not set."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """What of one image is asked for; `weights`, float32 (N,), of its patches, if any."""
+
+    image: RGB
+    rule: Rule
+    weights: NDArray[np.float32] | None = None
+
+
+class FeatureSpecialist(Specialist):
+    """A vision transformer whose export gives embeddings and patch tokens.
+
+    Attributes:
+        whole: How a whole image is prepared.
+        squash: How an image is prepared of which a region is asked for.
+    """
+
+    packages = ("numpy", "pillow")
+    engines = ENGINES
+    on_gpu = ON_GPU
+
+    whole: ClassVar[Rule]
+    squash: ClassVar[Rule]
+
+    def load(self, declared: Mapping[str, str]) -> None:
+        """Load the declared export and run it once.
+
+        Raises:
+            RuntimeError: it is absent, or not the declared one.
+        """
+        artefact = declared_artefact(self.entry, declared)
+        self._grid = self.squash.side // int(str(artefact.settings["patch"]))
+        self._trunk = open_network(artefact.folder / TRUNK, artefact.precision)
+        # CLIP's projection, which pooled tokens go through as its CLS token does.
+        self._head = None
+        if HEAD in artefact.files:
+            self._head = open_network(artefact.folder / HEAD, artefact.precision)
+        self.cache: FeatureCache[Features] = FeatureCache(
+            int(os.environ.get(CACHE_MIB, "256")) << 20
+        )
+        self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
+
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+        """Embed each image, or the region of it that its mask selects.
+
+        One run of the network for all images of the batch that are not in the cache.
+
+        Returns:
+            For each request EMBEDDING, float32 (D,), of length 1; or Abstained of kind
+            `degenerate` where the mask selects nothing.
+
+        Raises:
+            BadRequest: a mask has another size than its image.
+        """
+        views = [self._view(one) for one in batch]
+        asked = [one for one in views if isinstance(one, _View)]
+        answers = iter(self._embeddings(asked))
+        return [one if isinstance(one, Abstained) else _answer(next(answers)) for one in views]
+
+    def _view(self, request: Request) -> _View | Abstained:
+        image, mask = request.tensors["IMAGE"], request.tensors.get("MASK")
+        if mask is None:
+            return _View(image, self.whole)
+        if mask.shape != image.shape[:2]:
+            (h, w), (height, width) = mask.shape, image.shape[:2]
+            raise BadRequest(f"MASK: {w}x{h}, but IMAGE is {width}x{height}")
+        if not mask.any():
+            return Abstained("degenerate", "the mask is empty")
+        region = request.parameters["region"]
+        if region == "zero":
+            if not self.whole.seen(mask).any():
+                return Abstained("degenerate", "the centre crop leaves nothing of the region")
+            return _View(blacked_out(image, mask), self.whole)
+        weights = patch_weights(mask, self._grid)
+        if region == "pool_any":
+            weights = (weights > 0).astype(np.float32)
+        return _View(image, self.squash, weights)
+
+    def _embeddings(self, views: Sequence[_View]) -> list[NDArray[np.float32]]:
+        """The embedding of each view, float32 (D,), not normalised."""
+        features_by_view = self._features(views)
+        embeddings = [features.embedding for features in features_by_view]
+        pooled = {
+            index: (view.weights @ features.patches) / view.weights.sum()
+            for index, (view, features) in enumerate(zip(views, features_by_view, strict=True))
+            if view.weights is not None and features.patches is not None
+        }
+        if pooled and self._head is not None:
+            projected = self._head(np.stack(list(pooled.values())))[0]
+            pooled = dict(zip(pooled, projected, strict=True))
+        for index, embedding in pooled.items():
+            embeddings[index] = embedding
+        return embeddings
+
+    def _features(self, views: Sequence[_View]) -> list[Features]:
+        """From the cache, or from one run for all that are not in it."""
+        keys = [content_key(view.image, view.rule) for view in views]
+        known: dict[str, Features] = {}
+        new: dict[str, _View] = {}
+        for key, view in zip(keys, views, strict=True):
+            if key in known or key in new:
+                self.cache.hits += 1
+            elif features := self.cache.get(key):
+                known[key] = features
+            else:
+                new[key] = view
+        if new:
+            ran = self._forward([view.rule(view.image) for view in new.values()])
+            for (key, view), (embedding, patches) in zip(new.items(), ran, strict=True):
+                # A region is asked of a squash only, so the patches of a crop are not kept.
+                # Copies: a slice would keep the whole batch in memory.
+                kept = patches.copy() if view.rule == self.squash else None
+                known[key] = Features(embedding.copy(), kept)
+                self.cache.put(key, known[key])
+        return [known[key] for key in keys]
+
+    def _forward(
+        self, inputs: Sequence[NDArray[np.float32]]
+    ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        embeddings, patches = self._trunk(np.stack(inputs))
+        return list(zip(embeddings, patches, strict=True))
+
+
+class DinoV2(FeatureSpecialist):
+    """DINOv2 ViT-S/14 (Oquab et al. 2023, arXiv:2304.07193): EMBEDDING is FP32[384].
+
+    Co-EditBench compares pictures with DINOv2; it does not say which size.
+    """
+
+    name = "features_dinov2"
+    contract = FEATURES
+    identity: ClassVar = {"implementation": "dinov2.1"}
+    entry = "dinov2-small"
+    whole = DINOV2_CROP
+    squash = DINOV2_SQUASH
+
+
+class DinoV3(FeatureSpecialist):
+    """DINOv3 ViT-B/16 (Siméoni et al. 2025, arXiv:2508.10104): EMBEDDING is FP32[768].
+
+    I2I-Bench compares regions with it; it does not say which size.
+    """
+
+    name = "features_dinov3"
+    contract = FEATURES
+    identity: ClassVar = {"implementation": "dinov3.1"}
+    entry = "dinov3-vitb16"
+    # Its processor squashes whole images too: a mask on an image seen whole costs no run.
+    whole = DINOV3_SQUASH
+    squash = DINOV3_SQUASH
+
+
+class ClipVitB32(FeatureSpecialist):
+    """CLIP ViT-B/32 (Radford et al. 2021, arXiv:2103.00020): EMBEDDING is FP32[512].
+
+    Whole images are prepared as OpenAI's own code does. Pooled patch tokens go through the final
+    layer norm and the projection, as GIE-Bench's official code has it.
+    """
+
+    name = "clip_vit_b_32"
+    contract = CLIP
+    identity: ClassVar = {"implementation": "clip.2"}
+    entry = "clip-vit-base-patch32"
+    whole = CLIP_CROP
+    squash = CLIP_SQUASH
+
+
+def _answer(embedding: NDArray[np.float32]) -> Outputs | Abstained:
+    length = np.linalg.norm(embedding.astype(np.float64))
+    if length == 0:
+        return Abstained("degenerate", "the embedding is the zero vector")
+    return {"EMBEDDING": (embedding / length).astype(np.float32)}

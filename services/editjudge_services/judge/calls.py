@@ -1,0 +1,305 @@
+"""Where calls of many teams are kept: apart in one ledger, or shared by all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextvars import Context
+from pathlib import Path
+from typing import Self, TypeVar
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from editjudge.base.contracts import Tensors
+from editjudge.base.errors import Abstained, ConfigError, EditjudgeError
+from editjudge.panel.calls import Call, RememberedReplies, Reply, Said, SpecialistCall
+from editjudge.panel.context import CallContext
+from editjudge.storage.ledger import Ledger
+
+from .usage import made_private
+
+T = TypeVar("T")
+FILE = "calls.sqlite"
+_LOCK = "service.lock"
+_MOST_TEAMS = 1024
+"""Whose replies are held in memory."""
+_REMEMBERED = 256
+"""Replies of a team that are held in memory where they cannot be kept."""
+_LEFT_ALONE_SECONDS = 300.0
+_PURGED_EVERY_SECONDS = 3600.0
+
+
+class CallCache:
+    """The calls of all teams; use as an async context manager. One service has a folder at a time.
+
+    A ledger that failed is told, left alone and tried again some minutes later: that costs what
+    it holds, and nothing else.
+
+    Args:
+        folder: None keeps the latest calls of each team in memory.
+        shared: Whether what one team paid for answers another.
+        say: Told where the ledger cannot be used.
+
+    Raises:
+        ConfigError: on entry, where another service has the folder, or it cannot be written.
+    """
+
+    def __init__(self, folder: Path | None, *, shared: bool, say: Callable[[str], None]) -> None:
+        self.folder = folder
+        self._shared = shared
+        self._say = say
+        self._opening: asyncio.Task[Ledger] | None = None
+        self._turn = asyncio.Lock()
+        self._again = 0.0
+        self._teams: OrderedDict[str, CallsOfTeam] = OrderedDict()
+        self._secret = secrets.token_hex()
+        self._resources = contextlib.ExitStack()
+
+    async def __aenter__(self) -> Self:
+        if self.folder is not None:
+            self._resources.enter_context(alone_in(self.folder))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._turn:
+            opening, self._opening, self._again = self._opening, None, float("inf")
+        if opening is not None:
+            with contextlib.suppress(EditjudgeError):
+                await asyncio.to_thread((await opening).close)
+        self._resources.close()
+
+    def bytes(self) -> int:
+        """Its size on the disk."""
+        return 0 if self.folder is None else sum(map(_size, self.folder.glob("*")))
+
+    def of(self, team: str) -> CallContext:
+        """The calls that answer a team, and no other."""
+        name = "" if self._shared else team
+        calls = self._teams.setdefault(name, CallsOfTeam(self, name))
+        self._teams.move_to_end(name)
+        if len(self._teams) > _MOST_TEAMS:
+            self._teams.popitem(last=False)
+        salt = hashlib.sha256(f"{self._secret} {team}".encode()).hexdigest()
+        return CallContext(calls=calls, salt="" if self._shared else salt)
+
+    async def tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
+        """What the ledger says; something else where it cannot be used now."""
+        if self.folder is None:
+            return otherwise
+        # One after another, so that a file that is locked is waited for once, not by every call.
+        async with self._turn:
+            if time.monotonic() < self._again:
+                return otherwise
+            try:
+                return await work(await self._ledger(self.folder / FILE))
+            except Abstained:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, judging is not
+                self._again = time.monotonic() + _LEFT_ALONE_SECONDS
+                self._say(f"calls are not kept for {_LEFT_ALONE_SECONDS:.0f} s: {error}")
+                return otherwise
+
+    async def _ledger(self, path: Path) -> Ledger:
+        """The ledger, opened by the first who asks, also where he is cancelled meanwhile."""
+
+        def opened() -> Ledger:
+            made_private(path)
+            return Ledger(path)
+
+        if self._opening is None:
+            # Not in the context of whoever asks: others wait for it too.
+            opening = asyncio.to_thread(opened)
+            self._opening = asyncio.create_task(opening, context=Context())
+        try:
+            return await asyncio.shield(self._opening)
+        except EditjudgeError:
+            self._opening = None
+            raise
+
+
+class CallsOfTeam:
+    """The calls of one team in the ledger of all. A `CallStore`.
+
+    While the ledger cannot be used, and where there is none, the latest replies of generalists are
+    held in memory.
+    """
+
+    def __init__(self, cache: CallCache, team: str) -> None:
+        self._cache = cache
+        self._team = team
+        self._recent = RememberedReplies(_REMEMBERED)
+
+    async def get(self, call: Call) -> Reply | None:
+        """The reply to a call that was made before, or None."""
+        reply = await self._recent.get(call)
+        if reply is None:
+            reply = await self._tried(lambda ledger: ledger.get(call), None)
+        return reply
+
+    async def put(self, call: Call, reply: Reply) -> None:
+        """Keep a reply, also where the caller is cancelled; the first one for a call stays."""
+        await asyncio.shield(asyncio.create_task(self._put(call, reply)))
+
+    async def _put(self, call: Call, reply: Reply) -> None:
+        async def put(ledger: Ledger) -> bool:
+            await ledger.put(call, reply)
+            return True
+
+        if not await self._tried(put, False):
+            await self._recent.put(call, reply)
+
+    async def outputs(self, call: SpecialistCall) -> Tensors | None:
+        """What a specialist returned before, or None; raises what it abstained with."""
+        return await self._tried(lambda ledger: ledger.outputs(call), None)
+
+    async def keep_outputs(
+        self,
+        call: SpecialistCall,
+        outputs: Mapping[str, NDArray[np.float32] | bytes],
+        seconds: float,
+    ) -> Tensors:
+        """Keep what a specialist returned, and return it as it will come back from now on."""
+        kept = await self._tried(lambda ledger: ledger.keep_outputs(call, outputs, seconds), None)
+        return dict(outputs) if kept is None else kept
+
+    async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
+        """Keep that a specialist abstained, and return what `outputs` raises from now on."""
+        kept = await self._tried(lambda ledger: ledger.keep_abstention(call, kind, reason), None)
+        return kept or Abstained(kind, reason, calls=(call.key,))
+
+    async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
+        """What came back from calls, by key; those that are not known are left out."""
+        asked = tuple(keys)
+        kept: Mapping[str, Said] = await self._tried(lambda ledger: ledger.said(asked), {})
+        return {**await self._recent.said(asked), **kept}
+
+    async def fact(self, name: str) -> str | None:
+        """Something found out about a service before, or None."""
+        return await self._recent.fact(name)
+
+    async def keep_fact(self, name: str, value: str) -> None:
+        """Keep what was found out; the last stays."""
+        await self._recent.keep_fact(name, value)
+
+    async def drop(self, keys: Iterable[str]) -> int:
+        """Forget replies, so that the calls are made again; returns how many there were."""
+        asked = tuple(keys)
+        return await self._tried(lambda ledger: ledger.drop(asked), 0)
+
+    async def _tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
+        return await self._cache.tried(lambda ledger: work(ledger.for_team(self._team)), otherwise)
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Have a folder for oneself.
+
+    Raises:
+        ConfigError: a service has it, or it cannot be written.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = FileLock(folder / _LOCK, mode=0o600).acquire(timeout=0)
+    except Timeout as error:
+        raise ConfigError(
+            f"{folder}: another Judge service keeps its calls here", "give another folder"
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror}", "give another folder") from error
+    with lock:
+        yield
+
+
+async def space_in(folder: Path) -> Mapping[str, int]:
+    """About how many bytes the calls of each team take.
+
+    Raises:
+        ConfigError: no service has kept calls there.
+        StoreError: the ledger is damaged.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise ConfigError(f"{folder}: no Judge service has kept calls here", "give its --cache")
+    with Ledger.to_read(path) as ledger:
+        return await ledger.space()
+
+
+async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dict[str, int]:
+    """Delete calls that were kept, also while a service keeps more.
+
+    Some are deleted at a time, so that others write in between.
+
+    Args:
+        teams: Whose; all by default.
+        before: Only those kept before this time, in seconds since 1970; all by default.
+
+    Returns:
+        By team how many there were.
+
+    Raises:
+        ConfigError: no calls of a team are kept there.
+        StoreError: the ledger is damaged.
+    """
+    space = await space_in(folder)
+    named = tuple(teams)
+    if unknown := [team for team in named if team not in space]:
+        raise ConfigError(
+            f"{folder}: no calls of team {unknown[0]!r} are kept here",
+            "look at its name, and --cache",
+        )
+    with contextlib.ExitStack() as resources:
+        alone = True
+        try:
+            resources.enter_context(alone_in(folder))
+        except ConfigError:
+            alone = False
+        with Ledger(folder / FILE) as ledger:
+            return {
+                team: await ledger.purge(before, team=team, shrink=alone) for team in named or space
+            }
+
+
+@contextlib.asynccontextmanager
+async def purging(
+    folder: Path, seconds: float, say: Callable[[str], None], every: float = _PURGED_EVERY_SECONDS
+) -> AsyncIterator[None]:
+    """Delete calls of all teams once they are old, for the duration of a block.
+
+    Args:
+        folder: That a service of this process has.
+        seconds: How long calls are kept, at least.
+        say: Told where the ledger cannot be purged; it is tried again.
+        every: Seconds from one look to the next.
+    """
+
+    async def purge_again() -> None:
+        while True:
+            if (folder / FILE).is_file():
+                try:
+                    await purge(folder, (), time.time() - seconds)
+                except EditjudgeError as error:
+                    say(f"old calls are still there: {error}")
+            await asyncio.sleep(every)
+
+    task = asyncio.create_task(purge_again())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def _size(path: Path) -> int:
+    """Of a file; it may be gone meanwhile."""
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            return path.stat().st_size
+    return 0

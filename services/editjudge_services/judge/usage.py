@@ -1,0 +1,235 @@
+"""What teams use of a service: counted for each request, kept by team and day."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextvars import Context
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from editjudge.base.errors import ConfigError, ServiceError, StoreError
+from editjudge.base.local import private
+from editjudge.panel.budget import Budget
+from editjudge.panel.calls import Usage
+
+if TYPE_CHECKING:
+    from editjudge.base.config import Price
+
+FILE = "usage.sqlite"
+Day: TypeAlias = tuple[str, str]
+"""A day as ISO 8601 writes it, in UTC, and a team."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What was used.
+
+    Attributes:
+        edits: That were judged.
+        refused: Requests that were not: unusable, without room, too late, given up.
+        calls: To generalists and specialists, made and answered.
+        cached: Answered from the cache instead.
+        failed: Calls that failed, after all attempts.
+        prompt_tokens: Read by generalists, for calls that were made.
+        cached_tokens: Of these, found in the generalist's own cache of prefixes.
+        completion_tokens: Written by generalists.
+        cost: In the currency of the prices.
+    """
+
+    edits: int = 0
+    refused: int = 0
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, more: Used) -> Used:
+        return Used(*(getattr(self, name) + getattr(more, name) for name in COUNTS))
+
+    @property
+    def tokens(self) -> int:
+        """Read and written by generalists."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+COUNTS = tuple(each.name for each in fields(Used))
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS used (day TEXT NOT NULL, team TEXT NOT NULL,"
+    f" {', '.join(f'{name} NOT NULL' for name in COUNTS)}, PRIMARY KEY (day, team)) WITHOUT ROWID"
+)
+_ADD = (
+    f"INSERT INTO used VALUES (?, ?, {', '.join('?' * len(COUNTS))})"  # noqa: S608 - no data
+    f" ON CONFLICT DO UPDATE SET {', '.join(f'{n} = {n} + excluded.{n}' for n in COUNTS)}"
+)
+_READ = f"SELECT day, team, {', '.join(COUNTS)} FROM used ORDER BY day, team"  # noqa: S608
+
+
+class Meter(Budget):
+    """What one request uses; it pays for the request's calls, and has no limit.
+
+    Args:
+        add: Told of all that is used, also when the request is over: others may wait for its calls.
+
+    Attributes:
+        used: So far.
+    """
+
+    def __init__(self, add: Callable[[Used], None]) -> None:
+        super().__init__()
+        self._add = add
+        self.used = Used()
+
+    def note(self, **more: float) -> None:
+        """Add to what is used; the names are those of `Used`."""
+        used = Used(**more)  # type: ignore[arg-type]
+        self.used += used
+        self._add(used)
+
+    @contextlib.contextmanager
+    def one_call(
+        self, price: Price | None, service: str
+    ) -> Iterator[Callable[[Usage], float | None]]:
+        """See `Budget`; a call that fails is noted."""
+        with super().one_call(price, service) as spend:
+            try:
+                yield spend
+            except (asyncio.CancelledError, ServiceError):
+                self.note(failed=1)
+                raise
+
+    def count(self, usage: Usage, calls: int = 1) -> None:
+        """See `Budget`."""
+        super().count(usage, calls)
+        self.note(
+            calls=calls,
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=usage.cached_tokens,
+            completion_tokens=usage.completion_tokens,
+        )
+
+    def spend(self, cost: float) -> None:
+        """See `Budget`."""
+        super().spend(cost)
+        self.note(cost=cost)
+
+
+def made_private(path: Path) -> None:
+    """Make a file that is to hold a database, or close one that is there to others.
+
+    What SQLite puts beside it has the file's mode. One that belongs to somebody else stays as its
+    owner made it.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(private(str(path), os.O_RDWR | os.O_CREAT))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "give another folder") from error
+    for end in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            path.with_name(path.name + end).chmod(0o600)
+
+
+class UsageLog:
+    """What each team has used on each day, in a file.
+
+    Args:
+        folder: Where the file is; None keeps nothing.
+        say: Told where it cannot be written; it is as soon as it can be.
+    """
+
+    def __init__(self, folder: Path | None, say: Callable[[str], None]) -> None:
+        self._path = None if folder is None else folder / FILE
+        self._say = say
+        self._unwritten: dict[Day, Used] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._failing = False
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Write what is added until the block is left.
+
+        Raises:
+            ConfigError: the file cannot be made.
+            StoreError: it is damaged.
+        """
+        if self._path is not None:
+            made_private(self._path)
+            await asyncio.to_thread(_write, self._path, {})
+        try:
+            yield
+        finally:
+            await self.written()
+
+    def add(self, team: str, more: Used) -> None:
+        """Note what a team has used; it is written soon."""
+        if self._path is None:
+            return
+        day = (datetime.now(UTC).date().isoformat(), team)
+        self._unwritten[day] = self._unwritten.get(day, Used()) + more
+        if self._writing is None or self._writing.done():
+            # Not in the context of the request: what is noted outlives it.
+            self._writing = asyncio.create_task(self._write(self._path), context=Context())
+
+    async def written(self) -> None:
+        """Wait until all that was noted is written, or cannot be."""
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+
+    async def _write(self, path: Path) -> None:
+        while self._unwritten:
+            rows, self._unwritten = self._unwritten, {}
+            try:
+                await asyncio.to_thread(_write, path, rows)
+            except StoreError as error:
+                for day, used in rows.items():
+                    self._unwritten[day] = self._unwritten.get(day, Used()) + used
+                if not self._failing:
+                    self._say(f"what teams use is held in memory until it can be written: {error}")
+                self._failing = True
+                return
+            self._failing = False
+
+
+def used_in(folder: Path) -> Mapping[Day, Used]:
+    """What teams have used, by day; a service may be writing.
+
+    Raises:
+        ConfigError: no service has kept it there.
+        StoreError: the file is damaged.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise ConfigError(f"{folder}: no Judge service has counted here", "give its --cache")
+    with _database(path) as db:
+        return {(day, team): Used(*counts) for day, team, *counts in db.execute(_READ)}
+
+
+def _write(path: Path, used: Mapping[Day, Used]) -> None:
+    """Add to what is there, all or nothing."""
+    rows = [(*day, *(getattr(each, name) for name in COUNTS)) for day, each in used.items()]
+    with _database(path) as db, db:
+        db.execute(_TABLE)
+        db.executemany(_ADD, rows)
+
+
+@contextlib.contextmanager
+def _database(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=30)) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            yield db
+    except sqlite3.DatabaseError as error:
+        what = f"{path}: what teams use cannot be read or written ({error})"
+        raise StoreError(what, "make room, restore a copy or move the file away") from error

@@ -1,0 +1,97 @@
+"""The whole command line at a glance: its size, its words, one name for one thing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from editjudge.cli import root
+
+HELP = Path(__file__).with_name("help.txt")
+COMMANDS, OPTIONS = 40, 180
+"""More of either is a reason to take one away first."""
+
+
+def commands(
+    command: click.Command = root, *words: str
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with its words, groups among them."""
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands(below, *words, name)
+
+
+def options(command: click.Command) -> list[click.Option]:
+    return [each for each in command.params if isinstance(each, click.Option)]
+
+
+def test_there_are_few_commands_and_options() -> None:
+    counts = {" ".join(words): len(options(command)) for words, command in commands()}
+    print(f"{len(counts)} commands, {sum(counts.values())} options: {counts}")  # noqa: T201
+    assert len(counts) <= COMMANDS
+    assert sum(counts.values()) <= OPTIONS
+
+
+def test_an_option_has_one_spelling() -> None:
+    """But for `-d` there are no short forms, and no name stands for another."""
+    for words, command in commands():
+        for option in options(command):
+            assert not set(option.opts[1:]) - {"-d"}, words
+            assert option.help, f"{words}: {option.opts}"
+            assert option.help.endswith("."), f"{words}: {option.opts}"
+
+
+def test_help_is_as_it_was_looked_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a change: `EDITJUDGE_WRITE_HELP=1 pytest tests/unit/cli/test_help.py`, and look."""
+    writing = os.environ.get("EDITJUDGE_WRITE_HELP")
+    monkeypatch.delenv("EDITJUDGE_WRITE_HELP", raising=False)
+    pages = []
+    for words, _ in commands():
+        shown = CliRunner().invoke(
+            root, [*words, "--help"], prog_name="editjudge", terminal_width=100
+        )
+        assert shown.exit_code == 0, words
+        pages.append(f"$ {' '.join(('editjudge', *words))} --help\n{shown.output}")
+    text = "\n".join(pages)
+    if writing:
+        HELP.write_text(text, encoding="utf-8")
+    assert text == HELP.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--config", "{file}", "list", "services"),
+        ("list", "services", "--config", "{file}"),
+        ("list", "--config={file}", "services"),
+        ("list", "services", "--set", "endpoints.mine.url=http://nowhere"),
+    ],
+)
+def test_settings_may_stand_anywhere(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "team.toml").write_text('[endpoints.mine]\nurl = "http://nowhere"\n')
+    asked = [word.format(file=tmp_path / "team.toml") for word in words]
+    shown = CliRunner().invoke(root, asked)
+    assert "endpoints.mine.url" in str(shown.exception)
+
+
+def test_what_is_set_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "editjudge.toml").write_text("attempts = 99\n")
+    assert "attempts" in str(CliRunner().invoke(root, ["list", "services"]).exception)
+    assert CliRunner().invoke(root, ["list", "services", "--set", "attempts=2"]).exit_code == 0
+    twice = CliRunner().invoke(root, ["list", "services", "--set", "a=1", "--set", "a=2"])
+    assert "--set is given twice for a" in str(twice.exception)
+    plain = CliRunner().invoke(root, ["list", "services", "--set", "attempts"])
+    assert "--set attempts is not NAME=VALUE" in str(plain.exception)

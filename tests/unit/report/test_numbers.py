@@ -1,0 +1,103 @@
+"""What stands in cells and below tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.signature import Signature
+from editjudge.benchmarks.cell import Cell, Interval
+from editjudge.benchmarks.column import Column, Mean
+from editjudge.report.numbers import ends_text, half_text, legend, number
+from editjudge.report.summary import with_something, without_intervals
+
+SURE = Interval(1.0, 3.0, 0.5, 9, "clustered")
+UNSURE = Interval(None, None, None, 1, "clustered", "all edits share a source picture")
+
+
+def column(name: str) -> Column:
+    return Column(name, name.upper(), Mean(name), True)
+
+
+def cell(value: float | None = 2.0, **further: object) -> Cell:
+    return Cell(value, {"scored": 3}, 0, "", Signature(()), frozenset(), **further)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shown", "decimals", "text"),
+    [
+        (cell(), None, "2 (3/3)"),
+        (cell(interval=SURE), None, "2 ±1.0 (3/3)"),
+        (cell(interval=SURE, rounds=(1.823, 2.177)), 2, "2.00 ±1.00 sd 0.25 (3/3)"),
+        (cell(interval=UNSURE), 2, "2.00 (3/3)"),
+        (cell(interval=SURE, capped=2, other_items=True), 1, "2.0 ±1.0 ^2 ~ (3/3)"),
+    ],
+)
+def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
+    assert str(number(shown, decimals)) == text
+
+
+@pytest.mark.parametrize(
+    ("half", "decimals", "text"),
+    [
+        (108.28, None, "108"),
+        (8.24, None, "8.2"),
+        (0.0044, None, "0.0044"),
+        (0.0044, 2, "0.004"),
+        (0.2, 2, "0.20"),
+        (3e-9, 2, "3.0e-09"),
+    ],
+)
+def test_half_an_interval_is_never_printed_as_0(
+    half: float, decimals: int | None, text: str
+) -> None:
+    assert half_text(half, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "decimals", "text"),
+    [
+        (22.683, 22.722, None, "22.683 – 22.722"),
+        (1.1e-5, 1.4e-5, None, "0.0000110 – 0.0000140"),
+        (1.1e-9, 1.4e-9, None, "1.10e-09 – 1.40e-09"),
+        (0.4091, 0.4109, 2, "0.4091 – 0.4109"),
+        (0.30, 0.52, 2, "0.30 – 0.52"),
+        (-0.001, 12.0, None, "0.0 – 12.0"),
+        (12_326.4, 12_366.4, None, "12326 – 12366"),
+    ],
+)
+def test_the_ends_of_an_interval_are_never_printed_alike(
+    low: float, high: float, decimals: int | None, text: str
+) -> None:
+    assert ends_text(low, high, decimals) == text
+
+
+def test_signs_are_explained_where_they_are() -> None:
+    assert list(legend([cell(), cell(None, interval=SURE)])) == []
+    signs = [line[0] for line in legend([cell(interval=SURE, capped=1, other_items=True)])]
+    assert signs == ["±", "^", "~"]
+
+
+def test_what_has_no_interval_is_told_by_reason() -> None:
+    columns = [column(name) for name in "abcdefgh"]
+    row = {one.id: cell(interval=UNSURE) for one in columns} | {"a": cell(interval=SURE)}
+    assert list(without_intervals(columns, {"m": row})) == [
+        "- without interval: all edits share a source picture: B, C, D, E, F, G and 1 more"
+    ]
+
+
+def test_what_nobody_serves_or_asks_is_a_line() -> None:
+    row = {
+        "told": cell(),
+        "nothing": Cell(None, {"unscored": 2}, 0, "nothing scored"),
+        "waits": Cell(None, {"not_served": 2, "missing_output": 1}),
+        "made": Cell(None, {"scored": 1, "not_served": 1}, awaits=frozenset({"not_served"})),
+        "unasked": Cell(None, {}),
+    }
+    told, lines = with_something([column(name) for name in row], {"m": row}, Path("my run"))
+    assert [one.id for one in told] == ["told", "nothing"]
+    assert lines == [
+        "2 numbers need models that nobody serves: editjudge summary 'my run' --unserved",
+        "1 number asks nothing of any item",
+    ]

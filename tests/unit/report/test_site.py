@@ -1,0 +1,203 @@
+"""Pages as files and folders: whole or not at all, and over nothing but themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editjudge.base.errors import ConfigError, InputError
+from editjudge.base.verdict import Scored
+from editjudge.engine.contents import JudgedEdit
+from editjudge.report import site
+from editjudge.report.site import write_report
+from editjudge.storage.store import RunStore
+
+from ...report_runs import DIMENSIONS, make_run
+
+
+def blocks(page: Path) -> dict[str, str]:
+    """What a page holds, by id."""
+    each = re.findall(r'<script id="([^"]+)" type="[^"]+">(.*?)</script>', page.read_text())
+    return dict(each)
+
+
+def chunk(file: Path) -> tuple[str, Any]:
+    """What a chunk of a folder hands over: its name and its JSON."""
+    text = file.read_text().removeprefix("editjudge.put(").removesuffix(");\n")
+    name, _, rest = text.partition(",")
+    return json.loads(name), json.loads(rest)
+
+
+def test_one_file_holds_all(run: Path, tmp_path: Path) -> None:
+    done = write_report([run], tmp_path / "deep" / "page.html")
+    held = blocks(done.page)
+    report, edits = json.loads(held["data-report"]), json.loads(held["data-edits"])
+    assert (done.edits, report["mode"], report["chunks"]) == (12, "file", 1)
+    assert json.loads(held["data-detail-0"])["edits"].keys() == {str(n) for n in range(12)}
+    for name in edits["picture"][:-1] + edits["items"]["mask"]:
+        assert held[f"picture-{name}"].startswith("data:image/webp;base64,")
+    assert [path.name for path in done.page.parent.iterdir()] == ["page.html"]
+
+
+def test_a_folder_is_loaded_piece_by_piece(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("editjudge.report.edits.CHUNK", 5)
+    done = write_report([run], tmp_path / "page")
+    held = blocks(done.page)
+    report, edits = json.loads(held["data-report"]), json.loads(held["data-edits"])
+    assert held.keys() == {"data-report", "data-edits"}
+    data = done.page.parent / report["data"]
+    pieces = dict(chunk(data / f"detail-{number}.js") for number in range(3))
+    assert [len(pieces[f"detail-{number}"]["edits"]) for number in range(3)] == [5, 5, 2]
+    for name in edits["picture"][:-1]:
+        assert (done.page.parent / "pictures" / f"{name}.webp").read_bytes()[8:12] == b"WEBP"
+
+
+def test_a_page_of_ours_is_replaced_and_its_pictures_stay(run: Path, tmp_path: Path) -> None:
+    counts: list[int] = []
+
+    def counted(made: Iterable[str | None], total: int) -> Iterator[str | None]:
+        counts.append(total)
+        return iter(made)
+
+    first = write_report([run], tmp_path / "page", progress=counted)
+    again = write_report([run], tmp_path / "page", progress=counted)
+    assert counts == [counts[0], 0], "thumbnails that are there are not made again"
+    assert first.page == again.page
+    assert len(list((tmp_path / "page" / "data").iterdir())) == 1, "no details of the old page"
+    file = tmp_path / "page.html"
+    write_report([run], file)
+    write_report([run], file)
+
+
+def test_what_was_interrupted_goes_on(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "page"
+    write_report([run], out)
+    before = (out / "index.html").read_bytes()
+
+    def broken(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site, "page_html", broken)
+        with pytest.raises(KeyboardInterrupt):
+            write_report([run], out)
+    assert (out / "index.html").read_bytes() == before
+    report = json.loads(blocks(out / "index.html")["data-report"])
+    assert (out / report["data"] / "detail-0.js").is_file(), "the old page still has its details"
+    (out / "index.html").unlink()
+    write_report([run], out)
+
+
+def test_nothing_else_is_written_over(run: Path, tmp_path: Path) -> None:
+    file, folder = tmp_path / "notes.html", tmp_path / "notes"
+    file.write_text("<!doctype html>mine")
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    for out in (file, folder):
+        with pytest.raises(ConfigError, match="no page of editjudge report.*remove it"):
+            write_report([run], out)
+    assert (folder / "mine.txt").read_text() == "mine"
+
+
+def test_what_others_put_below_data_stays(run: Path, tmp_path: Path) -> None:
+    data = tmp_path / "project" / "data"
+    write_report([run], tmp_path / "project")
+    held = [data / name for name in ("train/a.png", "0123456789abcdef/mine.txt", ".partial/b")]
+    for file in held:
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+    older = data / "editjudge-fedcba9876543210"
+    older.mkdir()
+    (older / "detail-0.js").write_text("editjudge.put()")
+    for _ in range(2):
+        write_report([run], tmp_path / "project")
+        assert [file.read_text() for file in held] == ["mine"] * 3
+        assert not older.exists()
+    ours = {folder.name for folder in data.iterdir()} - {file.parent.name for file in held}
+    assert len(ours) == 1, "the details of the page"
+
+
+def test_the_page_says_what_is_pending(tmp_path: Path) -> None:
+    run = make_run(tmp_path, 3, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+    page = tmp_path / "page.html"
+    for value, told in ((None, []), (2.0, ["1 edit is pending"])):
+        if value is not None:
+            with RunStore.open(run) as store:
+                edit = store.edit("item 1", "m")
+                assert edit is not None
+                signatures = dict.fromkeys(DIMENSIONS[:1], "another")
+                store.keep_now(
+                    JudgedEdit(edit.item, edit.model),
+                    {DIMENSIONS[0]: Scored(value=value)},
+                    signatures,
+                )
+        write_report([run], page)
+        warnings = json.loads(blocks(page)["data-report"])["warnings"]
+        assert [line[:17] for line in warnings if "pending" in line] == told
+
+
+BAD_OUT = [
+    ("file", "is a file; give a folder"),
+    ("folder.html", "is a folder; give a file"),
+    ("file/page.html", "Not a directory|File exists"),
+]
+
+
+@pytest.mark.parametrize(("out", "told"), BAD_OUT)
+def test_what_cannot_be_written_is_told(run: Path, tmp_path: Path, out: str, told: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ConfigError, match=told):
+        write_report([run], tmp_path / out)
+
+
+def test_a_run_is_never_written_into(run: Path) -> None:
+    with pytest.raises(ConfigError, match="is a run"):
+        write_report([run], run)
+
+
+def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no run|there is no run|no run"):
+        write_report([tmp_path], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_data_that_is_gone_is_told(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", 1, ("m",), dimensions=DIMENSIONS[:1])
+    (tmp_path / "a" / "items.jsonl").unlink()
+    with pytest.raises(InputError, match=r"items\.jsonl"):
+        write_report([run], tmp_path / "page.html")
+
+
+def test_many_edits_need_a_folder(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "LARGEST", 11)
+    with pytest.raises(ConfigError, match=r"12 edits are too many for one file.*--out .*page$"):
+        write_report([run], tmp_path / "page.html")
+
+
+def test_pictures_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    run = make_run(tmp_path, 2, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+    (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
+    (tmp_path / "mask.png").unlink()
+    done = write_report([run], tmp_path / "page.html")
+    (why,) = done.unshown
+    assert "item 0.png: not an image" in why
+    report = json.loads(blocks(done.page)["data-report"])
+    assert any("1 picture cannot be shown" in line for line in report["warnings"])
+    assert json.loads(blocks(done.page)["data-edits"])["items"]["mask"] == [None, None]
+
+
+def test_pictures_can_be_left_out(run: Path, tmp_path: Path) -> None:
+    done = write_report([run], tmp_path / "page.html", pictures=False)
+    assert not any(name.startswith("picture-") for name in blocks(done.page))

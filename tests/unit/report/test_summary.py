@@ -1,0 +1,255 @@
+"""Tables for papers: what is best, what is missing, and nothing that a name could smuggle in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from editjudge.app.results import Results
+from editjudge.base.errors import ConfigError
+from editjudge.benchmarks.cell import Cell, Interval
+from editjudge.benchmarks.column import Column, Mean
+from editjudge.benchmarks.registry import benchmark
+from editjudge.engine.contents import ItemChanges
+from editjudge.report.summary import narrowed, typeset
+from editjudge.report.table import Form
+
+UP = Column("up", "quality", Mean("x"), True, "here")
+DOWN = Column("down", "error", Mean("y"), False, "here")
+
+
+def cell(value: float | None, scored: int = 10, asked: int = 10, imputed: int = 0) -> Cell:
+    counts = {"scored": scored, "unscored": asked - scored}
+    return Cell(value, {k: n for k, n in counts.items() if n}, imputed)
+
+
+def results(columns: tuple[Column, ...] = (UP, DOWN), **rows: dict[str, Cell]) -> Results:
+    return Results(
+        benchmark=benchmark("core"),
+        protocol="",
+        switches=frozenset(),
+        items=10,
+        words=None,
+        identities={},
+        columns=columns,
+        cells=rows,
+        changes=ItemChanges(),
+    )
+
+
+def three() -> Results:
+    return results(
+        a={"up": cell(1.0), "down": cell(5.0)},
+        b={"up": cell(3.0), "down": cell(1.0, 7)},
+        c={"up": cell(2.0, imputed=1), "down": cell(None, 0)},
+    )
+
+
+def test_latex() -> None:
+    text = typeset(three(), "latex")
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert rows == [
+        r"model & quality $\uparrow$ & error $\downarrow$ \\",
+        r"a & 1.000 & \underline{5.000} \\",
+        r"b & \textbf{3.000} & \textbf{1.000}\textsuperscript{a} \\",
+        r"c & \underline{2.000} *1 & -\textsuperscript{b} \\",
+    ]
+    below = text.splitlines()[-1]
+    assert below == (
+        r"{\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
+        r"\textsuperscript{b}~0 of 10 edits have a number; "
+        r"*n: imputed: a rule put n of these numbers in, no judge did.\par}"
+    )
+
+
+def test_markdown_with_chosen_columns_and_models() -> None:
+    text = typeset(three(), "markdown", ["ERR*"], ["b", "a"])
+    assert text.splitlines()[:4] == [
+        "| model | error ↓ |",
+        "| --- | ---: |",
+        "| b | **1.000**<sup>a</sup> |",
+        "| a | <u>5.000</u> |",
+    ]
+
+
+def test_a_column_by_a_part_of_its_id() -> None:
+    preserved = replace(UP, id="gie.mean.ssim", title="SSIM (mean)")
+    text = typeset(
+        results((DOWN, preserved), a={"down": cell(1.0), "gie.mean.ssim": cell(0.5)}),
+        "csv",
+        ["SSIM"],
+    )
+    assert [row["column"] for row in csv.DictReader(io.StringIO(text))] == ["gie.mean.ssim"]
+
+
+def test_csv_is_not_rounded() -> None:
+    rows = list(csv.DictReader(io.StringIO(typeset(three(), "csv"))))
+    assert [row["model"] for row in rows] == ["a", "a", "b", "b", "c", "c"]
+    assert rows[3] | {"value": "1.0", "scored": "7", "asked": "10", "imputed": "0"} == rows[3]
+    assert rows[5]["value"] == ""
+
+
+def test_groups_make_columns_rows() -> None:
+    grouped = tuple(replace(column, group="G & H") for column in (UP, DOWN))
+    text = typeset(
+        results(
+            grouped, a={"up": cell(1.0), "down": cell(5.0)}, b={"up": cell(2), "down": cell(6)}
+        ),
+        "latex",
+    )
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert rows[0] == r" & metric & a & b \\"
+    assert rows[1] == r"G \& H & quality $\uparrow$ & \underline{1.000} & \textbf{2.000} \\"
+    assert rows[2] == r" & error $\downarrow$ & \textbf{5.000} & \underline{6.000} \\"
+
+
+def test_what_is_printed_alike_shares_its_place() -> None:
+    table = results((UP,), a={"up": cell(1.00101)}, b={"up": cell(1.00102)}, c={"up": cell(0.5)})
+    assert typeset(table, "latex").count(r"\textbf{1.001}") == 2
+    alone = results((UP,), a={"up": cell(1.0)})
+    assert "textbf" not in typeset(alone, "latex")
+
+
+EVIL = "\\input{/etc/passwd}\n% $x$ <img src=x onerror=y> |a|*b*"
+
+
+@pytest.mark.parametrize("form", ["latex", "markdown", "csv"])
+def test_names_are_text(form: Any) -> None:
+    text = typeset(results((UP,), **{EVIL: {"up": cell(1.0)}, "=1+1": {"up": cell(2.0)}}), form)
+    if form == "latex":
+        assert r"\input" not in text
+        assert r"\textbackslash{}input\{/etc/passwd\} \% \$x\$" in text
+    elif form == "markdown":
+        assert "<img" not in text
+        assert r"\|a\|\*b\*" in text
+        assert len([line for line in text.splitlines() if line.startswith("|")]) == 4
+    else:
+        assert [row[0] for row in csv.reader(io.StringIO(text))][1:] == [EVIL, "'=1+1"]
+
+
+@pytest.mark.parametrize("name", ["[1]", "*star"])
+def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
+    models = results((UP,), **{name: {"up": cell(1.0)}})
+    assert f"\n{{}}{name} & 1.000 " in typeset(models, "latex")
+    groups = results((replace(UP, group=name),), a={"up": cell(1.0)})
+    assert f"\n{{}}{name} & quality " in typeset(groups, "latex")
+
+
+@pytest.mark.parametrize(
+    ("columns", "models", "told"),
+    [
+        (
+            ["nothing"],
+            [],
+            "no column nothing; give an id, a part of one, a title or a glob: quality, error",
+        ),
+        ([], ["d"], "no model d; models: a, b, c"),
+    ],
+)
+def test_what_is_not_there_is_named(columns: list[str], models: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        typeset(three(), "csv", columns, models)
+
+
+def test_many_footnotes_have_marks_of_their_own() -> None:
+    rows = {f"m{n}": {"up": cell(1.0, n, 100)} for n in range(1, 60)}
+    text = typeset(results((UP,), **rows), "latex")
+    assert r"\textsuperscript{z}" in text
+    assert r"\textsuperscript{aa}" in text
+    assert r"\textsuperscript{bg}" in text
+
+
+def test_a_table_is_narrowed_by_words() -> None:
+    wide = results(
+        tuple(replace(column, group="Colour change") for column in (UP, DOWN)),
+        a={"up": cell(1.0), "down": cell(5.0)},
+        b={"up": cell(3.0), "down": cell(1.0)},
+    )
+    assert narrowed(wide) is wide
+    narrow = narrowed(wide, ["colour qual"], ["b"])
+    assert [column.id for column in narrow.columns] == ["up"]
+    assert narrow.cells == {"b": {"up": wide.cells["b"]["up"]}}
+    with pytest.raises(ConfigError, match="no column size"):
+        narrowed(wide, ["size"])
+
+
+def test_intervals_stand_beside_numbers_and_are_explained() -> None:
+    sure = replace(cell(2.0), interval=Interval(1.5, 2.5, 0.2, 7, "clustered"))
+    table = results((UP,), a={"up": sure}, b={"up": cell(1.0)})
+    latex = typeset(table, "latex")
+    assert r"a & \textbf{2.000} $\pm$0.500 \\" in latex
+    assert r"$\pm$: half of the 95 \% interval" in latex
+    assert "**2.000** ±0.500" in typeset(table, "markdown")
+    first = next(csv.DictReader(io.StringIO(typeset(table, "csv"))))
+    told = {name: first[name] for name in ("low", "high", "error", "clusters", "method")}
+    assert [*told.values()] == ["1.5", "2.5", "0.2", "7", "clustered"]
+
+
+def sure(value: float, half: float) -> Cell:
+    return replace(cell(value), interval=Interval(value - half, value + half, half, 7, "clustered"))
+
+
+@pytest.mark.parametrize(
+    ("values", "printed"),
+    [
+        ([(0.9978, 0.000013), (0.996, 0.000023)], [r"\textbf{0.99780}", r"\underline{0.99600}"]),
+        ([(33.54, 8.2), (0.07879, 0.05)], [r"\textbf{33.54} $\pm$8.20", r"{0.08} $\pm$0.05"]),
+        ([(1234.5, 20.0), (1200.0, 3.0)], [r"\textbf{1234} $\pm$20", r"{1200} $\pm$3"]),
+        ([(0.5, 1e-9), (0.4, 0.1)], [r"\textbf{0.5000} $\pm$1.0e-09", r"{0.4000} $\pm$0.1000"]),
+    ],
+)
+def test_a_column_that_no_paper_prints_has_the_digits_that_it_carries(
+    values: list[tuple[float, float]], printed: list[str]
+) -> None:
+    first, second = values
+    table = results((UP,), a={"up": sure(*first)}, b={"up": sure(*second)})
+    text = typeset(table, "latex")
+    assert all(each in text for each in printed), text
+
+
+def test_a_published_table_has_the_digits_of_its_paper() -> None:
+    table = replace(results((UP,), a={"up": cell(0.12345)}), benchmark=benchmark("i2i"))
+    assert "a & 0.123 " in typeset(table, "latex")
+    own = (replace(UP, decimals=1),)
+    assert "a & 0.1 " in typeset(replace(table, columns=own), "latex")
+
+
+def test_the_only_number_of_a_column_is_not_the_best() -> None:
+    text = typeset(results((UP,), a={"up": cell(1.0)}, b={"up": cell(None)}), "latex")
+    assert "textbf" not in text
+
+
+def test_a_run_that_is_not_finished_says_so() -> None:
+    half = Cell(1.0, {"scored": 4, "pending": 3})
+    table = results(a={"up": half, "down": cell(1.0)}, b={"up": half, "down": half})
+    forms: tuple[Form, ...] = ("latex", "markdown")
+    for form in forms:
+        assert "the run is not finished: at least 6 edits pending" in typeset(table, form)
+    assert "not finished" not in typeset(three(), "latex")
+
+
+def test_notes_name_no_option_and_marks_come_in_order_of_reading() -> None:
+    other = replace(cell(1.0, 7), other_items=True)
+    table = results(
+        a={"up": cell(1.0), "down": other}, b={"up": cell(1.0, 8), "down": cell(2.0, 7)}
+    )
+    text = typeset(table, "latex")
+    assert "--common" not in text
+    assert r"a}~7 of 10 edits have a number; \textsuperscript{b}~8 of 10" in text
+
+
+def test_many_columns_become_rows() -> None:
+    many = tuple(replace(UP, id=f"c{n}", title=f"c{n}") for n in range(10))
+    row = {column.id: cell(1.0) for column in many}
+    text = typeset(results(many, a=row, b=row), "latex")
+    assert r"metric & a & b \\" in text
+    assert r"c9 $\uparrow$ & " in text
+
+
+def test_letters_that_pdflatex_lacks_are_told() -> None:
+    assert "xelatex" in typeset(results((UP,), 模型={"up": cell(1.0)}), "latex")
+    assert "xelatex" not in typeset(three(), "latex")
