@@ -43,7 +43,7 @@ from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
-    *(events.Started, events.Progressed, events.Noted, events.Again, events.Finished),
+    *(events.Started, events.Progressed, events.Noted, events.Finished),
     *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score),
     *(checks.Estimate, checks.Validation, checks.Change),
     *(Examined, ModelComparison, Rankings),
