@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
     from .app.view import Pictures, RunView
+    from .app.wire.verdict import Score
     from .base.config import Settings, load_settings
     from .base.errors import EditjudgeError
     from .base.images import Image, Mask, load_image, load_mask
@@ -57,6 +58,7 @@ _WHERE = {
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
+    "app.wire.verdict": ("Score",),
     "app.events": ("RunEvent",),
     "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),
@@ -132,6 +134,7 @@ __all__ = [
     "RunResult",
     "RunSpec",
     "RunView",
+    "Score",
     "Scored",
     "ScoredWeighted",
     "Scorer",
