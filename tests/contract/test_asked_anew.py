@@ -135,7 +135,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         known = second.finished.usage["known"]
         assert (second.finished.usage["calls"], known > len(ASKED)) == (0, True)
         told = usage_text(second.finished.usage)
-        assert told.startswith(f"0 calls (not again {known} whose replies are kept), ")
+        assert told.startswith(f"0 calls ({known} known), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.said) == 1 + len(ASKED) for stored in view.verdicts())
 

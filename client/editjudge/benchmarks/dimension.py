@@ -70,12 +70,12 @@ class Dimension:
     Attributes:
         id: `<benchmark>.<name>`.
         asks: The question it answers, in one line.
-        range: Lowest and highest value, inclusive.
-        higher_is_better: Direction.
         source: Paper and section, or the reference that defines it.
         protocol: Benchmark and version of our reading of it, as `kris.1`: what a value depends on
             beside how it is made. Its benchmark fills it in.
         how: Where the value comes from.
+        range: Lowest and highest value, inclusive.
+        higher_is_better: Direction.
         needs: Inputs without which it does not apply.
         when: A further condition on the item.
         variant: The exact variant of the metric, for example `ssim.rgb.win7`, for people; of a
@@ -91,10 +91,10 @@ class Dimension:
 
     id: str
     asks: str
-    range: tuple[float, float]
-    higher_is_better: bool
     source: str
     how: Reading | Derived
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
     protocol: str = "unversioned"
     needs: frozenset[Need] = field(default_factory=frozenset)
     when: When = _always

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(NamedTuple):
     """One way in which protocols differ.
 
     Attributes:
@@ -22,39 +22,43 @@ class Switch:
     source: str
 
 
-def switch(what: str, source: str) -> Any:
-    """Declare a field of `Switches`, off by default; arguments as in `Switch`."""
-    return field(default=False, metadata={"what": what, "source": source})
+def switch(source: str) -> Any:
+    """Declare a field of `Switches`, off by default; below it stands what it does."""
+    return Field(default=False, title=source)
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(BaseModel):
     """The switches of a benchmark that has none; others declare theirs as fields of a subclass.
 
     A field is named as its switch, made by `switch`, and true where the switch is on. A name that
     is not declared is refused, by mypy and when it is read.
     """
 
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
     @classmethod
     def declared(cls) -> tuple[Switch, ...]:
         """All there are, in their order."""
-        return tuple(Switch(one.name, **one.metadata) for one in fields(cls))
+        return tuple(
+            Switch(name, " ".join((of.description or "").split()), of.title or "")
+            for name, of in cls.model_fields.items()
+        )
 
     @classmethod
     def of(cls, names: Collection[str]) -> Self:
         """The switches with these on and the others off.
 
         Raises:
-            TypeError: a name is not declared.
+            ValidationError: a name is not declared.
         """
         return cls(**dict.fromkeys(names, True))
 
     @classmethod
     def all_on(cls) -> Self:
         """Every switch on."""
-        return cls.of([one.name for one in fields(cls)])
+        return cls.of(cls.model_fields)
 
     @property
     def on(self) -> frozenset[str]:
         """The names of those that are on."""
-        return frozenset(one.name for one in fields(self) if getattr(self, one.name))
+        return frozenset(name for name, is_on in self if is_on)

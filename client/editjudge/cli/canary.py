@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from ..app.canary import CanaryScore, Examined, checks_file, examine
 from ..base.console import console
 from ..base.screen import say, say_json
 from ..base.strict import text_of
+from ..report.table import Head, Row, Table
 from .options import flag, settings_of, takes
 
 _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked": "yellow"}
@@ -47,7 +46,7 @@ def command(judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **as
 def _show(examined: Examined, file: Path) -> None:
     """A table of the canaries, and the verdict in one line."""
     if any(canary.now is not None or canary.failure for canary in examined.canaries):
-        console().print(_table(examined))
+        console().print(_table(examined).terminal())
     cost = "" if examined.cost is None else f", cost {examined.cost:.4g}"
     took = f" ({examined.calls:,} calls{cost})"
     why = examined.why
@@ -58,23 +57,19 @@ def _show(examined: Examined, file: Path) -> None:
 
 
 def _table(examined: Examined) -> Table:
-    table = Table(caption=f"1 to 5; now against the first look, {examined.since or 'none'}")
-    table.add_column("canary", no_wrap=True)
-    for title in ("place", "first", "now", "difference"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for canary in examined.canaries:
-        table.add_row(canary.canary, str(canary.place), _before(canary), *_now(canary))
-    return table
+    figures = ("place", "first", "now", "difference")
+    heads = (Head("canary"), *(Head(name, right=True) for name in figures))
+    since = f"1 to 5; now against the first look, {examined.since or 'none'}"
+    return Table(heads, [*map(_row, examined.canaries)], notes=[since])
 
 
-def _before(canary: CanaryScore) -> str:
-    if canary.before is None:
-        return "-"
-    return f"{canary.before:.2f}" + ("" if canary.sd is None else f" ± {canary.sd:.2f}")
-
-
-def _now(canary: CanaryScore) -> tuple[str | Text, str]:
+def _row(canary: CanaryScore) -> Row:
+    before = by = "-"
+    if canary.before is not None:
+        before = f"{canary.before:.2f}" + ("" if canary.sd is None else f" ± {canary.sd:.2f}")
     if canary.now is None:
-        return Text(canary.failure or "-", "yellow"), "-"
-    by = "-" if canary.before is None else f"{canary.now - canary.before:+.2f}"
-    return f"{canary.now:.2f}", by
+        cells = (canary.canary, canary.place, before, canary.failure or "-", by)
+        return Row(cells, style="yellow")
+    if canary.before is not None:
+        by = f"{canary.now - canary.before:+.2f}"
+    return Row((canary.canary, canary.place, before, f"{canary.now:.2f}", by))

@@ -26,7 +26,6 @@ from ..report.figures import (
     draw,
     draw_masks,
     drawn,
-    lacking,
     shown,
 )
 from ..report.numbers import untrained_line
@@ -112,13 +111,14 @@ def _masks(dataset: Dataset, figure: Figure, form: Form, *, published: bool) -> 
 
 
 def _figure(figure: Figure, results: Results, numbers: Numbers, form: Form, warning: str) -> bytes:
-    """The figure, empty where there is nothing to show; what it lacks is told."""
-    lacks = list(lacking(figure, results.columns, numbers))
-    to_draw = drawn(figure, results.columns, numbers)
-    for line in lacks or ([] if to_draw else ["nothing to show yet"]):
-        tell(f"{figure.kind}, {figure.source}: {line}")
-    if not to_draw:
+    """The figure, empty where there is nothing to show."""
+    panels = drawn(figure, results.columns, numbers)
+    if not panels:
+        tell(f"{figure.kind}, {figure.source}: nothing to show yet")
         return b""
+    for panel in figure.panels:
+        if panel not in panels:
+            tell(f"{figure.kind}, {figure.source}: {panel.title or 'a panel'}: too few numbers")
     return draw(figure, results.columns, numbers, form, warning, _intervals(results))
 
 

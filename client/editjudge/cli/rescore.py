@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from ..app.rescore import Changes, rescored_run
 from ..app.wire.checks import Change as ChangeJson
@@ -14,6 +13,7 @@ from ..base.console import console
 from ..base.screen import say, say_json, tell
 from ..base.strict import text_of
 from ..benchmarks.cell import Tally
+from ..report.table import Head, Row, Table
 from .options import PATH, flag, takes
 
 
@@ -32,7 +32,7 @@ def command(run: Path, *, write: bool, json: bool) -> int:
     if json:
         say_json(text_of([ChangeJson.of(*key, change) for key, change in changes.items()]))
         return 0
-    console().print(changes_table(changes))
+    console().print(changes_table(changes).terminal())
     for line in reasons(changes):
         say(line)
     if not write and any(change.changed for change in changes.values()):
@@ -42,17 +42,18 @@ def command(run: Path, *, write: bool, json: bool) -> int:
 
 def changes_table(changes: Changes) -> Table:
     """A row for each model and dimension: how many verdicts, and their means before and after."""
-    table = Table(caption="Means of the verdicts with a number; missing outputs are not judged.")
-    for title in ("model", "dimension"):
-        table.add_column(title, overflow="fold")
-    for title in ("verdicts", "mean before", "mean after", "changed", "kept"):
-        table.add_column(title, justify="right", no_wrap=True)
+    words = ("model", "dimension")
+    figures = ("verdicts", "mean before", "mean after", "changed", "kept")
+    rows = []
     for (model, dimension), change in changes.items():
-        counts = (sum(change.before.statuses.values()), change.changed, change.kept)
-        judged, changed, kept = (f"{count:,}" for count in counts)
         means = (_mean(change.before), _mean(change.after))
-        table.add_row(model, dimension, judged, *means, changed, kept)
-    return table
+        count = sum(change.before.statuses.values())
+        rows.append(Row((model, dimension, count, *means, change.changed, change.kept)))
+    return Table(
+        (*(Head(name, fold=True) for name in words), *(Head(name, right=True) for name in figures)),
+        rows,
+        notes=["Means of the verdicts with a number; missing outputs are not judged."],
+    )
 
 
 def _mean(tally: Tally) -> str:

@@ -27,7 +27,7 @@ from ..base.strict import text_of
 from ..base.words import counted
 from ..report.live import display, summary
 from ..report.numbers import untrained_line, usage_text
-from ..report.summary import Parted, results_tables
+from ..report.summary import results_tables, with_something
 from .services import services_at_hand
 
 _RESUME = "the same command goes on where this ended"
@@ -183,15 +183,16 @@ def dry_run(
 def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    screen, parted = console(), Parted.of(columns(judged, titles), result.cells)
-    if parted.told:
-        for table in results_tables(parted.told, result.cells, result.beside, screen.width):
+    screen = console()
+    shown, _ = with_something(columns(judged, titles), result.cells, result.out)
+    if shown:
+        for table in results_tables(shown, result.cells, result.beside, screen.width):
             screen.print(table.terminal())
     if warning := untrained_line(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for line in unasked:
         say(line)
-    for line in _unserved(result, told=bool(parted.told)):
+    for line in _unserved(result, told=bool(shown)):
         say(line)
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")

@@ -23,7 +23,6 @@ from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
 from ..report.numbers import legend, untrained_line
 from ..report.summary import (
-    Parted,
     agreement_tables,
     comparability,
     counted_lines,
@@ -31,6 +30,7 @@ from ..report.summary import (
     reasons,
     results_tables,
     typeset,
+    with_something,
     without_intervals,
 )
 from ..report.table import Form, Table
@@ -134,19 +134,19 @@ def _show(
         decimals=results.benchmark.decimals,
         each_round=each_round,
     )
-    parted = Parted.of(results.columns, results.cells)
+    told, left_out = with_something(results.columns, results.cells, run)
     if printed is not None:
         _show_published(printed, show, screen)
-    elif parted.told:
-        _print(screen, show(parted.told))
-    columns = printed.shown if printed else parted.told
+    elif told:
+        _print(screen, show(told))
+    columns = printed.shown if printed else told
     of_table = (row[column.id] for row in results.cells.values() for column in columns)
     for line in (
         *legend(of_table),
         *results.changes.lines,
         *reasons(columns, results.cells),
         *without_intervals(columns, results.cells),
-        *(() if printed else parted.lines(run)),
+        *(() if printed else left_out),
         *counted_lines(results),
     ):
         say(line)

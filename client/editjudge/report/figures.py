@@ -71,16 +71,6 @@ def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[
     return tuple(p for p in figure.panels if len(_with_numbers(p, columns, numbers)) >= fewest)
 
 
-def lacking(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> Iterator[str]:
-    """Of each panel that has numbers and is not drawn, what it lacks."""
-    fewest = _FEWEST.get(figure.kind, 1)
-    for panel in figure.panels:
-        axes = len(_with_numbers(panel, columns, numbers))
-        if 0 < axes < fewest:
-            title = f"{panel.title}: " if panel.title else ""
-            yield f"{title}a {figure.kind} needs {fewest} axes with numbers and has {axes}"
-
-
 def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Column, ...]:
     """The columns of which the figure shows a number, each once."""
     panels = drawn(figure, columns, numbers)

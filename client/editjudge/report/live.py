@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Self
 
 from rich.console import Group
@@ -26,7 +26,7 @@ _ENDPOINTS = 3
 """Whose calls a terminal shows."""
 
 
-class Display:
+class Display(AbstractContextManager["Display"]):
     """Shows events; use as a context manager, and give it as a run's `progress`.
 
     Attributes:
@@ -35,16 +35,8 @@ class Display:
 
     every = 1.0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
+    def __exit__(self, *_: object) -> None:
+        """Nothing is to be ended."""
 
     def __call__(self, event: RunEvent) -> None:
         """Show an event."""
@@ -111,12 +103,7 @@ class Terminal(Display):
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def progressed(self, event: Progressed) -> None:
@@ -209,10 +196,12 @@ def drawn(event: Progressed, width: int, height: int) -> Group:
     head.add_column(width=24)
     head.add_column(no_wrap=True, overflow="ellipsis")
     head.add_row(bar, "; ".join([_edits(event), *_speed(event)]))
-    facts = "; ".join([_verdicts(event), *_without_number(event)])
-    taken = "; ".join(_taken(event.usage))
-    lines = [line for line in (facts, taken) if line]
-    lines += _few(_in_flight(event), _ENDPOINTS)
+    calls = _in_flight(event)
+    lines = ["; ".join([_verdicts(event), *_without_number(event)])]
+    lines += [usage_text(event.usage)] if event.usage else []
+    lines += calls[:_ENDPOINTS]
+    if more := len(calls[_ENDPOINTS:]):
+        lines.append(f"and {more} more endpoints")
     texts = [styled(line[:1000], "dim" if place else "") for place, line in enumerate(lines)]
     for text in texts:
         text.truncate(width, overflow="ellipsis")
@@ -223,67 +212,36 @@ def drawn(event: Progressed, width: int, height: int) -> Group:
     return Group(head, *texts, "", _table(event, width, room))
 
 
-def _taken(usage: Mapping[str, float]) -> Iterator[str]:
-    """What generalists took in this session, in few words; at the end there are more."""
-    if usage:
-        known = f" and {usage['known']:,.0f} known" if usage.get("known") else ""
-        yield counted(round(usage["calls"]), "call") + known
-        yield f"{usage['prompt_tokens'] + usage['completion_tokens']:,.0f} tokens"
-    if "cost" in usage:
-        yield f"cost {usage['cost']:.4g}"
-
-
-def _few(lines: list[str], most: int) -> list[str]:
-    """The first lines, and how many more there are."""
-    more = len(lines) - most
-    return [*lines[:most], *([f"and {more} more endpoints"] if more > 0 else [])]
-
-
 def _table(counts: Counted, width: int, room: int) -> Table:
-    """The dimensions, or what is least far of them and the sum of the others."""
+    """The dimensions; where there are too many, those with trouble and the least done."""
     wide = width >= 100
     table = Table(box=None, pad_edge=False, width=min(width, 120))
     table.add_column("dimension", no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_column("", no_wrap=True)
-    table.add_column("verdicts", justify="right", no_wrap=True)
-    table.add_column("unscored", justify="right", style="yellow", no_wrap=True)
-    table.add_column("failed", justify="right", style="bold red", no_wrap=True)
-    for name, line in _fitting(counts.verdicts, room).items():
-        done = _done(line)
+    table.add_column("")
+    for title, style in (("verdicts", ""), ("unscored", "yellow"), ("failed", "bold red")):
+        table.add_column(title, justify="right", style=style, no_wrap=True)
+    names = list(counts.verdicts)
+    if len(names) > room:
+        urgent = {*sorted(names, key=lambda name: _urgency(counts.verdicts[name]))[: room - 1]}
+        names = [name for name in names if name in urgent]
+    for name in names:
+        line = counts.verdicts[name]
         table.add_row(
             _short(name, width - (56 if wide else 44)),
-            ProgressBar(total=max(line.total, 1), completed=done, width=24 if wide else 12),
-            f"{done:,}/{line.total:,}",
-            f"{line.unscored:,}" if line.unscored else "",
-            f"{line.failed:,}" if line.failed else "",
+            ProgressBar(max(line.total, 1), _done(line), width=24 if wide else 12),
+            f"{_done(line):,}/{line.total:,}",
+            *(f"{count:,}" if count else "" for count in (line.unscored, line.failed)),
         )
+    if others := len(counts.verdicts) - len(names):
+        table.add_row(f"and {others} others")
     return table
+
+
+def _urgency(line: Line) -> tuple[bool, float]:
+    return not (line.failed or line.unscored), _done(line) / max(line.total, 1)
 
 
 def _short(name: str, width: int) -> str:
     """A name without its middle, where it is too long: ids differ at their ends."""
     width = max(width, 8)
     return name if len(name) <= width else f"{name[: width // 3]}…{name[width // 3 - width + 1 :]}"
-
-
-def _fitting(verdicts: Mapping[str, Line], room: int) -> dict[str, Line]:
-    """As many dimensions as there is room for, those with trouble and the least done first."""
-    if len(verdicts) <= room:
-        return dict(verdicts)
-
-    def urgency(name: str) -> tuple[bool, float]:
-        line = verdicts[name]
-        return not (line.failed or line.unscored), _done(line) / max(line.total, 1)
-
-    chosen = {*sorted(verdicts, key=urgency)[: room - 1]}
-    others = [line for name, line in verdicts.items() if name not in chosen]
-    shown = {name: line for name, line in verdicts.items() if name in chosen}
-    return {
-        **shown,
-        f"{len(others)} others": Line(
-            total=sum(line.total for line in others),
-            scored=sum(line.scored for line in others),
-            unscored=sum(line.unscored for line in others),
-            failed=sum(line.failed for line in others),
-        ),
-    }

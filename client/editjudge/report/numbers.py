@@ -81,17 +81,16 @@ def untrained_line(identities: Identities) -> str:
 
 
 def usage_text(usage: Mapping[str, float]) -> str:
-    """Calls, tokens and cost in words, and how many calls needed not be made."""
+    """Calls, cost and tokens in words; known are calls whose replies are kept."""
     prompt, cached = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
-    share = f" ({cached / prompt:.0%} from the server's cache)" if prompt else ""
-    cost = f", cost {usage['cost']:.4g}" if "cost" in usage else ""
-    calls = usage.get("calls", 0)
     known = usage.get("known", 0)
-    kept = f" (not again {known:,.0f} whose replies are kept)" if known else ""
-    return (
-        f"{calls:.0f} call{'' if calls == 1 else 's'}{kept}, {prompt:,.0f} prompt tokens{share}, "
-        f"{usage.get('completion_tokens', 0):,.0f} generated{cost}"
+    parts = (
+        counted(round(usage.get("calls", 0)), "call") + f" ({known:,.0f} known)" * bool(known),
+        f"cost {usage['cost']:.4g}" if "cost" in usage else "",
+        f"{prompt:,.0f} prompt tokens" + (f" ({cached / prompt:.0%} cached)" if prompt else ""),
+        f"{usage.get('completion_tokens', 0):,.0f} generated",
     )
+    return ", ".join(filter(None, parts))
 
 
 def skipped(judgement: Judgement) -> dict[str, list[str]]:

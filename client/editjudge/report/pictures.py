@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import pybase64
@@ -107,27 +107,13 @@ def thumbnails(
         except ImageError as error:
             return name, error
 
-    for name, webp in _side_by_side(made, files):
-        if isinstance(webp, ImageError):
-            yield str(webp)
-        else:
-            keep(name, webp)
-            yield None
-
-
-def _side_by_side(
-    made: Callable[[str], tuple[str, bytes | ImageError]], names: Iterable[str]
-) -> Iterator[tuple[str, bytes | ImageError]]:
-    """In threads, for Pillow works without the interpreter's lock; few are held at once."""
-    remaining = iter(names)
+    remaining = iter(files)
+    # In threads, for Pillow works without the interpreter's lock; few are held at once.
     with ThreadPoolExecutor(os.cpu_count() or 1, "thumbnails") as pool:
-        waiting = [
-            pool.submit(made, name) for name, _ in zip(remaining, range(_AHEAD), strict=False)
-        ]
-        try:
-            while waiting:
-                yield waiting.pop(0).result()
-                with suppress(StopIteration):
-                    waiting.append(pool.submit(made, next(remaining)))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while some := list(islice(remaining, _AHEAD)):
+            for name, webp in pool.map(made, some):
+                if isinstance(webp, ImageError):
+                    yield str(webp)
+                else:
+                    keep(name, webp)
+                    yield None

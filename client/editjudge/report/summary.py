@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from rich.cells import cell_len
 
@@ -252,41 +252,28 @@ def results_tables(
     return tuple(_by_column(columns, grid, models) for models in split)
 
 
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """The columns of a table by what there is to show of them.
+def with_something(
+    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]], run: Path
+) -> tuple[tuple[Column, ...], list[str]]:
+    """The columns that have a number of any model, or a reason of their own why there is none.
 
-    Attributes:
-        told: With a number of any model, or with a reason of their own why there is none.
-        unserved: They wait for models that nobody serves.
-        unasked: They ask nothing of any item.
+    Returns:
+        With them what is left out, and who names it, a line each.
     """
-
-    told: tuple[Column, ...]
-    unserved: tuple[Column, ...]
-    unasked: tuple[Column, ...]
-
-    @classmethod
-    def of(cls, columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> Self:
-        """The columns, in their order."""
-        told, unserved, unasked = [], [], []
-        for column in columns:
-            asked = [row[column.id] for row in cells.values() if row[column.id].asked]
-            if not asked:
-                unasked.append(column)
-            elif all(_waits(cell) for cell in asked):
-                unserved.append(column)
-            else:
-                told.append(column)
-        return cls(tuple(told), tuple(unserved), tuple(unasked))
-
-    def lines(self, run: Path) -> Iterator[str]:
-        """What is left out of the table, and who names it."""
-        if self.unserved:
-            yield f"{need_models(len(self.unserved), 'number')}: {naming(run)}"
-        # Of a paper's table what is about other tasks is not missed.
-        if unasked := sum(not column.group for column in self.unasked):
-            yield f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item"
+    shown, unserved, unasked = [], 0, 0
+    for column in columns:
+        asked = [row[column.id] for row in cells.values() if row[column.id].asked]
+        if not asked:
+            # Of a paper's table what is about other tasks is not missed.
+            unasked += not column.group
+        elif all(_waits(cell) for cell in asked):
+            unserved += 1
+        else:
+            shown.append(column)
+    lines = [f"{need_models(unserved, 'number')}: {naming(run)}"] if unserved else []
+    if unasked:
+        lines.append(f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item")
+    return tuple(shown), lines
 
 
 def _waits(cell: Cell) -> bool:

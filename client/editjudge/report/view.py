@@ -8,7 +8,6 @@ import json
 import logging
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -27,8 +26,6 @@ from .pictures import SIDE, PictureNames, picture_name, thumbnail
 HOST = "127.0.0.1"
 LARGE = 2048
 """Pixels of the longer side of a picture that is looked at closely."""
-_KEPT_BYTES = 64 * 1024 * 1024
-"""Of pictures that were shown."""
 _AT_ONCE = 4
 """Pictures that are made at a time: each may take much memory while it is decoded."""
 _SECRET_BYTES = 16
@@ -206,11 +203,10 @@ def _size_and_time(file: Path) -> tuple[int, int]:
 
 
 class _Pictures:
-    """The pictures of the runs as WebP; the last ones stay at hand."""
+    """The pictures of the runs as WebP; browsers keep them."""
 
     def __init__(self, place: Callable[[str], Path | None]) -> None:
         self._place = place
-        self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def get(self, name: str, side: int) -> bytes | None:
@@ -219,20 +215,13 @@ class _Pictures:
         Raises:
             ImageError: it cannot be read.
         """
-        file, key = await asyncio.to_thread(self._place, name), (name, side)
+        file = await asyncio.to_thread(self._place, name)
         if file is None:
             return None
         async with self._places:
-            if key not in self._kept:
-                webp = await asyncio.to_thread(thumbnail, file, side)
-                # It may have been written while it was read.
-                if await asyncio.to_thread(self._place, name) is None:
-                    return None
-                self._kept[key] = webp
-        self._kept.move_to_end(key)
-        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _KEPT_BYTES:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+            webp = await asyncio.to_thread(thumbnail, file, side)
+        # It may have been written while it was read.
+        return None if await asyncio.to_thread(self._place, name) is None else webp
 
 
 class _Pages:

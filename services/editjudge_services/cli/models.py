@@ -6,55 +6,22 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any
 
 import click
-from pydantic import BaseModel, ConfigDict, Field
-from rich.table import Table
 
 from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.screen import say
+from editjudge.base.screen import say, say_json
+from editjudge.base.strict import text_of
 from editjudge.cli.options import choice, flag, path, takes
+from editjudge.report.table import Head, Row, Table
 
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
 from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find, manifest, members
 from ..zoo.pull import import_file, pull
-from .output import print_json
-
-
-class Weights(BaseModel):
-    """Weights that are installed.
-
-    Attributes:
-        source: Where they come from.
-        untrained: They are random: nothing scored with them is a result.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    source: str
-    untrained: bool
-
-    @classmethod
-    def of(cls, weights: Checkpoint | Artefact) -> Self:
-        """As JSON."""
-        return cls(source=weights.source, untrained=weights.untrained)
-
-
-class Model(Entry):
-    """An entry of `models list --json`: what the manifest has, and what is installed of it.
-
-    Attributes:
-        sizes: What the weights take in memory, by precision, GiB; `gib` in JSON.
-        checkpoint: Null where there is none.
-        installed: What the services load, by precision.
-    """
-
-    sizes: Annotated[dict[Precision, float], Field(serialization_alias="gib")]
-    checkpoint: Weights | None
-    installed: dict[Precision, Weights]
 
 
 @click.group("models")
@@ -81,20 +48,23 @@ def list_models(*, json: bool) -> None:
     """Every model: what is installed of it, its licence, size and profiles."""
     entries = manifest().values()
     if json:
-        print_json([_described(entry) for entry in entries])
+        say_json(text_of([_described(entry) for entry in entries]))
         return
-    table = Table("model", "service", "here", "GiB", "licence", "profiles", box=None)
-    for entry in entries:
-        terms = (term for term in ("restricted", "gated") if getattr(entry, term))
-        table.add_row(
-            entry.name,
-            entry.service,
-            _here(entry),
-            f"{entry.gib('fp32'):.2f}",
-            ", ".join([entry.licence, *terms]),
-            ", ".join(entry.profiles),
+    heads = ("model", "service", "here", "GiB", "licence", "profiles")
+    rows = [
+        Row(
+            (
+                entry.name,
+                entry.service,
+                _here(entry),
+                f"{entry.gib('fp32'):.2f}",
+                [entry.licence, *(t for t in ("restricted", "gated") if getattr(entry, t))],
+                entry.profiles,
+            )
         )
-    console().print(table)
+        for entry in entries
+    ]
+    console().print(Table([Head(name) for name in heads], rows).terminal())
 
 
 @command.command("pull")
@@ -222,14 +192,19 @@ def _each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     return code
 
 
-def _described(entry: Entry) -> Model:
+def _described(entry: Entry) -> dict[str, Any]:
+    """As JSON: what the manifest has of a model, and what is installed of it."""
     checkpoint, exports = _installed(entry)
-    return Model.model_construct(
+    return {
         **dict(entry),
-        sizes={precision: round(entry.gib(precision), 3) for precision in export.PRECISIONS},
-        checkpoint=Weights.of(checkpoint) if checkpoint else None,
-        installed={artefact.precision: Weights.of(artefact) for artefact in exports},
-    )
+        "gib": {precision: round(entry.gib(precision), 3) for precision in export.PRECISIONS},
+        "checkpoint": _weights(checkpoint) if checkpoint else None,
+        "installed": {artefact.precision: _weights(artefact) for artefact in exports},
+    }
+
+
+def _weights(weights: Checkpoint | Artefact) -> dict[str, Any]:
+    return {"source": weights.source, "untrained": weights.untrained}
 
 
 def _here(entry: Entry) -> str:

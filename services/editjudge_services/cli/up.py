@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from editjudge.base.screen import say
+from editjudge.base.screen import say, say_json
+from editjudge.base.strict import text_of
 from editjudge.cli.options import base_settings, flag, path, takes
 
 from ..runtime.supervisor import up
-from .output import print_json
 
 
 @click.command("up")
@@ -42,7 +42,7 @@ def command(
     for name, why in state.unloaded.items():
         say(f"{name} is not served: {why}", fg="red", err=True)
     if json:
-        print_json(state)
+        say_json(text_of(state))
         return 0
     if state.grpc:
         say(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")

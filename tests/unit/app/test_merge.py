@@ -26,7 +26,7 @@ from editjudge.storage.store import RunStore
 from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, made, put, scored
 
 ANY = next(iter(dimensions().values()))
-KNOWN = {"core.a": Dimension("core.a", "?", (0, 1), True, "", ANY.how, tolerance=0.01)}
+KNOWN = {"core.a": Dimension("core.a", "?", "", ANY.how, (0, 1), tolerance=0.01)}
 
 
 def known(_: RunHeader) -> dict[str, Dimension]:

@@ -204,7 +204,7 @@ class Gated(Scorer):
 def gated(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     """A run that stands still after two edits."""
     how = Reading(Gated(), "number")
-    gated = Dimension("lab.gated", "Is it?", (0, 9), True, "here", how)
+    gated = Dimension("lab.gated", "Is it?", "here", how, (0, 9))
     known = {**module.Resolved(spec).known, gated.id: gated}
     from editjudge.app import spec as of
 

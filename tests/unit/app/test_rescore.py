@@ -33,7 +33,7 @@ CHANGES = {
 def shown(width: int) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(changes_table(CHANGES))
+        console.print(changes_table(CHANGES).terminal())
     return capture.get()
 
 

@@ -36,7 +36,7 @@ from ...fakes.scorers import Scripted, edit
 
 TWO = JudgeRounds(("one", "two"), 2)
 KNOWN = {
-    name: Dimension(name, "?", (0, 9), True, "-", how)
+    name: Dimension(name, "?", "-", how, (0, 9))
     for name, how in {
         "x.judged": Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score"),
         "x.area": Reading(Scripted(key="area"), "value"),

@@ -95,7 +95,7 @@ def test_what_derives_from_judged_dimensions_derives_within_a_replica() -> None:
     pixels = Scripted(key="b", needs=("features.x",))
 
     def one(name: str, how: Reading | Derived) -> Dimension:
-        return Dimension(name, "?", (0, 9), True, "-", how)
+        return Dimension(name, "?", "-", how, (0, 9))
 
     known = {
         d.id: d
@@ -124,7 +124,7 @@ async def test_a_mean_of_derived_values_not_derived_of_means() -> None:
     """A gate is passed by each judge alone: 1 and 9 make 5, and not what (3 + 1) / 2 gives."""
 
     def one(name: str, how: Reading | Derived) -> Dimension:
-        return Dimension(name, "?", (0, 9), True, "-", how)
+        return Dimension(name, "?", "-", how, (0, 9))
 
     def gate(values: Mapping[str, float]) -> float:
         return 9.0 if values["x.a"] > 2 else 1.0

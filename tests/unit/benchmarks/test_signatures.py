@@ -18,7 +18,7 @@ from ...fakes.scorers import Scripted
 
 
 def dimension(name: str, how: Reading | Derived, **more: Any) -> Dimension:
-    return Dimension(name, "?", (0, 10), True, "here", how, **more)
+    return Dimension(name, "?", "here", how, (0, 10), **more)
 
 
 def test_no_version_of_a_library_is_in_a_signature() -> None:

@@ -107,11 +107,11 @@ def test_the_coverage_is_of_what_is_drawn(tmp_path: Path) -> None:
     assert "theirs: " not in said
 
 
-def test_a_radar_of_two_axes_says_what_it_lacks(tmp_path: Path) -> None:
+def test_a_panel_that_is_left_out_is_told(tmp_path: Path) -> None:
     away = ("aesth", "blend", "compo", "editing_art", "non_ed", "physical")
     run = stored(tmp_path, *(f"i2i.se.{name}" for name in away))
     said = told(run, "--figure", "radar")
-    lack = "Foundational quality and fidelity (SE): a radar needs 3 axes with numbers and has 2"
+    lack = "Foundational quality and fidelity (SE): too few numbers"
     assert f"radar, figure 3: {lack}" in said
     assert "nothing to show yet" not in said
     assert "(SE)" in (run / "figures" / "i2i-1-radar.svg").read_text()  # the other panel

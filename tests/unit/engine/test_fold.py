@@ -80,7 +80,7 @@ def graphs(draw: st.DrawFn) -> tuple[Dimension, ...]:
             how = Derived(total, of, draw(st.booleans()))
         more: dict[str, Any] = {"when": only_odd} if draw(st.booleans()) else {}
         high = draw(st.sampled_from([2.0, 100.0]))
-        made.append(Dimension(f"d{number}", "?", (0, high), True, "here", how, **more))
+        made.append(Dimension(f"d{number}", "?", "here", how, (0, high), **more))
     return tuple(made)
 
 
@@ -218,7 +218,7 @@ READ, OTHER = Reading(Says(1), "f"), Reading(Says(2, ("x.one",)), "f")
 
 
 def dimension(name: str, how: Reading | Derived) -> Dimension:
-    return Dimension(name, "?", (0, 2), True, "here", how)
+    return Dimension(name, "?", "here", how, (0, 2))
 
 
 PART = dimension("part", OTHER)
@@ -264,13 +264,13 @@ def test_a_call_that_can_decide_nothing_is_not_made() -> None:
 
 
 NEEDS_A_MASK = Dimension(
-    "mask", "?", (0, 5), False, "here", Reading(Says(1), "f"), needs=frozenset({"mask"})
+    "mask", "?", "here", Reading(Says(1), "f"), (0, 5), False, needs=frozenset({"mask"})
 )
-PLAIN = Dimension("plain", "?", (0, 5), True, "here", Reading(Says(2), "f"))
+PLAIN = Dimension("plain", "?", "here", Reading(Says(2), "f"), (0, 5))
 OF_BOTH = Dimension(
-    "both", "?", (0, 10), True, "here", derived(total, "mask", "plain"), needs=frozenset()
+    "both", "?", "here", derived(total, "mask", "plain"), (0, 10), needs=frozenset()
 )
-OF_THE_ITEM = Dimension("item", "?", (0, 1), True, "here", Reading(Says(0), "g"), of_data=True)
+OF_THE_ITEM = Dimension("item", "?", "here", Reading(Says(0), "g"), (0, 1), of_data=True)
 
 
 @pytest.mark.parametrize("absent", [None, Missing("absent", "")])

@@ -49,9 +49,9 @@ class Sometimes(Scorer):
 
 ONE = Sometimes()
 DIMENSIONS = (
-    Dimension("t.one", "?", (0, 1), True, "s", Reading(ONE, "s")),
-    Dimension("t.whole", "?", (0, 1), True, "s", derived(product, "t.one", complete=True)),
-    Dimension("t.rest", "?", (0, 1), True, "s", derived(product, of={"a": Reading(ONE, "s")})),
+    Dimension("t.one", "?", "s", Reading(ONE, "s"), (0, 1)),
+    Dimension("t.whole", "?", "s", derived(product, "t.one", complete=True), (0, 1)),
+    Dimension("t.rest", "?", "s", derived(product, of={"a": Reading(ONE, "s")}), (0, 1)),
 )
 KNOWN = {d.id: d for d in DIMENSIONS}
 

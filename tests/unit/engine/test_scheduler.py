@@ -198,7 +198,7 @@ def log() -> Log:
 
 def dimension(log: Log, name: str = "test.one", **given: Any) -> Dimension:
     how = given.pop("how", None) or Reading(Timed(log), "score")
-    return Dimension(name, "?", (0, 1e9), True, "test", how, **given)
+    return Dimension(name, "?", "test", how, (0, 1e9), **given)
 
 
 def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimension) -> Order:
@@ -240,7 +240,7 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
 
 def test_a_signature_is_that_of_the_services_of_now() -> None:
     read = Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score")
-    judged = Dimension("t.judged", "?", (0, 5), True, "-", read)
+    judged = Dimension("t.judged", "?", "-", read, (0, 5))
     averaged = replace(judged, id="t.mean", how=derived(mean, "t.judged"))
     known = {"t.judged": judged, "t.mean": averaged}
     signatures = Signatures(known)

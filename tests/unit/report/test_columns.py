@@ -10,7 +10,7 @@ from editjudge.base.signature import Signature
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.report.numbers import ends_text, half_text, legend, number
-from editjudge.report.summary import Parted, without_intervals
+from editjudge.report.summary import with_something, without_intervals
 
 SURE = Interval(1.0, 3.0, 0.5, 9, "clustered")
 UNSURE = Interval(None, None, None, 1, "clustered", "all edits share a source picture")
@@ -95,10 +95,9 @@ def test_what_nobody_serves_or_asks_is_a_line() -> None:
         "made": Cell(None, {"scored": 1, "not_served": 1}, awaits=frozenset({"not_served"})),
         "unasked": Cell(None, {}),
     }
-    parted = Parted.of([column(name) for name in row], {"m": row})
-    assert [one.id for one in parted.told] == ["told", "nothing"]
-    assert [one.id for one in parted.unserved] == ["waits", "made"]
-    assert list(parted.lines(Path("my run"))) == [
+    told, lines = with_something([column(name) for name in row], {"m": row}, Path("my run"))
+    assert [one.id for one in told] == ["told", "nothing"]
+    assert lines == [
         "2 numbers need models that nobody serves: editjudge summary 'my run' --unserved",
         "1 number asks nothing of any item",
     ]

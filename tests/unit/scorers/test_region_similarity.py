@@ -219,7 +219,7 @@ async def judged(
     edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, read: str = "score"
 ) -> Any:
     """Through the judge, which makes verdicts of what is raised."""
-    one = Dimension("t.x", "?", (-1, 1), True, "s", Reading(scorer, read))
+    one = Dimension("t.x", "?", "s", Reading(scorer, read), (-1, 1))
     done = await judge_edit(edit, [one], {}, panel.knows(edit))  # type: ignore[arg-type]
     return done.outcomes["t.x"]
 

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...base.errors import ConfigError
 from ...base.item import Item, Need
 from ...scorers.asking import JUDGE
 from ...scorers.rubric import Rubric
-from ..dimension import Derived, Dimension, Reading, When, derived
+from ..dimension import Dimension, Reading, When, derived
 from ..fusion import Capped, Values, WeightedGeometricMean, product
 from .canvas import OffCanvasRubric
 from .kept import KeptDistance
@@ -215,7 +216,7 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
         _dimension,
         asks="How much is the subject of the edit like that of the source?",
         group=IDENTITY,
-        bounds=(-1.0, 1.0),
+        range=(-1.0, 1.0),
         tolerance=1e-4,
         variant=".".join(ways),
     )
@@ -226,7 +227,6 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
             "lpips.kept",
             asks="How far apart are source and edit where nothing was to be edited?",
             group=KEPT,
-            bounds=(0.0, 10.0),
             higher_is_better=False,
             tolerance=1e-4,
             variant=".".join(
@@ -289,14 +289,10 @@ def _mapping(group: str, switches: CoEditSwitches) -> tuple[Callable[[Values], f
 def _group(name: str, metrics: Mapping[str, Metric], switches: CoEditSwitches) -> Dimension:
     """Equation 1. As table 1 has it: before the cap."""
     parts = {_id(m): one for m, one in metrics.items() if one.group == name}
-    return _composite(
-        name,
-        asks=GROUPS[name].asks,
-        group=name,
-        weights={part: one.weight for part, one in parts.items()},
-        judged=any(one.call for one in parts.values()),
-        switches=switches,
-    )
+    weights = {part: one.weight for part, one in parts.items()}
+    tolerance = _steep(judged=any(one.call for one in parts.values()))
+    asks = GROUPS[name].asks
+    return _composite(name, weights, switches, asks=asks, group=name, tolerance=tolerance)
 
 
 def _capped(name: str) -> Dimension:
@@ -322,14 +318,13 @@ def _overall(groups: list[str], switches: CoEditSwitches) -> Dimension:
     def as_part(name: str) -> str:
         return _id(name if name == COMPLETENESS or not _caps(groups) else f"{name}.capped")
 
-    whens = tuple(GROUPS[name].when for name in groups)
     return _composite(
         "overall",
+        {as_part(name): GROUPS[name].weight for name in groups},
+        switches,
         asks="How good is the edit as a whole?",
-        weights={as_part(name): GROUPS[name].weight for name in groups},
-        judged=switches.reasoning,
-        switches=switches,
-        when=partial(_none_applies, whens),
+        tolerance=_steep(judged=switches.reasoning),
+        when=partial(_none_applies, tuple(GROUPS[name].when for name in groups)),
     )
 
 
@@ -339,56 +334,24 @@ def _none_applies(whens: tuple[When, ...], item: Item) -> str | None:
 
 
 def _composite(
-    name: str,
-    *,
-    asks: str,
-    weights: Mapping[str, float],
-    judged: bool,
-    switches: CoEditSwitches,
-    group: str = "",
-    when: When | None = None,
+    name: str, weights: Mapping[str, float], switches: CoEditSwitches, **more: Any
 ) -> Dimension:
-    uniform = switches.uniform_weights
-    if uniform:
+    if switches.uniform_weights:
         weights = dict.fromkeys(weights, 1.0)
-    return _dimension(
-        name,
-        asks=asks,
-        group=group,
-        how=derived(WeightedGeometricMean(weights), *weights),
-        variant="geometric.uniform" if uniform else "geometric.survey",
-        # Near 0 a geometric mean is steep: a part that wavers there carries it along.
-        tolerance=SCALE[1] if judged else 1.0,
-        when=when,
-    )
+    kind = "uniform" if switches.uniform_weights else "survey"
+    how = derived(WeightedGeometricMean(weights), *weights)
+    return _dimension(name, how=how, variant=f"geometric.{kind}", **more)
 
 
-def _dimension(
-    name: str,
-    *,
-    asks: str,
-    how: Reading | Derived,
-    variant: str,
-    tolerance: float,
-    group: str = "",
-    bounds: tuple[float, float] = SCALE,
-    higher_is_better: bool = True,
-    when: When | None = None,
-) -> Dimension:
+def _steep(*, judged: bool) -> float:
+    """Near 0 a geometric mean is steep: a part that wavers there carries it along."""
+    return SCALE[1] if judged else 1.0
+
+
+def _dimension(name: str, group: str = "", **more: Any) -> Dimension:
     """A dimension that applies where its group does."""
-    of = GROUPS.get(group)
-    return Dimension(
-        id=_id(name),
-        asks=asks,
-        range=bounds,
-        higher_is_better=higher_is_better,
-        source=SOURCE,
-        how=how,
-        needs=of.needs if of else frozenset(),
-        when=when or (of.when if of else of_co_edit),
-        variant=variant,
-        tolerance=tolerance,
-    )
+    of = {"when": GROUPS[group].when, "needs": GROUPS[group].needs} if group else {}
+    return Dimension(_id(name), **{"source": SOURCE, "range": SCALE, **of, **more})
 
 
 def _id(name: str) -> str:

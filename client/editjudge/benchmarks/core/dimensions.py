@@ -170,8 +170,6 @@ def _alone(service: str, how: tuple[str, str, str, float] | None = None) -> Dime
     return Dimension(
         id=f"core.{service}",
         asks=asks,
-        range=(0.0, 1.0),
-        higher_is_better=True,
         source=source,
         how=Reading(Quality(service), "score"),
         variant=variant,
@@ -183,8 +181,6 @@ def _text(name: str, service: str, reader: str) -> Dimension:
     return Dimension(
         id=name,
         asks="Does the result show the target text, letter by letter?",
-        range=(0.0, 1.0),
-        higher_is_better=True,
         source=f"I2I-Bench, section 3.2 (reader: {reader})",
         how=Reading(TextContent(service), "accuracy"),
         needs=frozenset({"target_text"}),
@@ -217,8 +213,6 @@ def _asked(name: str) -> Dimension:
     return Dimension(
         id=f"core.{name}",
         asks=_ASKS.get(name, scorer.template.asks),
-        range=(0.0, 1.0),
-        higher_is_better=True,
         source=scorer.template.source,
         how=Reading(scorer, "score"),
         variant=variant,
@@ -232,8 +226,6 @@ def _questioned(name: str) -> Dimension:
     return Dimension(
         id=f"core.{name}",
         asks=asks,
-        range=(0.0, 1.0),
-        higher_is_better=True,
         source=source,
         how=Reading(scorer, "correct"),
         needs=frozenset({"questions"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from ...base.item import Edit, Need
@@ -26,6 +27,10 @@ CLIP = "clip.vit_b_32"
 STRETCHED = ".stretched"
 """In variants: the mask is brought to the image's size as the released code does."""
 _SOURCE = "GIE-Bench, section 3.5"
+_preserved = partial(
+    Dimension, source=_SOURCE, range=(-1.0, 1.0), needs=frozenset[Need]({"source", "mask"})
+)
+"""One of the metrics of what lies outside the mask."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +78,6 @@ def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
         Dimension(
             id="gie.functional_correctness",
             asks="Is the question about the edited image answered as it should be?",
-            range=(0.0, 1.0),
-            higher_is_better=True,
             source=_SOURCE,
             how=Reading(scorer, "correct"),
             needs=frozenset({"questions", "source"}),
@@ -84,8 +87,6 @@ def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
         Dimension(
             id="gie.reachable",
             asks="Is the expected answer among the options?",
-            range=(0.0, 1.0),
-            higher_is_better=True,
             source="the official data",
             how=Reading(Reachable(exact), "reachable"),
             needs=frozenset({"questions"}),
@@ -106,25 +107,25 @@ def _perceived(switches: GieSwitches) -> tuple[Dimension, ...]:
         empty=1.0 if switches.empty_is_kept else None,
     )
     return (
-        _kept(
-            "ssim",
+        _preserved(
+            "gie.ssim",
             "How alike are source and edit in structure outside the mask?",
-            Reading(pixels, "outside" if black else "ssim.outside"),
-            f"ssim.grey.black{SIDE}" if black else "ssim.rgb.win7.within",
+            how=Reading(pixels, "outside" if black else "ssim.outside"),
+            variant=f"ssim.grey.black{SIDE}" if black else "ssim.rgb.win7.within",
             tolerance=1e-9,
         ),
-        _kept(
-            "clip",
+        _preserved(
+            "gie.clip",
             "How alike are source and edit to CLIP outside the mask?",
-            Reading(clip, "outside"),
-            f"cosine.pool_any.squash{SIDE}" if touched else f"cosine.pool{STRETCHED}",
+            how=Reading(clip, "outside"),
+            variant=f"cosine.pool_any.squash{SIDE}" if touched else f"cosine.pool{STRETCHED}",
             tolerance=1e-4,
         ),
-        _kept(
-            "clip_whole",
+        _preserved(
+            "gie.clip_whole",
             "How alike are source and edit to CLIP, mask or not?",
-            Reading(FeatureSimilarity(CLIP, "source"), "whole"),
-            "cosine",
+            how=Reading(FeatureSimilarity(CLIP, "source"), "whole"),
+            variant="cosine",
             needs=frozenset({"source"}),
             tolerance=1e-4,
         ),
@@ -143,12 +144,12 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
     needs: frozenset[Need] = frozenset({"source"} if whole else {"source", "mask"})
     where = "anywhere" if whole else "outside the mask"
     aligned = "sift.or_resized" if scorer.plausible else "sift.any"
-    unaligned = _kept(
-        "unaligned",
+    unaligned = _preserved(
+        "gie.unaligned",
         "Can the edit not be aligned, so that it is measured resized? (1: it cannot)",
-        Reading(scorer, UNALIGNED),
-        aligned,
-        (0.0, 1.0),
+        how=Reading(scorer, UNALIGNED),
+        variant=aligned,
+        range=(0.0, 1.0),
         needs=frozenset({"source"}),
         higher_is_better=False,
         tolerance=1.0,  # an alignment near the limits of what is plausible may tip
@@ -156,52 +157,25 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
     if not whole:
         aligned += STRETCHED
     return (
-        _kept(
-            "psnr",
+        _preserved(
+            "gie.psnr",
             f"How faint is the difference to the source {where}, once aligned?",
-            Reading(scorer, f"psnr.{region}"),
-            f"psnr.rgb.cap{PSNR_CAP:g}.{aligned}",
-            (0.0, PSNR_CAP),
+            how=Reading(scorer, f"psnr.{region}"),
+            variant=f"psnr.rgb.cap{PSNR_CAP:g}.{aligned}",
+            range=(0.0, PSNR_CAP),
             needs=needs,
             unit="dB",
             tolerance=1e-9,
         ),
-        _kept(
-            "mse",
+        _preserved(
+            "gie.mse",
             f"How large is the difference to the source {where}, once aligned?",
-            Reading(scorer, f"mse.{region}"),
-            f"mse.rgb.{aligned}",
-            (0.0, 65025.0),
+            how=Reading(scorer, f"mse.{region}"),
+            variant=f"mse.rgb.{aligned}",
+            range=(0.0, 65025.0),
             needs=needs,
             higher_is_better=False,
             tolerance=1e-9,
         ),
         *((unaligned,) if scorer.plausible else ()),
-    )
-
-
-def _kept(
-    name: str,
-    asks: str,
-    how: Reading,
-    variant: str,
-    bounds: tuple[float, float] = (-1.0, 1.0),
-    *,
-    needs: frozenset[Need] = frozenset({"source", "mask"}),
-    higher_is_better: bool = True,
-    unit: str = "",
-    tolerance: float,
-) -> Dimension:
-    """One of the preservation metrics."""
-    return Dimension(
-        id=f"gie.{name}",
-        asks=asks,
-        range=bounds,
-        higher_is_better=higher_is_better,
-        source=_SOURCE,
-        how=how,
-        needs=needs,
-        variant=variant,
-        unit=unit,
-        tolerance=tolerance,
     )

@@ -35,45 +35,56 @@ TEXT, WORLD, ARTIFACTS = (
     "world_knowledge_reasoning",
     "editing_artifacts",
 )
-# In the order of tables 1 and 2.
-DIMENSIONS: Mapping[Track, Mapping[str, str]] = {
+PROMPTS, OF_A_CATEGORY = 500, 100
+"""How many prompts the paper has of each track, and of each category (section 3.1)."""
+# In the order of tables 1 and 2: the title, and how many prompts the paper judges on it (tables 4
+# and 5). Of `me`, editing artifacts stand in appendix F only.
+_DIMENSIONS: Mapping[Track, Mapping[str, tuple[str, int]]] = {
     "se": {
-        "action_state_change_accuracy": "Action/State Change",
-        "aesthetic_quality": "Aesthetic Quality",
-        "blending_naturalness": "Blending Naturalness",
-        "composition_interaction": "Composition & Interaction",
-        ARTIFACTS: "Editing Artifacts",
-        "image_quality": "Image Quality",
-        "instruction_following": "Instruction Following",
-        "local_attribute_accuracy": "Local Attribute",
-        "non_edited_region_fidelity": "Non-Edited Fidelity",
-        "object_manipulation_accuracy": "Object Manipulation",
-        "physical_plausibility": "Physical Plausibility",
-        "spatial_accuracy": "Spatial Accuracy",
-        "subject_identity_fidelity": "Subject Identity",
-        TEXT: "Text Content & Style",
-        WORLD: "World Knowledge",
+        "action_state_change_accuracy": ("Action/State Change", 86),
+        "aesthetic_quality": ("Aesthetic Quality", PROMPTS),
+        "blending_naturalness": ("Blending Naturalness", PROMPTS),
+        "composition_interaction": ("Composition & Interaction", 350),
+        ARTIFACTS: ("Editing Artifacts", PROMPTS),
+        "image_quality": ("Image Quality", PROMPTS),
+        "instruction_following": ("Instruction Following", PROMPTS),
+        "local_attribute_accuracy": ("Local Attribute", 282),
+        "non_edited_region_fidelity": ("Non-Edited Fidelity", PROMPTS),
+        "object_manipulation_accuracy": ("Object Manipulation", 332),
+        "physical_plausibility": ("Physical Plausibility", PROMPTS),
+        "spatial_accuracy": ("Spatial Accuracy", 275),
+        "subject_identity_fidelity": ("Subject Identity", 233),
+        TEXT: ("Text Content & Style", 100),
+        WORLD: ("World Knowledge", 100),
     },
     "me": {
-        "aesthetic_quality": "Aesthetic Quality",
-        "blending_naturalness": "Blending Naturalness",
-        "composition_interaction": "Composition & Interaction",
-        "cross_source_transfer": "Cross-Source Attribute",
-        "detail_fidelity": "Detail Fidelity",
-        ARTIFACTS: "Editing Artifacts",
-        "image_quality": "Image Quality",
-        "instruction_following": "Instruction Following",
-        "inter_subject_consistency": "Inter-Subject Consistency",
-        "non_edited_element_fidelity": "Non-Edited Fidelity",
-        "physical_plausibility": "Physical Plausibility",
-        "spatial_accuracy": "Spatial Accuracy",
-        "subject_consistency": "Subject Consistency",
-        "subject_extraction_composition": "Subject Extraction",
-        TEXT: "Text Content & Style",
-        WORLD: "World Knowledge",
+        "aesthetic_quality": ("Aesthetic Quality", PROMPTS),
+        "blending_naturalness": ("Blending Naturalness", PROMPTS),
+        "composition_interaction": ("Composition & Interaction", PROMPTS),
+        "cross_source_transfer": ("Cross-Source Attribute", 126),
+        "detail_fidelity": ("Detail Fidelity", PROMPTS),
+        ARTIFACTS: ("Editing Artifacts", 0),
+        "image_quality": ("Image Quality", PROMPTS),
+        "instruction_following": ("Instruction Following", PROMPTS),
+        "inter_subject_consistency": ("Inter-Subject Consistency", 412),
+        "non_edited_element_fidelity": ("Non-Edited Fidelity", PROMPTS),
+        "physical_plausibility": ("Physical Plausibility", PROMPTS),
+        "spatial_accuracy": ("Spatial Accuracy", 476),
+        "subject_consistency": ("Subject Consistency", PROMPTS),
+        "subject_extraction_composition": ("Subject Extraction", PROMPTS),
+        TEXT: ("Text Content & Style", 200),
+        WORLD: ("World Knowledge", 100),
     },
 }
-"""Dimensions with their titles; of `me`, editing artifacts stand in appendix F only."""
+DIMENSIONS: Mapping[Track, Mapping[str, str]] = {
+    track: {name: title for name, (title, _) in of.items()} for track, of in _DIMENSIONS.items()
+}
+"""Dimensions with their titles."""
+QUOTAS: Mapping[Track, Mapping[str, int]] = {
+    track: {name: quota for name, (_, quota) in of.items() if quota}
+    for track, of in _DIMENSIONS.items()
+}
+"""How many prompts the paper judges on each dimension."""
 
 SHARED = (
     "aesthetic_quality",
@@ -93,46 +104,6 @@ LOSABLE: Mapping[Track, tuple[str, ...]] = {
     "me": ("subject_consistency", "detail_fidelity", "non_edited_element_fidelity"),
 }
 """Dimensions of subjects and details that are looked for in source and edit, and may be lost."""
-
-PROMPTS, OF_A_CATEGORY = 500, 100
-"""How many prompts the paper has of each track, and of each category (section 3.1)."""
-QUOTAS: Mapping[Track, Mapping[str, int]] = {
-    "se": {
-        "action_state_change_accuracy": 86,
-        "aesthetic_quality": PROMPTS,
-        "blending_naturalness": PROMPTS,
-        "composition_interaction": 350,
-        ARTIFACTS: PROMPTS,
-        "image_quality": PROMPTS,
-        "instruction_following": PROMPTS,
-        "local_attribute_accuracy": 282,
-        "non_edited_region_fidelity": PROMPTS,
-        "object_manipulation_accuracy": 332,
-        "physical_plausibility": PROMPTS,
-        "spatial_accuracy": 275,
-        "subject_identity_fidelity": 233,
-        TEXT: 100,
-        WORLD: 100,
-    },
-    "me": {
-        "aesthetic_quality": PROMPTS,
-        "blending_naturalness": PROMPTS,
-        "composition_interaction": PROMPTS,
-        "cross_source_transfer": 126,
-        "detail_fidelity": PROMPTS,
-        "image_quality": PROMPTS,
-        "instruction_following": PROMPTS,
-        "inter_subject_consistency": 412,
-        "non_edited_element_fidelity": PROMPTS,
-        "physical_plausibility": PROMPTS,
-        "spatial_accuracy": 476,
-        "subject_consistency": PROMPTS,
-        "subject_extraction_composition": PROMPTS,
-        TEXT: 200,
-        WORLD: 100,
-    },
-}
-"""How many prompts the paper judges on each dimension (tables 4 and 5)."""
 # Those that every prompt of the paper is judged on; editing artifacts of `me` by a switch alone.
 _EVERY: Mapping[Track, frozenset[str]] = {
     track: frozenset(name for name, count in quotas.items() if count == PROMPTS) | {ARTIFACTS}

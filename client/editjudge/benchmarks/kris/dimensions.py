@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...base.item import Item
@@ -70,7 +70,7 @@ def _quality(switches: KrisSwitches) -> Rubric:
     prompt, tasks = SIMPLE_QUALITY if switches.simple_prompts else QUALITY
     if switches.original_prompts:  # the same words, the image under another label
         tasks = dict.fromkeys(SEVERAL, "kris/quality_alone")
-    told = replace(switches, empty_instruction=False)
+    told = switches.model_copy(update={"empty_instruction": False})
     return _rubric(told, prompt, tasks, readers("quality_score"))
 
 
@@ -107,19 +107,9 @@ def _tests_knowledge(item: Item) -> str | None:
     return _of_kris(item) or f"{item.task} tests no knowledge"
 
 
-def _dimension(name: str, asks: str, how: Reading | Derived, source: str) -> Dimension:
-    return Dimension(
-        id=f"kris.{name}",
-        asks=asks,
-        range=(LOW, HIGH),
-        higher_is_better=True,
-        source=f"KRIS-Bench, section 3.4 and {source}",
-        how=how,
-        when=_tests_knowledge if name == "knowledge_plausibility" else _of_kris,
-        variant="rubric.1to5",
-        # The judge writes whole numbers: where it wavers, the next one.
-        tolerance=1.0,
-    )
+_SOURCE = "KRIS-Bench, section 3.4 and"
+# The judge writes whole numbers: where it wavers, the next one.
+_metric = partial(Dimension, range=(LOW, HIGH), when=_of_kris, variant="rubric.1to5", tolerance=1.0)
 
 
 _INSTRUCTION = "kris.instruction_following"
@@ -135,38 +125,39 @@ def _plausibility(switches: KrisSwitches, judged: Reading) -> Reading | Derived:
 def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
     """The metrics, then their average; nothing is loaded."""
     if switches.simple_prompts:
-        switches = replace(switches, original_prompts=False)
+        switches = switches.model_copy(update={"original_prompts": False})
     instruction = _instruction(switches)
     metrics = (
-        _dimension(
-            "visual_consistency",
+        _metric(
+            "kris.visual_consistency",
             "Is everything kept that the instruction does not touch?",
+            f"{_SOURCE} figures 28, 33 and 34",
             Reading(_consistency(switches), "consistency_score"),
-            "figures 28, 33 and 34",
         ),
-        _dimension(
-            "visual_quality",
+        _metric(
+            "kris.visual_quality",
             "Is the edited image, seen alone, natural and free of artefacts?",
+            f"{_SOURCE} figure 29",
             Reading(_quality(switches), "quality_score"),
-            "figure 29",
         ),
-        _dimension(
-            "instruction_following",
+        _metric(
+            _INSTRUCTION,
             "Is the instruction carried out?",
+            f"{_SOURCE} figures 30, 31 and 33 to 36",
             Reading(instruction, "instruction_score"),
-            "figures 30, 31 and 33 to 36",
         ),
-        _dimension(
-            "knowledge_plausibility",
+        _metric(
+            "kris.knowledge_plausibility",
             "Does the result agree with what is known of the world?",
+            f"{_SOURCE} figure 32",
             _plausibility(switches, Reading(instruction, "knowledge_score")),
-            "figure 32",
+            when=_tests_knowledge,
         ),
     )
-    average = _dimension(
-        "average",
+    average = _metric(
+        "kris.average",
         "How good is the edit, all its metrics taken together?",
+        f"{_SOURCE} figure 3",
         derived(mean, *(one.id for one in metrics)),
-        "figure 3",
     )
     return (*metrics, average)

@@ -7,6 +7,8 @@ scripts for judging differ from theirs again: they give the judge the instructio
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...answers import ScoreField, Scores
 from ...answers.first_digit import FirstDigit
 from ...prompts import Labels
@@ -29,101 +31,84 @@ def _scores(*names: str, reasoning: bool | tuple[str, ...] = True) -> Scores:
     return Scores(tuple(ScoreField(name, 1, 5) for name in names), reasoning)
 
 
-_CONSISTENCY = _scores("consistency_score")
-_QUALITY = _scores("quality_score")
-_INSTRUCTION = _scores("instruction_score")
-_BOTH = _scores(
-    "instruction_score",
-    "knowledge_score",
-    reasoning=("instruction_reasoning", "knowledge_reasoning"),
+class _Kind(NamedTuple):
+    """What a prompt asks, and what is read of a reply."""
+
+    asks: str
+    contract: Scores
+
+
+_KEPT = _Kind(
+    "Is everything kept that the instruction does not touch?", _scores("consistency_score")
 )
-_KEPT = "Is everything kept that the instruction does not touch?"
-_NATURAL = "Is the edited image, seen alone, natural and free of artefacts?"
-_FOLLOWED = "Is the instruction carried out?"
+_NATURAL = _Kind(
+    "Is the edited image, seen alone, natural and free of artefacts?", _scores("quality_score")
+)
+_FOLLOWED = _Kind("Is the instruction carried out?", _scores("instruction_score"))
+_BOTH = _Kind(
+    _FOLLOWED.asks,
+    _scores(
+        "instruction_score",
+        "knowledge_score",
+        reasoning=("instruction_reasoning", "knowledge_reasoning"),
+    ),
+)
 _TOLD = (("instruct", "instruction"),)
 _TOLD_BOTH = (*_TOLD, ("explanation", "hint"))
-_PAIR = ("sources", "edited")
+_PAIR, _TIME, _EDIT = ("sources", "edited"), ("frames",), ("edited",)
 
 
 def _original(
     name: str,
-    asks: str,
+    kind: _Kind,
     figure: str,
     images: tuple[str, ...],
     labels: Labels,
-    contract: Scores,
     fields: tuple[tuple[str, str], ...] | None = _TOLD,
-    file: str = "",
 ) -> OfficialPrompt:
     return OfficialPrompt(
         f"kris/{name}",
         OFFICIAL_PROMPTS,
-        f"{file or name}.txt",
-        asks,
+        f"{name.removesuffix('_alone')}.txt",
+        kind.asks,
         f"KRIS-Bench, {figure}",
         images,
         labels,
-        contract,
+        kind.contract,
         fields,
     )
 
 
-# The prompt for quality is sent as it stands: the scripts do not format it.
-PROMPTS = (
-    _original("prompt_consist", _KEPT, "figure 28", _PAIR, _PLAIN, _CONSISTENCY),
-    _original("prompt_consist_temporal", _KEPT, "figure 33", ("frames",), _FRAMES, _CONSISTENCY),
-    _original("prompt_consist_multi", _KEPT, "figure 34", _PAIR, _ELEMENTS, _CONSISTENCY),
-    _original("prompt_quality", _NATURAL, "figure 29", ("edited",), _PLAIN, _QUALITY, None),
-    _original(
-        "prompt_quality_alone",
-        _NATURAL,
-        "figure 29",
-        ("edited",),
-        _ALONE,
-        _QUALITY,
-        None,
-        "prompt_quality",
+# By the names of ours. The prompt for quality is sent as it stands: the scripts do not format it.
+_BY_OURS = {
+    "consistency": _original("prompt_consist", _KEPT, "figure 28", _PAIR, _PLAIN),
+    "consistency_temporal": _original(
+        "prompt_consist_temporal", _KEPT, "figure 33", _TIME, _FRAMES
     ),
-    _original("prompt_instruction_following", _FOLLOWED, "figure 30", _PAIR, _PLAIN, _INSTRUCTION),
-    _original(
-        "prompt_dual_evaluation", _FOLLOWED, "figures 31 and 32", _PAIR, _PLAIN, _BOTH, _TOLD_BOTH
+    "consistency_multi_element": _original(
+        "prompt_consist_multi", _KEPT, "figure 34", _PAIR, _ELEMENTS
     ),
-    _original(
-        "prompt_abnormal_instruction_following",
-        _FOLLOWED,
-        "figure 36",
-        _PAIR,
-        _PLAIN,
-        _INSTRUCTION,
-        _TOLD_BOTH,
+    "quality": _original("prompt_quality", _NATURAL, "figure 29", _EDIT, _PLAIN, None),
+    "quality_alone": _original("prompt_quality_alone", _NATURAL, "figure 29", _EDIT, _ALONE, None),
+    "instruction": _original("prompt_instruction_following", _FOLLOWED, "figure 30", _PAIR, _PLAIN),
+    "instruction_and_knowledge": _original(
+        "prompt_dual_evaluation", _BOTH, "figures 31 and 32", _PAIR, _PLAIN, _TOLD_BOTH
     ),
-    _original(
-        "prompt_view_instruction_following",
-        _FOLLOWED,
-        "figure 35",
-        (*_PAIR, "target"),
-        _PLAIN,
-        _INSTRUCTION,
+    "instruction_anomaly": _original(
+        "prompt_abnormal_instruction_following", _FOLLOWED, "figure 36", _PAIR, _PLAIN, _TOLD_BOTH
     ),
-    _original(
-        "prompt_instruction_temporal", _FOLLOWED, "figure 33", ("frames",), _FRAMES, _INSTRUCTION
+    "instruction_viewpoint": _original(
+        "prompt_view_instruction_following", _FOLLOWED, "figure 35", (*_PAIR, "target"), _PLAIN
     ),
-    _original("prompt_instruction_multi", _FOLLOWED, "figure 34", _PAIR, _ELEMENTS, _INSTRUCTION),
-)
-
-THEIRS = {
-    "kris/consistency": "kris/prompt_consist",
-    "kris/consistency_temporal": "kris/prompt_consist_temporal",
-    "kris/consistency_multi_element": "kris/prompt_consist_multi",
-    "kris/quality": "kris/prompt_quality",
-    "kris/quality_alone": "kris/prompt_quality_alone",
-    "kris/instruction": "kris/prompt_instruction_following",
-    "kris/instruction_and_knowledge": "kris/prompt_dual_evaluation",
-    "kris/instruction_anomaly": "kris/prompt_abnormal_instruction_following",
-    "kris/instruction_viewpoint": "kris/prompt_view_instruction_following",
-    "kris/instruction_temporal": "kris/prompt_instruction_temporal",
-    "kris/instruction_multi_element": "kris/prompt_instruction_multi",
+    "instruction_temporal": _original(
+        "prompt_instruction_temporal", _FOLLOWED, "figure 33", _TIME, _FRAMES
+    ),
+    "instruction_multi_element": _original(
+        "prompt_instruction_multi", _FOLLOWED, "figure 34", _PAIR, _ELEMENTS
+    ),
 }
+PROMPTS = tuple(_BY_OURS.values())
+THEIRS = {f"kris/{ours}": prompt.name for ours, prompt in _BY_OURS.items()}
 """The official prompts by the names of ours."""
 
 SEVERAL = (*TEMPORAL_TASKS, MULTI_ELEMENT)

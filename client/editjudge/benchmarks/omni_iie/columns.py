@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from ...base.item import Item
@@ -33,51 +34,35 @@ _WEIGHTS = {
 }
 
 
-_ROUNDS, _SWITCHING = "section 5.4", "section 3.3.2"
-
 Where: TypeAlias = Callable[[Item], bool]
 
 
 def columns(switches: OmniSwitches) -> tuple[Column, ...]:
     """By the switches that are on."""
-    return (
-        *_group("single_turn", "Single turn", _of("level", *SCALES), "table 2", switches),
+    groups = [
+        _group("single_turn", "Single turn", _of("level", *SCALES), "table 2", switches),
         *(
-            column
-            for scale, table in zip(SCALES, ("table 4", "table 5"), strict=True)
-            for column in _group(
-                f"single_turn.{scale}",
-                f"Single turn, {scale}",
-                _of("level", scale),
-                table,
-                switches,
+            _group(
+                f"single_turn.{scale}", f"Single turn, {scale}", _of("level", scale), of, switches
             )
+            for scale, of in zip(SCALES, ("table 4", "table 5"), strict=True)
         ),
-        *_drop(switches),
-        *_group("multi_turn", "Multi turn", _in_dialogue, "table 3", switches),
+        _drop(switches),
+        _group("multi_turn", "Multi turn", _in_dialogue, "table 3", switches),
         *(
-            column
-            for number in range(1, ROUNDS + 1)
-            for column in _group(
-                f"multi_turn.round_{number}",
-                f"Multi turn, round {number}",
-                _of("level", str(number)),
-                _ROUNDS,
-                switches,
-            )
+            _group(f"multi_turn.{name}", f"Multi turn, {words}", where, source, switches)
+            for name, words, where, source in _of_dialogues()
         ),
-        *(
-            column
-            for turn, words in TURNS.items()
-            for column in _group(
-                f"multi_turn.{turn}",
-                f"Multi turn, {words}",
-                _of("switch", turn),
-                _SWITCHING,
-                switches,
-            )
-        ),
-    )
+    ]
+    return tuple(chain.from_iterable(groups))
+
+
+def _of_dialogues() -> Iterator[tuple[str, str, Where, str]]:
+    """Name, title, items and source of each round, and of each switch between rounds."""
+    for number in range(1, ROUNDS + 1):
+        yield f"round_{number}", f"round {number}", _of("level", str(number)), "section 5.4"
+    for turn, words in TURNS.items():
+        yield turn, words, _of("switch", turn), "section 3.3.2"
 
 
 def overall(values: Values) -> float:
@@ -112,7 +97,7 @@ def _group(
         how = Mean(f"omni_iie.{of}", where, weighted_by=weight)
         yield Column(f"omni_iie.{name}.{metric}", words, how, higher, f"{_PAPER}, {source}", title)
     if not switches.no_qa:
-        yield _overall(name, title, overall, source, higher_is_better=True)
+        yield _overall(name, title, overall, source, True)
 
 
 def _drop(switches: OmniSwitches) -> Iterator[Column]:
@@ -128,26 +113,15 @@ def _drop(switches: OmniSwitches) -> Iterator[Column]:
         how = Paired(f"omni_iie.{of}", _pair if higher else _pair_turned)
         yield Column(f"omni_iie.{name}.{metric}", words, how, False, source, title)
     if not switches.no_qa:
-        yield _overall(name, title, overall_loss, "section 5.3", higher_is_better=False)
+        yield _overall(name, title, overall_loss, "section 5.3", False)
 
 
 def _overall(
-    name: str,
-    title: str,
-    fn: Callable[[Values], float],
-    source: str,
-    *,
-    higher_is_better: bool,
+    name: str, title: str, fn: Callable[[Values], float], source: str, higher: bool
 ) -> Column:
     parts = {metric: f"omni_iie.{name}.{metric}" for metric in METRICS if metric != "psnr"}
-    return Column(
-        f"omni_iie.{name}.overall",
-        "Overall",
-        Composite(fn, parts),
-        higher_is_better,
-        f"{_PAPER}, {source}",
-        title,
-    )
+    how, column = Composite(fn, parts), f"omni_iie.{name}.overall"
+    return Column(column, "Overall", how, higher, f"{_PAPER}, {source}", title)
 
 
 def _of(field: str, *values: str) -> Where:
@@ -158,21 +132,18 @@ def _in_dialogue(item: Item) -> bool:
     return str(item.extra.get("level", "")).isdecimal()
 
 
-def _pair(item: Item) -> tuple[str, Literal["+", "-"]] | None:
+_SIDES: Mapping[object, Literal["+", "-"]] = {"low": "+", "high": "-"}
+_TURNED: Mapping[object, Literal["+", "-"]] = {"low": "-", "high": "+"}
+
+
+def _pair(
+    item: Item, sides: Mapping[object, Literal["+", "-"]] = _SIDES
+) -> tuple[str, Literal["+", "-"]] | None:
     """The two scales of one image; what is at `low` less what is at `high`."""
-    match item.extra.get("level"):
-        case "low":
-            return str(item.extra["scene"]), "+"
-        case "high":
-            return str(item.extra["scene"]), "-"
-    return None
+    side = sides.get(item.extra.get("level"))
+    return side and (str(item.extra["scene"]), side)
 
 
 def _pair_turned(item: Item) -> tuple[str, Literal["+", "-"]] | None:
     """Likewise, what is at `high` less what is at `low`."""
-    match _pair(item):
-        case scene, "+":
-            return scene, "-"
-        case scene, "-":
-            return scene, "+"
-    return None
+    return _pair(item, _TURNED)

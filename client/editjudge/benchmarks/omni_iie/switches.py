@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..switches import Switches, switch
 
 _CODE = "Young-2000/OmniIIEBench, evaluate.py"
 
 
-@dataclass(frozen=True, slots=True)
 class OmniSwitches(Switches):
     """All are on in the protocol `official`."""
 
-    stretched_lpips: bool = switch(
-        "LPIPS of a region is fed pixels in [-3, 1]: pixels in [-1, 1] are normalised once more",
-        _CODE,
-    )
-    whole_background_clip: bool = switch(
-        "CLIP of the background is that of the whole picture: the mask is lost in an alpha channel",
-        _CODE,
-    )
-    area_weighted: bool = switch(
-        "means of LPIPS of foreground and background and of CLIP of the background are weighted by "
-        "the region's share of the picture",
-        _CODE,
-    )
-    empty_counts: bool = switch(
-        "an empty region has a number: 0, and 1 for CLIP of the foreground; such are marked as"
-        " imputed and in no drop",
-        _CODE,
-    )
-    alpha_dropped: bool = switch(
-        "transparency of targets and results is dropped instead of laid over white, so that the"
-        " colours under it count",
-        _CODE,
-    )
-    no_qa: bool = switch("no question is asked, so there is no QA and no Overall", _CODE)
-    two_stage_qa: bool = switch(
-        "a question is answered by who sees the result alone, and the answer then compared with the"
-        " right one by text alone; without QA nothing comes of it",
-        f"{_CODE}, calculate_qa_score, which nothing calls",
-    )
+    stretched_lpips: bool = switch(_CODE)
+    """LPIPS of a region is fed pixels in [-3, 1]: pixels in [-1, 1] are normalised once more"""
+    whole_background_clip: bool = switch(_CODE)
+    """CLIP of the background is that of the whole picture: the mask is lost in an alpha channel"""
+    area_weighted: bool = switch(_CODE)
+    """means of LPIPS of foreground and background and of CLIP of the background are weighted by
+    the region's share of the picture"""
+    empty_counts: bool = switch(_CODE)
+    """an empty region has a number: 0, and 1 for CLIP of the foreground; such are marked as
+    imputed and in no drop"""
+    alpha_dropped: bool = switch(_CODE)
+    """transparency of targets and results is dropped instead of laid over white, so that the
+    colours under it count"""
+    no_qa: bool = switch(_CODE)
+    """no question is asked, so there is no QA and no Overall"""
+    two_stage_qa: bool = switch(f"{_CODE}, calculate_qa_score, which nothing calls")
+    """a question is answered by who sees the result alone, and the answer then compared with the
+    right one by text alone; without QA nothing comes of it"""

@@ -70,7 +70,7 @@ POOLED = {f"kris.{n}_knowledge" for n in ("factual", "conceptual", "procedural")
 def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
     """An item of each folder."""
     data = KrisData(released(tmp_path_factory.mktemp("kris")))
-    return {ref.data.folder: data.load(ref) for ref in data.checked()}
+    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.checked()}
 
 
 @pytest.fixture
