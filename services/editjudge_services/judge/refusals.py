@@ -25,7 +25,7 @@ class Busy(EditjudgeError):
 
 
 class Late(EditjudgeError):
-    """The caller's deadline is over, or the time for which a stream may ask nothing."""
+    """The caller's deadline is over."""
 
 
 _CODES: tuple[tuple[type[EditjudgeError], str], ...] = (

@@ -91,7 +91,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     ) -> AsyncIterator[pb.ScoreStreamResponse]:
         """Judge edits as they come, a few at a time.
 
-        It has a place among the streams until it ends; one that asks nothing is ended.
+        It has a place among the streams until it ends.
         """
         caller = _caller(context, "ScoreStream")
         place = self._judging.streams.taking(caller.team, 1, waits=False)
@@ -99,13 +99,12 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             async with place, aclosing(self._results(aiter(requests), caller)) as results:
                 async for result in results:
                     yield result
-        except (Busy, Late) as error:
+        except Busy as error:
             await abort(context, error)
 
     async def _results(
         self, upcoming: AsyncIterator[pb.ScoreStreamRequest], caller: Caller
     ) -> AsyncGenerator[pb.ScoreStreamResponse, None]:
-        idle = self._judging.room.idle_seconds
         judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
         reading: asyncio.Task[bool] | None = None
         more = True
@@ -115,15 +114,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
                     reading = asyncio.create_task(self._begin_next(upcoming, caller, judged))
                 if not (waited := {*judged, *([reading] if reading else [])}):
                     return
-                done, _ = await asyncio.wait(
-                    waited,
-                    timeout=None if judged else idle,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if not done and not judged:
-                    raise Late(
-                        f"nothing was asked for {idle:g} s", "open a stream when there is more"
-                    )
+                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 if reading is not None and reading in done:
                     more, reading = reading.result(), None
                 for task in judged & done:
