@@ -46,13 +46,15 @@ from editjudge.base.item import Edit, Item
 from editjudge.benchmarks.core.dimensions import DIMENSIONS
 from editjudge.benchmarks.dimension import Reading
 from editjudge.panel.budget import Budget
+from editjudge.panel.calls import Usage
+from editjudge.panel.context import CallContext
 from editjudge.panel.generalist import Generalist
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.pictures import Picture
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
-from editjudge.panel.transport import Transport, Usage
+from editjudge.panel.transport import Transport
 from editjudge.prompts import template
 from editjudge.scorers.asking import JUDGE, prompt_about
 from editjudge.scorers.vqa import LEVELS, FiveLevel, QuestionList
@@ -169,8 +171,8 @@ async def run(way: str, edits: list[Edit], url: str) -> Run:
                 reply.raise_for_status()
             budget = Budget()
             start = time.perf_counter()
-            with budget.pays():
-                await asyncio.gather(*(judge.choose(*one) for one in asked))
+            paid = judge.within(CallContext(budget))
+            await asyncio.gather(*(paid.choose(*one) for one in asked))
             return Run(budget.calls, budget.usage, time.perf_counter() - start)
 
 

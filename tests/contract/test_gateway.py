@@ -22,7 +22,7 @@ from editjudge.app.client import make_edit
 from editjudge.base.config import Settings, load_settings
 from editjudge.cli import main
 from editjudge.gateway.messages import request_of
-from editjudge.panel.said import Said
+from editjudge.panel.calls import Said
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb

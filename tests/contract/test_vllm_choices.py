@@ -11,7 +11,7 @@ import pytest
 from grpc import StatusCode
 
 from editjudge.base.errors import BadReply, LogprobsUnavailable, Refused
-from editjudge.panel.transport import Usage
+from editjudge.panel.calls import Usage
 
 from ..fakes.triton import Failure
 from ..fakes.vllm_grpc import (

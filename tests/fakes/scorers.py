@@ -14,10 +14,12 @@ from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Scored, Verdict
 from editjudge.scorers.scorer import Scorer
 
+from .transport import PanelStandIn
+
 PIXEL = load_image(np.zeros((1, 1, 3), np.uint8))
 
 
-class FakePanel:
+class FakePanel(PanelStandIn):
     """Says which services it has, and answers nothing."""
 
     def __init__(self, *services: str) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from editjudge.base.config import GeneralistEndpoint, Price
 from editjudge.base.identity import ServiceName
-from editjudge.panel.calls import ReplyStore
+from editjudge.panel.calls import RememberedReplies, ReplyStore
 from editjudge.panel.choices import ChoiceDistribution
+from editjudge.panel.context import NOBODY, CallContext
 from editjudge.panel.generalist import Generalist
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt
-from editjudge.panel.remembered import RememberedReplies
 from editjudge.panel.transport import (
     Choice,
     Completion,
@@ -53,7 +54,9 @@ class ScriptedTransport(Transport):
     async def identify(self, timeout: float) -> GeneralistModel:
         return GeneralistModel(self.model, server="scripted 1")
 
-    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+    async def choose(
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+    ) -> Choice:
         if "frozen water" in seen(prompt):  # the probe
             answer = self.script[0]
             if isinstance(answer, Exception):
@@ -68,7 +71,11 @@ class ScriptedTransport(Transport):
         return Choice(ChoiceDistribution(shares, outside, "logprobs"), self.model, USAGE)
 
     async def complete(
-        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        schema: Mapping[str, Any] | None = None,
+        context: CallContext = NOBODY,
     ) -> Completion:
         self.samplings.append(sampling)
         self.schemas.append(schema)
@@ -115,3 +122,15 @@ def generalist(
 
 PRICE = Price(input=1000.0, cached=100.0, output=5000.0)
 """With `USAGE` a call costs 40 * 1000 + 60 * 100 + 1 * 5000 millionths: 0.051."""
+
+
+class PanelStandIn:
+    """What stands in for a panel, as far as whoever calls it is concerned."""
+
+    context = NOBODY
+
+    def within(self, context: CallContext) -> Self:
+        """The same, called on somebody's behalf."""
+        bound = copy.copy(self)
+        bound.context = context
+        return bound

@@ -12,8 +12,8 @@ import pytest
 from editjudge.base.config import Endpoint
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import SERVICES, model_name
+from editjudge.panel.context import Terms
 from editjudge.panel.retry import RetryPolicy
-from editjudge.panel.terms import NONE, Terms
 from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.runtime.launcher import TritonServer
 
@@ -42,11 +42,10 @@ async def order(server: TritonServer) -> list[str]:
         await triton.identity(model_name(SERVICE), 10)
 
         async def call(name: str, terms: Terms) -> None:
-            with terms.held():
-                await triton.infer(*asked, service=SERVICE)
+            await triton.infer(*asked, service=SERVICE, terms=terms)
             ended.append(name)
 
-        calls = [asyncio.create_task(call("other", NONE)) for _ in range(14)]
+        calls = [asyncio.create_task(call("other", Terms())) for _ in range(14)]
         await until(lambda: waiting(server) >= 12)
         calls += [asyncio.create_task(call("urgent", URGENT)) for _ in range(2)]
         await asyncio.gather(*calls)

@@ -13,14 +13,12 @@ import torch
 from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
 
 from editjudge.base.config import GeneralistEndpoint
-from editjudge.panel.kept import Apart, keeping
+from editjudge.panel.context import CallContext, Terms
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
-from editjudge.panel.terms import Terms
 from editjudge.panel.transport import Sampling, Transport
 from editjudge.panel.vllm.transport import LISTED
-from editjudge.storage.ledger import Ledger
 from editjudge_services.runtime.vllm_server import Protocol
 
 from .conftest import Pair, serving
@@ -168,8 +166,8 @@ async def test_what_is_kept_apart_is_not_found_in_the_cache(pair: Pair) -> None:
     shared = question(6, instruction="replace the sky with a sunset. " * 40)
 
     async def cached(salt: str) -> int:
-        with Ledger() as ledger, keeping(Apart(ledger, salt)):
-            return (await transport.complete(shared, Sampling(max_tokens=1))).usage.cached_tokens
+        sampling, context = Sampling(max_tokens=1), CallContext(salt=salt)
+        return (await transport.complete(shared, sampling, context=context)).usage.cached_tokens
 
     async with pair.transport("http") as transport:
         await transport.identify(30)

@@ -21,6 +21,7 @@ from ..canary.comparison import Baseline, Finding, Look, State, compared, unit_o
 from ..canary.edits import canaries, canary_set, look, places
 from ..panel import Panel
 from ..panel.budget import Budget
+from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from .client import with_local_stack
 
@@ -182,12 +183,12 @@ async def _examined(
     examined: list[Examined] = []
     checks: dict[str, Checked] = {}
     budget = Budget(settings.max_cost)
-    async with Panel(settings) as panel:
+    async with Panel(settings).within(CallContext(budget)) as panel:
         for name in map(ServiceName.generalist, settings.generalists):
             if name not in panel.generalists:
                 examined.append(Examined.unchecked(name, panel.why_not(name)))
                 continue
-            judge, check = await _asked(panel.generalists[name], before, repeats, budget)
+            judge, check = await _asked(panel.generalist(name), before, repeats, budget)
             examined.append(judge)
             if check is not None:
                 checks[judge.identity] = check
@@ -198,16 +199,15 @@ async def _asked(
     generalist: Generalist, before: Mapping[str, Checked], repeats: int, budget: Budget
 ) -> tuple[Examined, Checked | None]:
     name, calls, spent = generalist.name, budget.calls, budget.spent
-    with budget.pays():
-        try:
-            method = await generalist.method()  # part of its identity
-        except ServiceError as error:
-            return Examined.unchecked(name, str(error)), None
-        identity = str(generalist.identity)
-        known = before.get(identity)
-        baseline = known.baseline if known and known.baseline.asked == canary_set() else None
-        first = baseline is None
-        seen = await look(generalist, max(repeats, BASELINE_ROUNDS) if first else repeats)
+    try:
+        method = await generalist.method()  # part of its identity
+    except ServiceError as error:
+        return Examined.unchecked(name, str(error)), None
+    identity = str(generalist.identity)
+    known = before.get(identity)
+    baseline = known.baseline if known and known.baseline.asked == canary_set() else None
+    first = baseline is None
+    seen = await look(generalist, max(repeats, BASELINE_ROUNDS) if first else repeats)
     if baseline is None:
         endpoint = generalist.endpoint
         unit = unit_of(method, endpoint.temperature, endpoint.samples)

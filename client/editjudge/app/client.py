@@ -38,7 +38,8 @@ from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
-from ..panel.heard import hearing
+from ..panel.calls import Said
+from ..panel.context import CallContext, CallNotes
 from ..panel.services import own_services
 from ..prompts.custom import custom_templates
 from ..prompts.folder import prompt_files
@@ -231,14 +232,15 @@ class Client:
         known = {d.id: d for d in (*in_words(others, custom), *asked)}
         signatures = self._signatures(known)
         if self._gateway is None:
-            return await self.judge(edit, asked, known, signatures, budget)
+            context = CallContext(budget or self.budget)
+            return await self.judge(edit, asked, known, signatures, context)
         from ..gateway.judging import Far
         from ..gateway.messages import protocol_of
 
-        judges = Far(self._gateway, protocol_of(CORE, "", JudgeRounds(), texts))
-        with (budget or self.budget).pays():
-            await judges.begin(asked, known, signatures)
-            return await judges.judge(edit, asked, known, signatures)
+        protocol = protocol_of(CORE, "", JudgeRounds(), texts)
+        judges = Far(self._gateway, protocol, budget or self.budget)
+        await judges.begin(asked, known, signatures)
+        return await judges.judge(edit, asked, known, signatures)
 
     async def score_many(
         self,
@@ -286,14 +288,19 @@ class Client:
         dimensions: Iterable[Dimension],
         known: Mapping[str, Dimension],
         signatures: Signatures,
-        budget: Budget | None = None,
+        context: CallContext,
     ) -> Judgement:
-        """Judge one edit by rules that are known already; see `score` and `engine.judge.judge`."""
-        with (budget or self.budget).pays(), hearing() as heard:
-            judgement = await judge(edit, dimensions, known, self.panel, signatures)
+        """Judge one edit by rules that are known already; see `score` and `engine.judge.judge`.
+
+        Args:
+            context: Who pays for the calls, and where they are kept.
+        """
+        heard: dict[str, Said] = {}
+        panel = self.panel.within(context.noting(CallNotes(said=heard)))
+        judgement = await judge(edit, dimensions, known, panel, signatures)
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
         # What was heard may be kept nowhere; specialists' are read as they are kept.
-        kept = await self.panel.said(calls - heard.keys())
+        kept = await panel.said(calls - heard.keys())
         said = {key: said for key, said in heard.items() if key in calls}
         return replace(judgement, said={**kept, **said})
 

@@ -18,10 +18,11 @@ from ..base.strict import Strict
 from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
 from ..panel import SERVICES, Panel, Service, model_name
+from ..panel.bind import transport_for
 from ..panel.budget import Budget
+from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
-from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
 from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
@@ -103,9 +104,9 @@ async def examine(settings: Settings, expected: Services | None = None) -> list[
         ]
         for name in _due(settings, panel, nobody_away=not findings):
             findings += await _check(panel, name, settings)
-        with Budget(settings.max_cost).pays():
-            for generalist in panel.generalists.values():
-                findings.append(await _ask(generalist, settings))
+        context = CallContext(Budget(settings.max_cost))
+        for generalist in panel.generalists.values():
+            findings.append(await _ask(generalist.within(context), settings))
         if expected is not None:
             findings = _compared(findings, expected, await _served(panel, settings.probe_timeout))
         return findings

@@ -9,6 +9,7 @@ from ..base.config import Settings
 from ..engine.judges import Judges, Opened, near
 from ..engine.order import Order
 from ..panel import PoolPolicy
+from ..panel.budget import Budget
 from ..panel.calls import OthersCallStore
 from .spec import Resolved
 
@@ -18,10 +19,14 @@ def judges_of(resolved: Resolved) -> Opened:
 
     @contextlib.asynccontextmanager
     async def opened(
-        order: Order, settings: Settings, calls: OthersCallStore, policy: PoolPolicy
+        order: Order,
+        settings: Settings,
+        calls: OthersCallStore,
+        policy: PoolPolicy,
+        budget: Budget,
     ) -> AsyncIterator[Judges]:
         if settings.gateway is None:
-            async with near(order, settings, calls, policy) as judges:
+            async with near(order, settings, calls, policy, budget) as judges:
                 yield judges
             return
         from ..gateway.judging import far
@@ -33,7 +38,7 @@ def judges_of(resolved: Resolved) -> Opened:
             spec.benchmark, resolved.rules.protocol, spec.judge_rounds, spec.prompts
         )
         gateway = Gateway(settings.gateway, settings, calls, policy)
-        async with far(gateway, protocol, order, calls) as through:
+        async with far(gateway, protocol, order, calls, budget) as through:
             yield through
 
     return opened

@@ -24,8 +24,7 @@ from ..engine.judge import judge
 from ..engine.runplan import RunPlan
 from ..engine.session import IDENTITIES, asking, services_fact
 from ..panel import Panel
-from ..panel.calls import Call, Reply, SpecialistCall
-from ..panel.said import Said
+from ..panel.calls import Call, Reply, Said, SpecialistCall
 from ..storage.ledger import Ledger
 from ..storage.store import FILE
 

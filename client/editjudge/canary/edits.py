@@ -11,8 +11,8 @@ from ..base.digest import content_digest
 from ..base.errors import Abstained, ServiceError
 from ..base.images import load_image
 from ..base.item import Edit, Item
+from ..panel.calls import RememberedReplies
 from ..panel.generalist import Generalist
-from ..panel.remembered import RememberedReplies
 from ..prompts import Template
 from ..scorers.asking import Question
 from .comparison import HIGH, LOW, Look
@@ -98,8 +98,7 @@ def places() -> dict[str, tuple[str, int]]:
 async def look(generalist: Generalist, rounds: int) -> Look:
     """Ask about each canary so many times, as a run asks, but past every known reply.
 
-    The same request is made each time, so that what differs is the judge's own noise. Whoever calls
-    pays, see `Budget.pays`.
+    The same request is made each time, so that what differs is the judge's own noise.
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
     await asyncio.to_thread(_prepare, generalist)

@@ -24,13 +24,11 @@ from ..base.verdict import (
 )
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel
-from ..panel.said import Said
-from ..panel.together import Asked, asking
-from ..panel.usage import counting
+from ..panel.calls import Said
+from ..panel.context import CallNotes
 from ..scorers.scorer import Scorer
 from .fold import fold
 from .plan import edit_plan, in_order, missing_of
-from .progress import answered
 
 Settled: TypeAlias = Callable[[], Awaitable[None]]
 """Waits until it is known, and kept, who judges: calls may be made before, nothing is signed.
@@ -39,8 +37,16 @@ Where a judge could not say it when asked first, what it says later is kept as t
 """
 
 
+Answered: TypeAlias = Callable[[float], None]
+"""Told by which share, 0 to 1, more of an edit is answered."""
+
+
 async def at_once() -> None:
     """It is known. `Settled`."""
+
+
+def nobody_counts(_: float) -> None:
+    """Nobody is told. `Answered`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Judgement:
         services: Identity of the services that were at hand.
         untrained: Dimensions judged with random weights: their values are no results.
         usage: What generalists took for this edit: calls made now, tokens, cost; see
-            `panel.usage.counting`.
+            `CallNotes.usage`.
         errors: What stands behind the failed ones, by dimension id.
         said: What came back from the calls that outcomes rest on, by key, where that was looked
             up (`Client.score`); a run keeps it beside the verdicts.
@@ -84,6 +90,7 @@ async def judge(
     panel: Panel,
     signatures: Signatures | None = None,
     settled: Settled = at_once,
+    answered: Answered = nobody_counts,
 ) -> Judgement:
     """Judge one edit on the given dimensions.
 
@@ -95,6 +102,7 @@ async def judge(
         known: All dimensions by id, for what the given ones derive from.
         signatures: Of these dimensions, made before; without, they are made anew.
         settled: Waited for before anything is signed.
+        answered: Told by which share, 0 to 1, more of the edit is answered.
     """
     asked = tuple(dimensions)
     known = {**known, **{d.id: d for d in asked}}
@@ -106,16 +114,16 @@ async def judge(
     scorers = list(plan.calls)
     errors: dict[Scorer, ServiceError] = {}
 
-    slow = _slowest(scorers)
+    slow, notes = _slowest(scorers), CallNotes()
+    noting = panel.within(panel.context.noting(notes))
 
     async def call(scorer: Scorer) -> Mapping[str, Verdict]:
-        verdicts = await _call(scorer, edit, panel, plan.calls[scorer], errors)
+        verdicts = await _call(scorer, edit, noting, plan.calls[scorer], errors)
         if scorer in slow:
             answered(1 / len(slow))
         return verdicts
 
-    with counting() as usage:
-        results = await asyncio.gather(*map(call, scorers))
+    results = await asyncio.gather(*map(call, scorers))
     await settled()
     readings = dict(zip(scorers, results, strict=True))
     folded = fold(ordered, edit.item, missing=missing_of(edit), unserved=waiting, readings=readings)
@@ -129,7 +137,7 @@ async def judge(
         signatures=signatures.of(asked, identities),
         services=identities,
         untrained=frozenset(d.id for d in asked if random and roles_of(d, known) & random),
-        usage=usage,
+        usage=notes.usage,
         errors={
             d.id: error
             for d in asked
@@ -245,10 +253,10 @@ async def _call(
     fields: frozenset[str],
     errors: dict[Scorer, ServiceError],
 ) -> Mapping[str, Verdict]:
-    asked = Asked()
+    asked = CallNotes()
     try:
-        with asking() as asked:
-            verdicts = await scorer.score(edit, panel, fields)
+        noting = panel.within(panel.context.noting(asked))
+        verdicts = await scorer.score(edit, noting, fields)
         return {name: _resting(verdicts[name], asked) for name in fields}
     except Abstained as abstained:
         # All that judges said is asked anew together, not only what could not be read.
@@ -265,7 +273,7 @@ async def _call(
         return dict.fromkeys(fields, Failed(error=trouble))
 
 
-def _resting(verdict: Verdict, asked: Asked) -> Verdict:
+def _resting(verdict: Verdict, asked: CallNotes) -> Verdict:
     """A number with what specialists said; what has none says itself which of it was no answer."""
     return rests_on(verdict, asked.specialists) if isinstance(verdict, Scored) else verdict
 

@@ -12,8 +12,10 @@ from ..base.config import Settings
 from ..base.item import Edit
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel, PoolPolicy
+from ..panel.budget import Budget
 from ..panel.calls import OthersCallStore
-from .judge import Judgement, Settled, Signatures, at_once, judge
+from ..panel.context import CallContext
+from .judge import Answered, Judgement, Settled, Signatures, at_once, judge, nobody_counts
 from .order import Order
 
 
@@ -35,14 +37,15 @@ class Judges(Protocol):
         known: Mapping[str, Dimension],
         signatures: Signatures,
         settled: Settled = at_once,
+        answered: Answered = nobody_counts,
     ) -> Judgement:
         """Judge one edit; see `engine.judge.judge`."""
 
 
 Opened: TypeAlias = Callable[
-    [Order, Settings, OthersCallStore, PoolPolicy], AbstractAsyncContextManager[Judges]
+    [Order, Settings, OthersCallStore, PoolPolicy, Budget], AbstractAsyncContextManager[Judges]
 ]
-"""Opens judges for a session: for its order, by its settings, with the store of its calls."""
+"""Opens the judges of a session: of its order, by its settings, with its store and budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +62,16 @@ class Near:
         known: Mapping[str, Dimension],
         signatures: Signatures,
         settled: Settled = at_once,
+        answered: Answered = nobody_counts,
     ) -> Judgement:
         """Judge one edit; see `engine.judge.judge`."""
-        return await judge(edit, dimensions, known, self.panel, signatures, settled)
+        return await judge(edit, dimensions, known, self.panel, signatures, settled, answered)
 
 
 @contextlib.asynccontextmanager
 async def near(
-    _: Order, settings: Settings, calls: OthersCallStore, policy: PoolPolicy
+    _: Order, settings: Settings, calls: OthersCallStore, policy: PoolPolicy, budget: Budget
 ) -> AsyncIterator[Near]:
     """Judges with the services of the settings; an `Opened`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:
-        yield Near(panel)
+        yield Near(panel.within(CallContext(budget)))

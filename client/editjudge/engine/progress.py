@@ -6,7 +6,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -114,8 +113,12 @@ class Progress:
         return self.judged + sum(self._parts.values())
 
     @contextmanager
-    def one_edit(self) -> Iterator[None]:
-        """Judge one edit inside: what is answered of it counts while it goes on."""
+    def one_edit(self) -> Iterator[Callable[[float], None]]:
+        """Judge one edit inside: what is answered of it counts while it goes on.
+
+        Yields:
+            What is to be told by which share, 0 to 1, more of it is answered.
+        """
         key = object()
 
         def answered(share: float) -> None:
@@ -123,11 +126,9 @@ class Progress:
             self._moved()
 
         self._parts[key] = 0.0
-        before = _ANSWERED.set(answered)
         try:
-            yield
+            yield answered
         finally:
-            _ANSWERED.reset(before)
             del self._parts[key]
             self._moved()
 
@@ -182,15 +183,6 @@ class Progress:
     def share_failed(self) -> float:
         """Of this session's verdicts."""
         return self.verdicts["failed"] / self.verdicts.total() if self.verdicts else 0.0
-
-
-def answered(share: float) -> None:
-    """Tell whoever counts that a share of the edit that is judged here, 0 to 1, is answered."""
-    if (told := _ANSWERED.get()) is not None:
-        told(share)
-
-
-_ANSWERED: ContextVar[Callable[[float], None] | None] = ContextVar("answered", default=None)
 
 
 def took(panel: Panel | None, progress: Progress) -> dict[str, float]:

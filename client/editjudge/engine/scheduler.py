@@ -43,7 +43,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
 from .items import ItemState, state_of
-from .judge import Judgement, Settled, at_once
+from .judge import Answered, Judgement, Settled, at_once
 from .judges import Judges
 from .keeping import JudgedEdit, VerdictSink
 from .order import Order
@@ -227,14 +227,14 @@ class Scheduler:
 
     async def _done(self, job: Job) -> None:
         try:
-            with self.progress.one_edit():
-                await self._judged(job)
+            with self.progress.one_edit() as answered:
+                await self._judged(job, answered)
         finally:
             del self._held[id(job)]
             async with self._room:
                 self._room.notify()
 
-    async def _judged(self, job: Job) -> None:
+    async def _judged(self, job: Job, answered: Answered) -> None:
         item = job.source.ref.id
         try:
             edit, judged = await self._loaded(job)
@@ -246,7 +246,7 @@ class Scheduler:
         try:
             order = self.order
             judgement = await self.judges.judge(
-                edit, job.dimensions, order.known, order.signed, self.settled
+                edit, job.dimensions, order.known, order.signed, self.settled, answered
             )
         except StoreError:
             raise

@@ -212,15 +212,14 @@ class Session:
         budget = Budget(self.settings.max_cost)
         budget.goes_on(*self._store.costs)
         policy = PoolPolicy(patience=self.settings.patience)
-        opened = self._opened(self.order, self.settings, self._calls, policy)
+        opened = self._opened(self.order, self.settings, self._calls, policy, budget)
         try:
-            with budget.pays():
-                async with opened as judges, _beside(judges.panel.settle()) as settling:
-                    plan = await self._planned_with(judges, left, settling)
-                    progress = await _aside(lambda: self._progress(plan, budget))
-                    knowing = self._known(plan, judges.panel, progress, settling)
-                    async with _beside(knowing) as known:
-                        return await self._judged(plan, judges, progress, known, fail_on_error)
+            async with opened as judges, _beside(judges.panel.settle()) as settling:
+                plan = await self._planned_with(judges, left, settling)
+                progress = await _aside(lambda: self._progress(plan, budget))
+                knowing = self._known(plan, judges.panel, progress, settling)
+                async with _beside(knowing) as known:
+                    return await self._judged(plan, judges, progress, known, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_of(several) from several
 

@@ -19,12 +19,21 @@ from ..base.item import Edit
 from ..base.signature import Signature, package_version
 from ..base.verdict import Failed, Outcome, failed
 from ..benchmarks.dimension import Dimension
-from ..engine.judge import Judgement, Settled, Signatures, at_once, judge, roles_of, unserved
+from ..engine.judge import (
+    Answered,
+    Judgement,
+    Settled,
+    Signatures,
+    at_once,
+    judge,
+    nobody_counts,
+    roles_of,
+    unserved,
+)
 from ..engine.order import Order
 from ..engine.plan import edit_plan, in_order
-from ..panel.budget import Budget, paying
-from ..panel.calls import OthersCallStore
-from ..panel.transport import Usage
+from ..panel.budget import Budget
+from ..panel.calls import OthersCallStore, Usage
 from ..v1 import judge_pb2 as pb
 from .connection import SERVICE
 from .messages import kind_of, outcome_of, request_of, said_of, usage_of
@@ -44,16 +53,22 @@ class Far:
     Args:
         panel: Entered.
         protocol: By which rules, and who is asked.
+        budget: Pays for edits.
         calls: Where it is kept what was spent, and what judges said; None keeps it nowhere.
     """
 
     here = False
 
     def __init__(
-        self, panel: Gateway, protocol: pb.Protocol, calls: OthersCallStore | None = None
+        self,
+        panel: Gateway,
+        protocol: pb.Protocol,
+        budget: Budget,
+        calls: OthersCallStore | None = None,
     ) -> None:
         self.panel = panel
         self._protocol = protocol
+        self._budget = budget
         self._calls = calls
         self._paid = 0.0
         self._learning = asyncio.Lock()
@@ -95,7 +110,7 @@ class Far:
             if role not in self.panel.served:
                 raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", MEND)
         unpriced = self.panel.unpriced(roles & self.panel.served)
-        if paying().limit is not None and unpriced:
+        if self._budget.limit is not None and unpriced:
             raise ConfigError(
                 f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of"
                 f" {unpriced[0]}",
@@ -109,6 +124,7 @@ class Far:
         known: Mapping[str, Dimension],
         signatures: Signatures,
         settled: Settled = at_once,
+        answered: Answered = nobody_counts,
     ) -> Judgement:
         """Have one edit judged; see `engine.judge.judge`.
 
@@ -168,11 +184,11 @@ class Far:
 
     async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """The answer to an edit, paid for."""
-        budget = paying()
-        async with budget.turn(priced=self.panel.priced):
-            return await self._answered(request, budget)
+        async with self._budget.turn(priced=self.panel.priced):
+            return await self._answered(request)
 
-    async def _answered(self, request: pb.ScoreRequest, budget: Budget) -> pb.ScoreResponse:
+    async def _answered(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+        budget = self._budget
         with budget.room_for_one(SERVICE):
             response = await self.panel.score(request)
             usage = response.usage
@@ -220,13 +236,13 @@ class Far:
         known = None if self._calls is None else await self._calls.fact(_FACT)
         if known is not None:
             self._paid, dearest = json.loads(known)
-            paying().goes_on(self._paid, dearest)
+            self._budget.goes_on(self._paid, dearest)
 
     async def _keep_paid(self, cost: float) -> None:
         """Keep what was spent, for later sessions."""
         if self._calls is not None and cost:
             self._paid += cost
-            await self._calls.keep_fact(_FACT, json.dumps([self._paid, paying().dearest]))
+            await self._calls.keep_fact(_FACT, json.dumps([self._paid, self._budget.dearest]))
 
 
 def _signatures_in(response: pb.ScoreResponse) -> dict[str, str]:
@@ -253,10 +269,10 @@ def _differs(name: str, here: Mapping[str, str], there: Mapping[str, str]) -> st
 
 @contextlib.asynccontextmanager
 async def far(
-    panel: Gateway, protocol: pb.Protocol, order: Order, calls: OthersCallStore
+    panel: Gateway, protocol: pb.Protocol, order: Order, calls: OthersCallStore, budget: Budget
 ) -> AsyncIterator[Far]:
     """Judges of a session through a Judge service."""
     async with panel:
-        judges = Far(panel, protocol, calls)
+        judges = Far(panel, protocol, budget, calls)
         await judges.begin(order.dimensions, order.known, order.signed)
         yield judges

@@ -34,7 +34,7 @@ from ..base.words import whole
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.fold import within
-from ..panel.said import Said
+from ..panel.calls import Said
 from ..v1 import judge_pb2 as pb
 
 M = TypeVar("M", bound=Message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -14,15 +15,11 @@ from ..base.contracts import Tensors
 from ..base.errors import NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .bind import Bound
-from .cached import CachedSpecialists
-from .calls import CallStore
-from .generalist import Generalist
-from .kept import kept_here
-from .remembered import RememberedReplies
-from .replay import replaying
+from .calls import CallStore, RememberedReplies, Said
+from .context import NOBODY, CallContext
+from .generalist import Generalist, replaying_generalist
 from .replica import DEFAULT_POLICY, Gauge, PoolPolicy
-from .said import Said
-from .services import SERVICES, Service, model_name
+from .services import SERVICES, CachedSpecialists, Service, model_name
 
 __all__ = ["SERVICES", "Panel", "PoolPolicy", "Service", "model_name"]
 
@@ -36,8 +33,7 @@ class Panel:
     Before that nothing is known of any service, and asking for one raises RuntimeError.
 
     With a ledger all calls are kept there; without one, calls to generalists are kept in memory.
-    Callers who keep theirs apart make them inside `keeping`. A generalist's call that has a price
-    is paid by its caller: see `Budget.pays`.
+    Who pays for calls, and who keeps them apart, is told by `within`.
 
     Args:
         ledger: Of whoever opened it: it is not closed with the panel.
@@ -48,6 +44,7 @@ class Panel:
         services: Bound specialists by `role.variant`.
         generalists: Bound multimodal LLMs by `generalist.<name>`.
         problems: Endpoint URL to what is wrong with it.
+        context: On whose behalf its services are called.
     """
 
     def __init__(
@@ -68,6 +65,7 @@ class Panel:
         self.services = self._bound.services
         self.generalists = self._bound.generalists
         self.problems = self._bound.problems
+        self.context = NOBODY
 
     @classmethod
     def replaying(
@@ -92,10 +90,16 @@ class Panel:
         for name, identity in identities.items():
             if name.is_generalist:
                 endpoint = settings.generalists.get(name.variant)
-                panel.generalists[name] = replaying(name, identity, ledger, endpoint)
+                panel.generalists[name] = replaying_generalist(name, identity, ledger, endpoint)
             else:
                 panel.services[name] = Service(name, identity)
         return panel
+
+    def within(self, context: CallContext) -> Self:
+        """The same services, called on somebody's behalf; the panel itself stays as it is."""
+        bound = copy.copy(self)
+        bound.context = context
+        return bound
 
     async def __aenter__(self) -> Self:
         if self._replaying:
@@ -135,7 +139,7 @@ class Panel:
 
         async def ask(generalist: Generalist) -> None:
             with contextlib.suppress(ServiceError):  # the calls will say it
-                await generalist.method()
+                await generalist.within(self.context).method()
 
         await asyncio.gather(*map(ask, tuple(self.generalists.values())))
 
@@ -156,11 +160,12 @@ class Panel:
         bound = self.services.get(name)
         if bound is None:
             raise NotServed(self.why_not(name), service=name)
-        calls = kept_here() or self._calls
+        context = self.context
+        calls = context.calls or self._calls
         if calls is None:
             # In memory a digest of every image would cost more than it saves.
-            return await bound(inputs, parameters)
-        return await self._cached(calls, bound, inputs, parameters)
+            return (await bound.timed(inputs, parameters, context.terms))[0]
+        return await self._cached(calls, bound, inputs, parameters, context)
 
     def generalist(self, service: str) -> Generalist:
         """A multimodal LLM.
@@ -172,7 +177,7 @@ class Panel:
         bound = self.generalists.get(name)
         if bound is None:
             raise NotServed(self.why_not(name), service=name)
-        return bound
+        return bound.within(self.context)
 
     @property
     def served(self) -> frozenset[ServiceName]:
@@ -221,7 +226,7 @@ class Panel:
 
     async def said(self, calls: Iterable[str]) -> Mapping[str, Said]:
         """What came back from calls, by key, as far as they are kept."""
-        return await (kept_here() or self._bound.replies).said(calls)
+        return await (self.context.calls or self._bound.replies).said(calls)
 
     async def keep_limits(self) -> None:
         """Keep how many calls each endpoint was found to take, for the next session."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from ..base.errors import CostLimit
-from .transport import Usage
+from .calls import Usage
 
 if TYPE_CHECKING:
     from ..base.config import Price
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
 class Budget:
     """The account of one caller: what its calls took, and their costs, kept below a limit.
 
-    A caller (a run, a score) makes its calls inside `pays`; several callers may share a panel.
+    A caller (a run, a score) names it in the `CallContext` of its calls; several callers may share
+    a panel.
 
     What a call costs is known when it is done, so each call in flight is taken to cost as much
     as the dearest one so far. The first ones, of which nothing is known, take turns.
@@ -54,15 +54,6 @@ class Budget:
         self.spent += spent
         self.spent_before += spent
         self._dearest = max(self._dearest, dearest)
-
-    @contextmanager
-    def pays(self) -> Iterator[None]:
-        """Pay for the calls that are made in this block, in its tasks too."""
-        before = _PAYS.set(self)
-        try:
-            yield
-        finally:
-            _PAYS.reset(before)
 
     @asynccontextmanager
     async def turn(self, *, priced: bool) -> AsyncIterator[None]:
@@ -140,18 +131,3 @@ class Budget:
     def dearest(self) -> float:
         """What was paid at once at most."""
         return self._dearest
-
-
-_PAYS: ContextVar[Budget | None] = ContextVar("pays", default=None)
-
-
-def paying(price: Price | None = None) -> Budget:
-    """The budget that pays for a call made here.
-
-    Raises:
-        RuntimeError: the call has a price, and no caller pays.
-    """
-    budget = _PAYS.get()
-    if budget is None and price is not None:
-        raise RuntimeError("a call that has a price is made inside `Budget.pays()`")
-    return budget or Budget()

@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from ..base.contracts import Tensors
 from ..base.digest import content_digest
 from ..base.errors import Abstained
 from ..base.identity import ServiceName
 from .prompt import Prompt
-from .said import Said
+
+_MOST_TOKENS = 10**9
+"""Of one call; what says more does not count."""
+
+
+def _tokens(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= _MOST_TOKENS else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls took, as the server counts it.
+
+    Attributes:
+        prompt_tokens: Images included.
+        cached_tokens: Of these, found in the cache of prefixes; 0 where the server reports none.
+        completion_tokens: Generated.
+        attempts: Requests made, those that failed included.
+    """
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    attempts: int = 1
+
+    @classmethod
+    def counted(cls, prompt: object, cached: object, completion: object, attempts: int = 1) -> Self:
+        """What a server says that a call took; 0 for what is no count of tokens."""
+        tokens = _tokens(prompt)
+        return cls(tokens, min(_tokens(cached), tokens), _tokens(completion), attempts)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.attempts + other.attempts,
+        )
+
+
+NO_USAGE = Usage()
 
 
 @dataclass(frozen=True)
@@ -89,6 +133,53 @@ class SpecialistCall:
         return self.service.role
 
 
+class Said(BaseModel):
+    """One call, and what came back.
+
+    Attributes:
+        call: Its key.
+        judge: Identity of the generalist or specialist, as in signatures.
+        model: The name that came back with the reply; None of specialists.
+        prompt: Digest of the prompt; None of specialists.
+        reply: The text, or the probabilities; why a specialist abstained.
+        prompt_tokens: Of the prompt.
+        cached_tokens: Of these, found in the server's prefix cache.
+        completion_tokens: Of the reply.
+        cost: In the currency of the generalist's price; None where it has none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    call: str
+    judge: str
+    model: str | None
+    prompt: str | None
+    reply: JsonValue
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float | None
+
+
+def shown(said: Iterable[Said]) -> list[dict[str, Any]]:
+    """Calls as JSON shows them beside the evidence of a verdict."""
+    return [one.model_dump() for one in said]
+
+
+def said_of(call: Call, reply: Reply) -> Said:
+    """A generalist's reply, without the pictures that the call holds."""
+    return Said(
+        call=call.key,
+        judge=call.judge,
+        model=reply.model,
+        prompt=call.prompt.digest,
+        reply=dict(reply.content),
+        prompt_tokens=reply.prompt_tokens,
+        cached_tokens=reply.cached_tokens,
+        completion_tokens=reply.completion_tokens,
+        cost=reply.cost,
+    )
+
+
 class ReplyStore(Protocol):
     """Where generalists' replies are kept, so that no call is made twice.
 
@@ -140,6 +231,43 @@ class OthersCallStore(CallStore, Protocol):
 
         It cost nothing here: whoever asked tells what was paid.
         """
+
+
+class RememberedReplies:
+    """A `ReplyStore` that is gone with its panel.
+
+    Args:
+        most: How many are remembered, the latest; None for all.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        # Of a call no more is kept than is shown of it: a prompt holds its pictures.
+        self._made: OrderedDict[str, tuple[Reply, Said]] = OrderedDict()
+        self._facts: dict[str, str] = {}
+
+    async def get(self, call: Call) -> Reply | None:
+        """The reply to a call that was made before, or None."""
+        made = self._made.get(call.key)
+        return made[0] if made else None
+
+    async def put(self, call: Call, reply: Reply) -> None:
+        """Keep a reply; the first one for a call stays."""
+        self._made.setdefault(call.key, (reply, said_of(call, reply)))
+        if self._most is not None and len(self._made) > self._most:
+            self._made.popitem(last=False)
+
+    async def said(self, keys: Iterable[str]) -> dict[str, Said]:
+        """What came back from calls, by key; those that are not known are left out."""
+        return {key: self._made[key][1] for key in keys if key in self._made}
+
+    async def fact(self, name: str) -> str | None:
+        """Something found out about a service before, or None."""
+        return self._facts.get(name)
+
+    async def keep_fact(self, name: str, value: str) -> None:
+        """Keep what was found out; the last stays."""
+        self._facts[name] = value
 
 
 def _key(depends: list[object]) -> str:

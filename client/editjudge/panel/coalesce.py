@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 
+from ..base.errors import Abstained
 from ..base.threads import for_others
-from .terms import NONE, Joint
+from .context import PATIENT, AnyTerms, JointTerms
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -27,19 +28,29 @@ class Coalesced(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, tuple[asyncio.Task[T], Joint]] = {}
+        self._running: dict[Hashable, tuple[asyncio.Task[T], JointTerms]] = {}
 
-    async def __call__(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
-        """The result of `make()`, shared with all who ask for the same key meanwhile."""
+    async def __call__(
+        self,
+        key: Hashable,
+        make: Callable[[JointTerms], Awaitable[T]],
+        terms: AnyTerms = PATIENT,
+    ) -> T:
+        """The result of `make`, shared with all who ask for the same key meanwhile.
+
+        Args:
+            make: Takes the terms of all who wait.
+            terms: Of this caller.
+        """
         if key not in self._running:
-            joint = Joint()
-            with joint.held(), for_others():
-                task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make))
+            joint = JointTerms()
+            with for_others():
+                task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make, joint))
             self._running[key] = (task, joint)
             task.add_done_callback(lambda done: self._forget(key, done))
         task, joint = self._running[key]
         try:
-            with joint.joined():
+            with joint.joined(terms):
                 return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not joint.waiting and not task.done():
@@ -72,7 +83,7 @@ class Shared(Generic[K, V]):
         """
         task = self._made.get(key)
         if task is None:
-            with NONE.held(), for_others():  # it is kept for those who come later
+            with for_others():  # it is kept for those who come later
                 task = self._made[key] = asyncio.create_task(make())
             task.add_done_callback(lambda done: self._drop_failure(key, done))
             if len(self._made) > self._kept:
@@ -129,5 +140,33 @@ class Leaders:
             done.set()
 
 
-async def _awaited(make: Callable[[], Awaitable[T]]) -> T:
-    return await make()
+async def _awaited(make: Callable[[JointTerms], Awaitable[T]], joint: JointTerms) -> T:
+    return await make(joint)
+
+
+async def together(*work: Awaitable[T]) -> list[T]:
+    """What calls side by side give, in order; all of them are waited for.
+
+    So it is the same failure every time, whichever call is the fastest, and what has no number
+    names every reply that could not be read: all are asked anew together.
+
+    Raises:
+        Abstained: no call failed, but some have no value: the first says why, with the calls of
+            all of them.
+        Exception: the first failure.
+    """
+    done = await asyncio.gather(*work, return_exceptions=True)
+    values: list[T] = []
+    abstained: list[Abstained] = []
+    for result in done:
+        if isinstance(result, Abstained):
+            abstained.append(result)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            values.append(result)
+    if abstained:
+        first = abstained[0]
+        calls = dict.fromkeys(key for each in abstained for key in each.calls)
+        raise Abstained(first.kind, first.reason, first.evidence, tuple(calls)) from first
+    return values

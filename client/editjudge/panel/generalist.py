@@ -12,7 +12,7 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from ..answers import FirstWord, Option, OutputContract, Unparsable
 from ..answers.refusals import refuses
+from ..base.config import GeneralistEndpoint
 from ..base.errors import (
     Abstained,
     CostLimit,
@@ -30,26 +31,22 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.identity import ModelIdentity, ServiceName
-from .budget import paying
-from .calls import Call, Reply, ReplyStore
+from .calls import Call, Reply, ReplyStore, Usage
 from .choices import LABELS, ChoiceDistribution, check_choices
-from .coalesce import Coalesced, Leaders
-from .heard import hear
-from .kept import kept_here
-from .pictures import Picture, Pictures
+from .coalesce import Coalesced, Leaders, together
+from .context import NOBODY, CallContext, JointTerms
+from .pictures import Picture, Pictures, max_pixels_of
 from .pool import EndpointPool
 from .prompt import Prompt, Text
 from .replica import Replica
-from .together import noted, together
-from .transport import MAX_TOKENS, Completion, GeneralistModel, Sampling, Transport, Usage
-from .usage import count
+from .transport import MAX_TOKENS, Completion, GeneralistModel, Sampling, Transport
 
 if TYPE_CHECKING:
-    from ..base.config import GeneralistEndpoint
     from ..base.images import Image
 
 T = TypeVar("T")
 LONGEST_REASON = 300
+NOT_STORED = "not in the ledger"
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 
@@ -74,13 +71,28 @@ def merged(answers: Iterable[Answer[Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for answer in answers for key in answer.calls))
 
 
+@dataclass(slots=True)
+class _Learned:
+    """What calls showed of a judge, in whatever context they were made.
+
+    Attributes:
+        method: How choices are judged; empty before it is known.
+        without_logprobs: Why choices are sampled although the settings ask for probabilities.
+        wrong: Another model than the one asked for has answered.
+    """
+
+    method: str = ""
+    without_logprobs: str = ""
+    wrong: WrongModel | None = None
+
+
 class Generalist:
     """One multimodal LLM, bound as `generalist.<name>`.
 
     Args:
         name: `generalist.<name>`.
         endpoint: Its settings.
-        pool: Of its servers: one, or several replicas.
+        pool: Of its servers: one, or several replicas; None where only the ledger answers.
         ledger: Where calls and replies are kept.
         prefix_first: Whether the first of the calls with a common prefix goes ahead of the
             others, so that they find it in the server's cache. By default not on a single vLLM,
@@ -90,14 +102,14 @@ class Generalist:
     Attributes:
         model: The model that `open` met.
         problems: Address to what is wrong with it, of replicas that are not used.
-        without_logprobs: Why choices are sampled although the settings ask for probabilities.
+        context: On whose behalf it is asked.
     """
 
     def __init__(
         self,
         name: ServiceName,
         endpoint: GeneralistEndpoint,
-        pool: EndpointPool[Transport],
+        pool: EndpointPool[Transport] | None,
         ledger: ReplyStore,
         *,
         prefix_first: bool | None = None,
@@ -107,22 +119,21 @@ class Generalist:
         self.endpoint = endpoint
         self.model = GeneralistModel(identity.name if identity else endpoint.model)
         self.problems: dict[str, str] = {}
-        self.without_logprobs = ""
+        self.context = NOBODY
         self._pictures = Pictures(endpoint.max_pixels)
         self._ledger = ledger
         self._pool = pool
         self._leaders = Leaders(enabled=prefix_first is not False)
         self._prefix_first = prefix_first
         self._coalesced: Coalesced[Reply] = Coalesced()
-        self._method = "sampled" if endpoint.logprobs == "never" else ""
+        self._learned = _Learned("sampled" if endpoint.logprobs == "never" else "")
         self._probing = asyncio.Lock()
-        self._wrong: WrongModel | None = None
         # By ledger, why the latest reply that could not be kept was not.
         self._unkept: WeakKeyDictionary[ReplyStore, StoreError] = WeakKeyDictionary()
         self._stated = identity
         self._identities: dict[str, ModelIdentity] = {}
         if identity is not None:
-            self._method = identity.facts.get("choices", self._method)
+            self._learned.method = identity.facts.get("choices", self._learned.method)
 
     async def open(self, timeout: float) -> None:
         """Ask the servers for their model; `problems` names the replicas that are not used.
@@ -130,7 +141,7 @@ class Generalist:
         Raises:
             ServiceError: no server can be reached, or none has the model.
         """
-        replicas = self._pool.replicas
+        replicas = self.replicas
         models = await asyncio.gather(
             *(replica.target.identify(timeout) for replica in replicas), return_exceptions=True
         )
@@ -149,16 +160,27 @@ class Generalist:
                 used.append(replica)
         if not used:
             raise next(error for error in models if isinstance(error, ServiceError))
-        self._pool = self._pool.only(used)
+        self._pool = self._pool and self._pool.only(used)
         if self._prefix_first is None and len(used) == 1 and self.model.server.startswith("vllm"):
             self._leaders = Leaders(enabled=False)
         await self._recall()
 
+    def within(self, context: CallContext) -> Generalist:
+        """The same judge, asked on somebody's behalf."""
+        bound = copy.copy(self)
+        bound.context = context
+        return bound
+
     def with_replies(self, ledger: ReplyStore) -> Generalist:
-        """The same judge at the same servers, whose replies are kept elsewhere."""
+        """The same judge, whose replies are kept elsewhere."""
         apart = copy.copy(self)
-        apart._ledger, apart._coalesced = ledger, Coalesced()
+        apart._ledger = ledger
         return apart
+
+    @property
+    def without_logprobs(self) -> str:
+        """Why choices are sampled although the settings ask for probabilities."""
+        return self._learned.without_logprobs
 
     def is_still(self, later: Generalist) -> bool:
         """Whether a generalist opened later is this one: the same model at the same servers.
@@ -166,7 +188,7 @@ class Generalist:
         It is not where another model than the one asked for has answered: `later` asks again.
         """
         same = _identity(self.model) == _identity(later.model)
-        return same and self.replicas == later.replicas and self._wrong is None
+        return same and self.replicas == later.replicas and self._learned.wrong is None
 
     async def altered(self, timeout: float) -> list[str]:
         """Ask the servers for their model again: a line for each that has another now.
@@ -191,26 +213,27 @@ class Generalist:
     @property
     def replicas(self) -> tuple[Replica[Transport], ...]:
         """The servers that are used."""
-        return self._pool.replicas
+        return self._pool.replicas if self._pool else ()
 
     @property
     def identity(self) -> ModelIdentity:
         """Which model this is and how it is asked, for signatures."""
         if self._stated is not None:
             return self._stated
-        if self._identities.get(self._method) is None:
-            self._identities[self._method] = self._identity_now()
-        return self._identities[self._method]
+        method = self._learned.method
+        if self._identities.get(method) is None:
+            self._identities[method] = self._identity_now(method)
+        return self._identities[method]
 
-    def _identity_now(self) -> ModelIdentity:
+    def _identity_now(self, method: str) -> ModelIdentity:
         facts = {
             **_facts(self.model),
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
-            "choices": self._method,
+            "choices": method,
             # Sampled choices are replies in words. What begins a reply is told by the scorers
             # that ask for choices (`labels`): nothing else depends on it.
-            "reads": f"{Option.name}.{Option.parser}" if self._method == "sampled" else "",
+            "reads": f"{Option.name}.{Option.parser}" if method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
             "max_tokens": _limit_told(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),
@@ -318,37 +341,42 @@ class Generalist:
         Asked of it once; the answer is a fact in the ledger.
         """
         async with self._probing:
-            if not self._method:
+            if not self._learned.method:
                 await self._recall()
-            if not self._method:
+            if not self._learned.method:
                 await self._probe()
-        return self._method
+        return self._learned.method
 
     async def probe(self) -> str:
         """As `method`, but asked of the server now."""
         async with self._probing:
             if self.endpoint.logprobs != "never":
                 await self._probe()
-        return self._method
+        return self._learned.method
 
     async def _probe(self) -> None:
+        learned, context = self._learned, self.context
         try:
-            choice = await self._pool.run(lambda server: server.choose(_PROBE, ("Yes", "No")))
+            choice = await self._servers.run(
+                lambda server: server.choose(_PROBE, ("Yes", "No"), context), terms=context.terms
+            )
             self._check_model(choice.model)
         except LogprobsUnavailable as error:
-            self._method, self.without_logprobs = "sampled", error.detail
+            learned.method, learned.without_logprobs = "sampled", error.detail
         except Abstained:
             # It lists tokens, and none of them is an answer.
-            self._method = "top_logprobs"
+            learned.method = "top_logprobs"
         else:
-            self._method = choice.distribution.method
-            paying().count(choice.usage)
-        await self._ledger.keep_fact(self._fact, f"{self._method} {self.without_logprobs}".strip())
+            learned.method = choice.distribution.method
+            context.paying().count(choice.usage)
+        fact = f"{learned.method} {learned.without_logprobs}".strip()
+        await self._ledger.keep_fact(self._fact, fact)
 
     async def _recall(self) -> None:
         """Take the method from the ledger, where it is known."""
-        if not self._method and (known := await self._ledger.fact(self._fact)):
-            self._method, _, self.without_logprobs = known.partition(" ")
+        learned = self._learned
+        if not learned.method and (known := await self._ledger.fact(self._fact)):
+            learned.method, _, learned.without_logprobs = known.partition(" ")
 
     @property
     def _fact(self) -> str:
@@ -392,47 +420,66 @@ class Generalist:
         self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0
     ) -> tuple[Reply, str]:
         """The reply to a call, and the call's key."""
+        context = self.context
         call = Call(self.as_judge, prompt, form, repeat)
-        noted().generalists.add(call.key)
-        ledger = kept_here() or self._ledger
+        for notes in context.notes:
+            notes.generalists.add(call.key)
+        ledger = context.calls or self._ledger
         before = self._unkept.get(ledger)
         fresh = False
 
-        async def known_or_made() -> Reply:
+        async def known_or_made(terms: JointTerms) -> Reply:
             nonlocal fresh
             if (known := await ledger.get(call)) is not None:
-                paying().known += 1
+                context.paying().known += 1
+                context.count(stored=1)
                 return known
             fresh = True
-            return await self._make(call, ledger, before)
+            return await self._make(call, ledger, before, replace(context, terms=terms))
 
         while True:
             try:
-                reply = await self._coalesced((id(ledger), call.key), known_or_made)
+                key = id(ledger), call.key
+                reply = await self._coalesced(key, known_or_made, context.terms)
             except CostLimit:
                 # That of another caller, who asked the same before: this one may still pay.
                 if not fresh:
                     continue
                 raise
-            count(reply, made_now=fresh)
-            hear(call, reply)
+            for notes in context.notes:
+                notes.reply(call, reply, made_now=fresh)
             return reply, call.key
 
-    async def _make(self, call: Call, ledger: ReplyStore, before: StoreError | None) -> Reply:
+    @property
+    def _servers(self) -> EndpointPool[Transport]:
+        if self._pool is None:
+            raise NotServed(NOT_STORED, service=self.name)
+        return self._pool
+
+    async def _make(
+        self, call: Call, ledger: ReplyStore, before: StoreError | None, context: CallContext
+    ) -> Reply:
         # Whoever waits for a price or a leader holds no place among the calls in flight.
         price = self.endpoint.price
         priced = price is not None and any((price.input, price.cached, price.output))
         async with (
-            paying(price).turn(priced=priced),
+            context.paying(price).turn(priced=priced),
             self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"),
         ):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
-            return await self._pool.run(
-                lambda server: self._kept_from(server, call, ledger, before), prefix
+            return await self._servers.run(
+                lambda server: self._kept_from(server, call, ledger, before, context),
+                prefix,
+                context.terms,
             )
 
     async def _kept_from(
-        self, transport: Transport, call: Call, ledger: ReplyStore, before: StoreError | None
+        self,
+        transport: Transport,
+        call: Call,
+        ledger: ReplyStore,
+        before: StoreError | None,
+        context: CallContext,
     ) -> Reply:
         # Where a reply could not be kept meanwhile, this one could not be either.
         unkept = self._unkept.get(ledger)
@@ -440,7 +487,7 @@ class Generalist:
             raise StoreError(unkept.message, unkept.mend)
         # Its place is held until the reply is kept: what is paid for and on no disk when a process
         # is killed is then as few as are in flight, however slow the disk is.
-        reply = await self._make_at(transport, call)
+        reply = await self._make_at(transport, call, context)
         self._check_model(reply.model)
         try:
             await ledger.put(call, reply)
@@ -450,13 +497,13 @@ class Generalist:
             raise
         return reply
 
-    async def _make_at(self, transport: Transport, call: Call) -> Reply:
-        if self._wrong is not None:
-            raise self._wrong
+    async def _make_at(self, transport: Transport, call: Call, context: CallContext) -> Reply:
+        if self._learned.wrong is not None:
+            raise self._learned.wrong
         start = time.monotonic()
         price = self.endpoint.price
-        with paying(price).one_call(price, self.name) as spend:
-            content, model, usage = await _ask(transport, call)
+        with context.paying(price).one_call(price, self.name) as spend:
+            content, model, usage = await _ask(transport, call, context)
             cost = spend(usage)
         return Reply(
             content,
@@ -474,22 +521,25 @@ class Generalist:
         accepted = (self.model.name, *self.endpoint.accept)
         if any(answered == one or fnmatchcase(answered, one) for one in accepted):
             return
-        self._wrong = WrongModel(
+        self._learned.wrong = WrongModel(
             f"asked {self.model.name!r}, {answered!r} answered; name that one as `model`, or list"
             " it under `accept`, if it is the judge you mean",
             service=self.name,
             endpoint=self.endpoint.url,
             model=self.model.name,
         )
-        raise self._wrong
+        raise self._learned.wrong
 
 
-async def _ask(transport: Transport, call: Call) -> tuple[dict[str, Any], str, Usage]:
+async def _ask(
+    transport: Transport, call: Call, context: CallContext
+) -> tuple[dict[str, Any], str, Usage]:
     if choices := call.form.get("choices"):
-        choice = await transport.choose(call.prompt, tuple(choices))
+        choice = await transport.choose(call.prompt, tuple(choices), context)
         return asdict(choice.distribution), choice.model, choice.usage
     sampling = Sampling(**call.form["sampling"])
-    completion: Completion = await transport.complete(call.prompt, sampling, call.form["schema"])
+    schema = call.form["schema"]
+    completion: Completion = await transport.complete(call.prompt, sampling, schema, context)
     return (
         {"text": completion.text, "finish": completion.finish},
         completion.model,
@@ -530,3 +580,34 @@ def altered_line(service: str, url: str, then: ModelIdentity, now: ModelIdentity
 
 def _retried(reasons: list[str]) -> dict[str, Any]:
     return {"unreadable": reasons} if reasons else {}
+
+
+def replaying_generalist(
+    name: ServiceName,
+    identity: ModelIdentity,
+    ledger: ReplyStore,
+    endpoint: GeneralistEndpoint | None,
+) -> Generalist:
+    """A generalist as it was, whose calls are all in the ledger or fail.
+
+    Args:
+        name: `generalist.<name>`.
+        identity: As it was when the calls were made.
+        endpoint: For settings that the identity does not hold.
+    """
+    facts = identity.facts
+    known: dict[str, Any] = {
+        kind: convert(facts[kind])
+        for kind, convert in (("temperature", float), ("max_tokens", limit_of))
+        if kind in facts
+    }
+    if "repeats" in facts:
+        known["samples"] = int(facts["repeats"])
+    # What is only looked up costs nothing, so nobody need pay.
+    known["price"] = None
+    if "seed" in facts:
+        known["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
+    if "images" in facts:
+        known["max_pixels"] = max_pixels_of(facts["images"])
+    endpoint = (endpoint or GeneralistEndpoint(url="http://ledger/v1")).model_copy(update=known)
+    return Generalist(name, endpoint, None, ledger, identity=identity)

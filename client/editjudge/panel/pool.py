@@ -19,6 +19,7 @@ from ..base.errors import (
     WrongModel,
 )
 from .clock import LOOP_CLOCK, Clock
+from .context import PATIENT, AnyTerms
 from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, first_free
 
 E = TypeVar("E")
@@ -88,20 +89,23 @@ class EndpointPool(Generic[E]):
         """A pool of fewer replicas, with the same policy."""
         return EndpointPool(replicas, self._policy, self._clock)
 
-    async def run(self, call: Callable[[E], Awaitable[T]], prefer: str = "") -> T:
+    async def run(
+        self, call: Callable[[E], Awaitable[T]], prefer: str = "", terms: AnyTerms = PATIENT
+    ) -> T:
         """Make a call at one of the replicas.
 
         Args:
             call: Takes the replica's target.
             prefer: Calls with the same text go to the same replica, while it is reachable and
                 not much busier than the others.
+            terms: Of the callers.
 
         Raises:
             ServiceError: of the call; of the latest one that reached no replica.
         """
         losses: _Losses[E] = _Losses()
         while True:
-            place = await self._place(prefer, losses.tried)
+            place = await self._place(prefer, losses.tried, terms)
             replica = place.replica
             replica.makes(place, asyncio.current_task())
             try:
@@ -176,7 +180,7 @@ class EndpointPool(Generic[E]):
             return place.began
         return self._clock.now() if error.since is None else error.since
 
-    async def _place(self, prefer: str, tried: set[Replica[E]]) -> Place[E]:
+    async def _place(self, prefer: str, tried: set[Replica[E]], terms: AnyTerms) -> Place[E]:
         while True:
             if any(replica.state is State.CLOSED for replica in self.replicas):
                 raise Unreachable("the panel is closed", service="")
@@ -192,7 +196,7 @@ class EndpointPool(Generic[E]):
                     self._give_up()
                 tried.clear()
                 candidates = list(self.replicas)
-            place = await first_free(candidates, seconds, self._clock)
+            place = await first_free(candidates, seconds, self._clock, urgent=terms.urgent)
             if place is not None:
                 return place
 

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
 from .clock import LOOP_CLOCK, Clock, Timer
 from .limit import AdaptiveLimit, Trouble
-from .terms import current
 
 E = TypeVar("E")
 
@@ -321,9 +320,9 @@ class Replica(Generic[E]):
             self._returning.pop(future, None)
         return self._clock.now() - ready
 
-    def enqueue(self, future: asyncio.Future[Place[E] | None]) -> None:
+    def enqueue(self, future: asyncio.Future[Place[E] | None], *, urgent: bool = False) -> None:
         """Promise the next free place; None means: look elsewhere."""
-        (self._urgent if current().urgent else self._queue)[future] = None
+        (self._urgent if urgent else self._queue)[future] = None
         self._hand_out()
 
     def leave(self, future: asyncio.Future[Place[E] | None]) -> None:
@@ -380,13 +379,18 @@ class Replica(Generic[E]):
 
 
 async def first_free(
-    replicas: Sequence[Replica[E]], seconds: float | None = None, clock: Clock = LOOP_CLOCK
+    replicas: Sequence[Replica[E]],
+    seconds: float | None = None,
+    clock: Clock = LOOP_CLOCK,
+    *,
+    urgent: bool = False,
 ) -> Place[E] | None:
     """Take a place at the first of several servers that has one.
 
     Args:
         replicas: Of those that are free now, the first is taken.
         seconds: The longest wait.
+        urgent: Whether the call goes before others.
 
     Returns:
         None where one of the servers was lost or closed meanwhile, or the time is up.
@@ -396,7 +400,7 @@ async def first_free(
             return replica.take()
     future: asyncio.Future[Place[E] | None] = asyncio.get_running_loop().create_future()
     for replica in replicas:
-        replica.enqueue(future)
+        replica.enqueue(future, urgent=urgent)
         if future.done():
             break
     timer = None if seconds is None else clock.call_later(seconds, lambda: _settle(future))

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ..base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unconnected
 from .clock import LOOP_CLOCK, Clock
-from .terms import current, is_over
+from .context import PATIENT, AnyTerms, is_over
 
 T = TypeVar("T")
 _LEAST = 0.001
@@ -61,12 +61,19 @@ class RetryPolicy:
 
 
 async def with_retries(
-    call: Callable[[float], Awaitable[T]], policy: RetryPolicy, clock: Clock = LOOP_CLOCK
+    call: Callable[[float], Awaitable[T]],
+    policy: RetryPolicy,
+    clock: Clock = LOOP_CLOCK,
+    *,
+    terms: AnyTerms = PATIENT,
+    late: Callable[[float], None] | None = None,
 ) -> T:
     """Make a call, again where the error says that this can help.
 
     Args:
         call: Takes the seconds that are left, of the policy's deadline or of the callers' patience.
+        terms: Of the callers.
+        late: Told when an attempt began that got no reply in the time that the policy gives.
 
     Raises:
         OutOfTime: nobody waits any longer.
@@ -77,15 +84,17 @@ async def with_retries(
     since: float | None = None
     made = {True: 0, False: 0}
     while True:
-        until = current().end
+        until, attempt = terms.end, clock.now()
         try:
-            return await call(max(min(end, until) - clock.now(), _LEAST))
+            return await call(max(min(end, until) - attempt, _LEAST))
         except ServiceError as error:
             if isinstance(error, DeadlineExceeded) and until < end and is_over(until, clock.now()):
                 # It had less time than the policy gives: that says nothing of the server.
-                if current().end > until:
+                if terms.end > until:
                     continue
                 raise OutOfTime.of(error) from error
+            if late is not None and isinstance(error, DeadlineExceeded):
+                late(attempt)
             policy.failed(error, began)
             now = clock.now()
             since = now if since is None else since
@@ -95,7 +104,7 @@ async def with_retries(
             if not error.retryable or made[reached] >= policy.attempts or now + wait >= end:
                 error.gave_up(sum(made.values()), since)
                 raise
-            if is_over(current().end, now):
+            if is_over(terms.end, now):
                 raise OutOfTime.of(error) from error
         if policy.pause is None:
             await clock.sleep(wait)

@@ -10,8 +10,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..base.contracts import CONTRACTS, Contract, Tensors
-from ..base.errors import ConfigError, NotServed
+from ..base.digest import content_digest
+from ..base.errors import Abstained, ConfigError, NotServed
 from ..base.identity import ModelIdentity, ServiceName
+from .calls import CallStore, SpecialistCall
+from .coalesce import Coalesced
+from .context import PATIENT, AnyTerms, CallContext, JointTerms
+from .generalist import NOT_STORED
 from .pool import EndpointPool
 from .replica import Replica
 from .triton import TritonEndpoint
@@ -43,7 +48,6 @@ SERVICES: Mapping[ServiceName, Contract] = {
 """Every service editjudge knows, as `role.variant`; the model is named `role_variant`."""
 
 _OWN = re.compile(rf"({'|'.join(CONTRACTS)})\.[a-z][a-z0-9_]{{0,39}}")
-NOT_KEPT = "not in the ledger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,36 +74,90 @@ class Service:
         """The clients of its servers, in the order of the settings."""
         return tuple(replica.target for replica in self.replicas)
 
-    async def __call__(
-        self, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None
-    ) -> Tensors:
-        """Call it on one request; see `TritonEndpoint.infer`."""
-        return (await self.timed(inputs, parameters))[0]
-
     async def timed(
-        self, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None
+        self,
+        inputs: Mapping[str, bytes],
+        parameters: Mapping[str, str] | None = None,
+        terms: AnyTerms = PATIENT,
     ) -> tuple[Tensors, float]:
         """Call it; also returns the seconds that the call took once it had its place."""
         if self.pool is None:
-            raise NotServed(NOT_KEPT, service=self.name)
+            raise NotServed(NOT_STORED, service=self.name)
 
         async def call(endpoint: TritonEndpoint) -> tuple[Tensors, float]:
             start = time.monotonic()
-            reply = await self.at(endpoint, inputs, parameters)
+            reply = await self.at(endpoint, inputs, parameters, terms)
             return reply, time.monotonic() - start
 
-        return await self.pool.run(call)
+        return await self.pool.run(call, terms=terms)
 
     async def at(
         self,
         endpoint: TritonEndpoint,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
+        terms: AnyTerms = PATIENT,
     ) -> Tensors:
         """Call it at one of its endpoints, whatever that has to do."""
         return await endpoint.infer(
-            CONTRACTS[self.name.role], model_name(self.name), inputs, parameters, service=self.name
+            CONTRACTS[self.name.role],
+            model_name(self.name),
+            inputs,
+            parameters,
+            service=self.name,
+            terms=terms,
         )
+
+
+class CachedSpecialists:
+    """Asks the store of calls first, and keeps there what services answer.
+
+    Outputs are returned as they come back from the store, so that a run that was resumed and
+    one that was not give the same numbers. Abstentions are kept too, failures never.
+    """
+
+    def __init__(self) -> None:
+        self._running: Coalesced[Tensors] = Coalesced()
+
+    async def __call__(
+        self,
+        calls: CallStore,
+        service: Service,
+        inputs: Mapping[str, bytes],
+        parameters: Mapping[str, str] | None,
+        context: CallContext,
+    ) -> Tensors:
+        """The outputs of a call, made now or before.
+
+        Raises:
+            Abstained: the service has no value for this input.
+            ServiceError: see `editjudge.base.errors`.
+        """
+        digests = {name: content_digest(data) for name, data in inputs.items()}
+        call = SpecialistCall(service.name, str(service.identity), digests, parameters or {})
+        for notes in context.notes:
+            notes.specialists.add(call.key)
+
+        async def stored_or_made(terms: JointTerms) -> Tensors:
+            try:
+                stored = await calls.outputs(call)
+            except Abstained:
+                context.count(stored=1)
+                raise
+            if stored is not None:
+                context.count(stored=1)
+                return stored
+            context.count(asked=1)
+            try:
+                outputs, seconds = await service.timed(inputs, parameters, terms)
+            except Abstained as abstained:
+                context.count(answered=1)
+                kept = await calls.keep_abstention(call, abstained.kind, abstained.reason)
+                raise kept from None
+            context.count(answered=1)
+            return dict(await calls.keep_outputs(call, outputs, seconds))
+
+        return dict(await self._running((id(calls), call.key), stored_or_made, context.terms))
 
 
 def model_name(service: str) -> str:

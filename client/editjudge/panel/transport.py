@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
+from .calls import NO_USAGE, Usage
 from .choices import ChoiceDistribution
+from .context import NOBODY, CallContext
 from .prompt import Prompt
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
@@ -16,45 +18,6 @@ MAX_TOKENS = 1024
 """Of a reply, where neither a prompt nor the settings ask for another limit."""
 LONGEST_NAME = 256
 """Characters of a model's name."""
-_MOST_TOKENS = 10**9
-"""Of one call; what says more does not count."""
-
-
-def _tokens(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return 0
-    return value if 0 < value <= _MOST_TOKENS else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What calls took, as the server counts it.
-
-    Attributes:
-        prompt_tokens: Images included.
-        cached_tokens: Of these, found in the cache of prefixes; 0 where the server reports none.
-        completion_tokens: Generated.
-        attempts: Requests made, those that failed included.
-    """
-
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    attempts: int = 1
-
-    @classmethod
-    def counted(cls, prompt: object, cached: object, completion: object, attempts: int = 1) -> Self:
-        """What a server says that a call took; 0 for what is no count of tokens."""
-        tokens = _tokens(prompt)
-        return cls(tokens, min(_tokens(cached), tokens), _tokens(completion), attempts)
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.attempts + other.attempts,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +49,7 @@ class Completion:
     text: str
     finish: Finish
     model: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +58,7 @@ class Choice:
 
     distribution: ChoiceDistribution
     model: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +100,9 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+    async def choose(
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+    ) -> Choice:
         """The probability of each choice as the beginning of the reply.
 
         Args:
@@ -151,7 +116,11 @@ class Transport(ABC):
 
     @abstractmethod
     async def complete(
-        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        schema: Mapping[str, Any] | None = None,
+        context: CallContext = NOBODY,
     ) -> Completion:
         """Generate a reply.
 

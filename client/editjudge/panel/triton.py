@@ -6,7 +6,6 @@ strings, no checks, half the request rate once arrays are wrapped).
 
 from __future__ import annotations
 
-import asyncio
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -17,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.contracts import ABSTAINED, MODEL_HEADER, TEAM_HEADER, Contract, Tensor, Tensors
-from ..base.errors import Abstained, BadReply, DeadlineExceeded, NotServed, Refused, ServiceError
+from ..base.errors import Abstained, BadReply, NotServed, Refused, ServiceError
 from ..base.identity import ModelIdentity
 from ..base.proxy import proxy_of
 from ..base.verdict import UnscoredKind
+from .context import PATIENT, AnyTerms
 from .grpc_errors import channel_to, service_error, words
 from .retry import RetryPolicy, with_retries
 from .secrets import Secrets, short
-from .terms import current, waited_beyond
 
 if TYPE_CHECKING:
     from ..base.config import Endpoint
@@ -156,6 +155,7 @@ class TritonEndpoint:
         parameters: Mapping[str, str] | None = None,
         *,
         service: str,
+        terms: AnyTerms = PATIENT,
     ) -> Tensors:
         """Call a model on one request, with retries inside the policy's deadline.
 
@@ -163,6 +163,7 @@ class TritonEndpoint:
             inputs: Encoded bytes by tensor name.
             parameters: The contract's parameters; the server fills in defaults.
             service: `role.variant`, for errors.
+            terms: Of the callers.
 
         Returns:
             Outputs by name without the batch axis: bytes for `BYTES` tensors, float32
@@ -176,25 +177,20 @@ class TritonEndpoint:
         request = self._request(contract, model, inputs, service)
         for name, value in (parameters or {}).items():
             request.parameters[name].string_param = value
-        if current().urgent:
+        if terms.urgent:
             request.parameters["priority"].int64_param = FIRST
 
         async def once(left: float) -> Any:
-            began = asyncio.get_running_loop().time()
-            waited = waited_beyond(began + left)
             try:
                 reply = await self._stub.ModelInfer(
                     request, timeout=left, metadata=self._addressed(model)
                 )
             except self._rpc_error as error:
-                failure = self._translated(error, service, model)
-                if isinstance(failure, DeadlineExceeded) and waited:
-                    self._channel.late(began)
-                raise failure from error
+                raise self._translated(error, service, model) from error
             self._channel.heard()
             return reply
 
-        reply = await with_retries(once, self._policy)
+        reply = await with_retries(once, self._policy, terms=terms, late=self._channel.late)
         try:
             _check_model(request, reply)
             outputs = _checked(contract, reply)

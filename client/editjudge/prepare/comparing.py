@@ -16,6 +16,7 @@ from ..benchmarks.gie.dataset import GieData
 from ..engine.progress import Progress, took
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
+from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from ..prompts import template
 from ..scorers.asking import Question
@@ -104,8 +105,9 @@ async def _asked(
     left: Sequence[tuple[Item, Mapping[str, Any]]], settings: Settings, ledger: Ledger
 ) -> tuple[list[bool | None], dict[str, float]]:
     """The judge's answers, None where it gave none that can be read; and what they took."""
-    panel = Panel(settings, ledger=ledger, policy=PoolPolicy(patience=settings.patience))
     budget = Budget(settings.max_cost)
+    policy = PoolPolicy(patience=settings.patience)
+    panel = Panel(settings, ledger=ledger, policy=policy).within(CallContext(budget))
     room = asyncio.Semaphore(max(1, settings.concurrency))
 
     async def answer(item: Item, question: Mapping[str, Any]) -> bool | None:
@@ -121,6 +123,5 @@ async def _asked(
                 f"{JUDGE} cannot be used: {panel.why_not(JUDGE)}",
                 "mend that; editjudge doctor checks it",
             )
-        with budget.pays():
-            answers = await asyncio.gather(*(answer(*each) for each in left))
+        answers = await asyncio.gather(*(answer(*each) for each in left))
         return list(answers), took(panel, Progress(budget=budget))

@@ -37,6 +37,7 @@ from ..engine.progress import Line, Progress, took
 from ..engine.session import asking
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
+from ..panel.context import CallContext
 from ..report.live import display
 from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
 from .items import FIELDS, JUDGE, STATUSES, DraftData, Entry, Maker
@@ -179,8 +180,8 @@ class Preparation:
 
     async def _make(self, settings: Settings) -> None:
         policy = PoolPolicy(patience=settings.patience)
-        panel = Panel(settings, ledger=self.ledger, policy=policy)
         budget = Budget(settings.max_cost)
+        panel = Panel(settings, ledger=self.ledger, policy=policy).within(CallContext(budget))
         if self.settings.ledger is None:
             # In the folder's own ledger every earlier call was for this preparation.
             budget.goes_on(*self.ledger.costs)
@@ -193,7 +194,7 @@ class Preparation:
             await self.ledger.keep_fact(self._fact(), identities)
             line = Line(total=self.left)
             progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
-            with display(as_json=False) as shown, budget.pays():
+            with display(as_json=False) as shown:
                 due = time.monotonic() + shown.every
 
                 async def asked(ref: ItemRef) -> Entry:

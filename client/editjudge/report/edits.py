@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
 from ..base.verdict import MissingOutput, Outcome, Scored, Unscored
 from ..benchmarks.column import Row
-from ..panel.said import Said
+from ..panel.calls import Said
 from .pictures import PictureNames
 
 Plain: TypeAlias = dict[str, Any]

@@ -18,8 +18,8 @@ from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
+from ..panel.coalesce import together
 from ..panel.generalist import Answer
-from ..panel.together import together
 from .asking import Asking, Question, contract_of
 from .regions import png_of
 from .segmenting import segmented

@@ -24,7 +24,7 @@ from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
 from ..base.verdict import Scored, Verdict
-from ..panel.together import together
+from ..panel.coalesce import together
 from ..pixels import mse, psnr_from_mse, ssim
 from .pixels import METRICS, PixelScorer
 from .regions import png_of

@@ -18,8 +18,8 @@ from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import Scored, Unscored, Verdict
+from ..panel.coalesce import together
 from ..panel.generalist import Answer, merged
-from ..panel.together import together
 from .asking import Asking, Question, contract_of, grouped
 
 if TYPE_CHECKING:

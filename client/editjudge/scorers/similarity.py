@@ -15,7 +15,7 @@ from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import Scored, Verdict, unscored
-from ..panel.together import together
+from ..panel.coalesce import together
 from .regions import Reference, encoded_region, fitted, is_empty, resized_note, squashed
 from .scorer import ServiceScorer
 

@@ -10,8 +10,8 @@ from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
 from ..base.item import Edit, Item
 from ..base.verdict import Scored, Verdict
 from ..panel.choices import ChoiceDistribution
+from ..panel.coalesce import together
 from ..panel.generalist import Answer, Generalist, merged
-from ..panel.together import together
 from ..prompts import Template
 from .asking import Asking, Question, contract_of, shown_fields
 

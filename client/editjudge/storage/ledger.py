@@ -19,9 +19,8 @@ from pydantic import JsonValue
 
 from ..base.contracts import Tensors
 from ..base.errors import Abstained, StoreError
-from ..panel.calls import Call, Reply, SpecialistCall, call_json
+from ..panel.calls import Call, Reply, Said, SpecialistCall, call_json
 from ..panel.prompt import Prompt, Text
-from ..panel.said import Said
 from .codec import (
     digest_from_bytes,
     digest_to_bytes,

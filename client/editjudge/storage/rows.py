@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ..base.files import STAT, Seen
 from ..base.item import Missing
 from ..base.verdict import Verdict
-from ..panel.said import Said
+from ..panel.calls import Said
 from .codec import digest_from_bytes, from_text, to_text
 from .packing import KINDS, MISSING, STATUSES
 

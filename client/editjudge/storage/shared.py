@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.contracts import Tensors
 from ..base.errors import Abstained, StoreError
-from ..panel.calls import Call, OthersCallStore, Reply, SpecialistCall
-from ..panel.said import Said
+from ..panel.calls import Call, OthersCallStore, Reply, Said, SpecialistCall
 from .ledger import Ledger
 
 T = TypeVar("T")

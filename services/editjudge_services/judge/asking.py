@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local import private
 from editjudge.base.screen import tell
+from editjudge.panel.context import PATIENT, CallNotes, Terms
 
 from .refusals import code_of
 from .usage import Meter
@@ -37,15 +38,16 @@ class Caller:
     team: str = ""
     method: str = ""
     request: str = ""
+    terms: Terms = PATIENT
 
     @classmethod
-    def of(cls, team: str, method: str, request: str) -> Self:
+    def of(cls, team: str, method: str, request: str, terms: Terms = PATIENT) -> Self:
         """A caller; a number of a request that is none becomes one of our own."""
         try:
             number = UUID(request)
         except ValueError:
             number = uuid4()
-        return cls(team, method, str(number))
+        return cls(team, method, str(number), terms)
 
 
 class Asking:
@@ -61,6 +63,7 @@ class Asking:
         in_parts: Its edits account for themselves from here on; it itself says nothing more.
         code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
         seconds: It took, at the end.
+        notes: Of its calls.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Asking:
     ) -> None:
         self.caller = caller
         self.meter = meter
+        self.notes = CallNotes()
         self.dimensions = 0
         self.edits = 1
         self.in_parts = False
@@ -95,9 +99,11 @@ class Asking:
             self.code = code_of(error)
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
+        notes = self.notes
+        self.meter.note(cached=notes.stored, calls=notes.answered)
         if self.code == "OK":
-            self.meter.end()
-            self.meter.note(edits=self.edits)
+            # A specialist that did not answer has failed.
+            self.meter.note(edits=self.edits, failed=notes.asked - notes.answered)
         else:
             self.meter.note(refused=1)
         self._ended(self)
@@ -111,7 +117,9 @@ class Asking:
         return json.dumps(
             {
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                **asdict(self.caller),
+                "team": self.caller.team,
+                "method": self.caller.method,
+                "request": self.caller.request,
                 "dimensions": self.dimensions,
                 "status": self.code,
                 "milliseconds": round(self.seconds * 1000),

@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 
 from editjudge.base.contracts import Tensors
 from editjudge.base.errors import Abstained, ConfigError, EditjudgeError
-from editjudge.panel.budget import paying
-from editjudge.panel.calls import Call, Reply, SpecialistCall
-from editjudge.panel.kept import Apart
-from editjudge.panel.remembered import RememberedReplies
-from editjudge.panel.said import Said
+from editjudge.panel.calls import Call, RememberedReplies, Reply, Said, SpecialistCall
+from editjudge.panel.context import CallContext
 from editjudge.storage.ledger import Ledger
 
-from .usage import Meter, made_private
+from .usage import made_private
 
 T = TypeVar("T")
 FILE = "calls.sqlite"
@@ -82,7 +79,7 @@ class CallCache:
         """Its size on the disk."""
         return 0 if self.folder is None else sum(map(_size, self.folder.glob("*")))
 
-    def of(self, team: str) -> Apart:
+    def of(self, team: str) -> CallContext:
         """The calls that answer a team, and no other."""
         name = "" if self._shared else team
         calls = self._teams.setdefault(name, CallsOfTeam(self, name))
@@ -90,7 +87,7 @@ class CallCache:
         if len(self._teams) > _MOST_TEAMS:
             self._teams.popitem(last=False)
         salt = hashlib.sha256(f"{self._secret} {team}".encode()).hexdigest()
-        return Apart(calls, "" if self._shared else salt)
+        return CallContext(calls=calls, salt="" if self._shared else salt)
 
     async def tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
         """What the ledger says; something else where it cannot be used now."""
@@ -144,8 +141,6 @@ class CallsOfTeam:
         reply = await self._recent.get(call)
         if reply is None:
             reply = await self._tried(lambda ledger: ledger.get(call), None)
-        if reply is not None and (meter := _metered()):
-            meter.note(cached=1)
         return reply
 
     async def put(self, call: Call, reply: Reply) -> None:
@@ -162,18 +157,7 @@ class CallsOfTeam:
 
     async def outputs(self, call: SpecialistCall) -> Tensors | None:
         """What a specialist returned before, or None; raises what it abstained with."""
-        meter = _metered()
-        try:
-            outputs = await self._tried(lambda ledger: ledger.outputs(call), None)
-        except Abstained:
-            if meter:
-                meter.note(cached=1)
-            raise
-        if meter and outputs is None:
-            meter.ask()
-        elif meter:
-            meter.note(cached=1)
-        return outputs
+        return await self._tried(lambda ledger: ledger.outputs(call), None)
 
     async def keep_outputs(
         self,
@@ -182,15 +166,11 @@ class CallsOfTeam:
         seconds: float,
     ) -> Tensors:
         """Keep what a specialist returned, and return it as it will come back from now on."""
-        if meter := _metered():
-            meter.answer()
         kept = await self._tried(lambda ledger: ledger.keep_outputs(call, outputs, seconds), None)
         return dict(outputs) if kept is None else kept
 
     async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
         """Keep that a specialist abstained, and return what `outputs` raises from now on."""
-        if meter := _metered():
-            meter.answer()
         kept = await self._tried(lambda ledger: ledger.keep_abstention(call, kind, reason), None)
         return kept or Abstained(kind, reason, calls=(call.key,))
 
@@ -215,12 +195,6 @@ class CallsOfTeam:
 
     async def _tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
         return await self._cache.tried(lambda ledger: work(ledger.for_team(self._team)), otherwise)
-
-
-def _metered() -> Meter | None:
-    """What counts a call made here, where it is one of a request."""
-    budget = paying()
-    return budget if isinstance(budget, Meter) else None
 
 
 @contextlib.contextmanager

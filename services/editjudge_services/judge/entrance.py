@@ -13,7 +13,6 @@ from google.protobuf.message import DecodeError
 
 from .bodies import Unusable
 from .refusals import abort
-from .terms import terms_in
 
 Method = Callable[[Any, Any], Any]
 
@@ -76,16 +75,10 @@ async def _each_read(requests: Any, context: Any) -> Any:
 def _entered(method: Method, read: Callable[[Any, Any], Awaitable[Any]]) -> Method:
     """A method as it is; those that give a stream come in two kinds."""
 
-    def hold_terms(context: Any) -> None:
-        headers = dict(context.invocation_metadata() or ())
-        terms_in(headers, context.time_remaining()).adopt()
-
     async def one(request: Any, context: Any) -> Any:
-        hold_terms(context)
         return await method(await read(request, context), context)
 
     async def several(request: Any, context: Any) -> AsyncIterator[Any]:
-        hold_terms(context)
         async with aclosing(method(await read(request, context), context)) as responses:
             async for response in responses:
                 yield response

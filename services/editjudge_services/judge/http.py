@@ -189,8 +189,7 @@ class JsonService:
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         _check_query(request)
-        with terms_in(request.headers).held():
-            return await handler(request)
+        return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         mend = f"send less than {MAX_BODY_BYTES:,} bytes"
         why, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
@@ -281,7 +280,8 @@ def _reply(
 
 def _caller(request: web.Request) -> Caller:
     said = request.headers
-    return Caller.of(said.get(TEAM_HEADER, ""), request.path, said.get(REQUEST_HEADER, ""))
+    team, number = said.get(TEAM_HEADER, ""), said.get(REQUEST_HEADER, "")
+    return Caller.of(team, request.path, number, terms_in(said))
 
 
 async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from editjudge.app.client import Client
@@ -18,7 +18,6 @@ from editjudge.base.threads import in_thread, through
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import CORE
 from editjudge.engine.judge import Judgement
-from editjudge.panel.kept import keeping
 
 from .asking import Asking, Audit, Caller
 from .bodies import Protocol, ScoreAsked, Unusable
@@ -171,10 +170,15 @@ class Judging:
             async with self._pixels.taking(caller, pixels, waits=waits), through():
                 edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == CORE)
                 await self._signed(meaning, dimensions)  # so that the event loop finds them made
-                with keeping(self._cache.of(caller)):
-                    judgement = await self.client.judge(
-                        edit, dimensions, meaning.known, meaning.signatures, asking.meter
-                    )
+                context = replace(
+                    self._cache.of(caller),
+                    budget=asking.meter,
+                    terms=asking.caller.terms,
+                    notes=(asking.notes,),
+                )
+                judgement = await self.client.judge(
+                    edit, dimensions, meaning.known, meaning.signatures, context
+                )
         await self._usage.written()
         return judgement
 

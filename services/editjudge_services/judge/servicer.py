@@ -17,6 +17,7 @@ from .judging import Judging
 from .messages import asked_of, dimension_of, protocol_of, response_of
 from .protocols import listed
 from .refusals import Busy, Late, abort, foreseen, refusal_of
+from .terms import terms_in
 
 _IN_STREAM = 16
 """Edits of one stream that are judged at a time; it is read on only below that."""
@@ -25,7 +26,8 @@ _IN_STREAM = 16
 def _caller(context: Any, method: str) -> Caller:
     """Who asks, as the front door says; a caller's own word is not taken where there is one."""
     said = dict(context.invocation_metadata() or ())
-    return Caller.of(said.get(TEAM_HEADER, ""), method, str(said.get(REQUEST_HEADER, "")))
+    terms = terms_in(said, context.time_remaining())
+    return Caller.of(said.get(TEAM_HEADER, ""), method, str(said.get(REQUEST_HEADER, "")), terms)
 
 
 class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):

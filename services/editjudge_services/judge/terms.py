@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from editjudge.base.contracts import CLASS_HEADER
-from editjudge.panel.terms import Terms
+from editjudge.panel.context import Terms
 
 _URGENT = "interactive"
 

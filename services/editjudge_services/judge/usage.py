@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from editjudge.base.errors import ConfigError, ServiceError, StoreError
 from editjudge.base.local import private
 from editjudge.panel.budget import Budget
-from editjudge.panel.transport import Usage
+from editjudge.panel.calls import Usage
 
 if TYPE_CHECKING:
     from editjudge.base.config import Price
@@ -87,27 +87,12 @@ class Meter(Budget):
         super().__init__()
         self._add = add
         self.used = Used()
-        self._unanswered = 0
 
     def note(self, **more: float) -> None:
         """Add to what is used; the names are those of `Used`."""
         used = Used(**more)  # type: ignore[arg-type]
         self.used += used
         self._add(used)
-
-    def ask(self) -> None:
-        """Note that a specialist is asked."""
-        self._unanswered += 1
-
-    def answer(self) -> None:
-        """Note that it answered."""
-        self._unanswered -= 1
-        self.note(calls=1)
-
-    def end(self) -> None:
-        """Note that specialists which did not answer have failed."""
-        if self._unanswered > 0:
-            self.note(failed=self._unanswered)
 
     @contextlib.contextmanager
     def one_call(

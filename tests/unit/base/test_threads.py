@@ -128,7 +128,7 @@ async def test_what_others_wait_for_too_is_not_given_up_with_who_asked_first() -
         async def asks() -> list[int]:
             async with through():
                 several = (
-                    coalesced("key", lambda: in_thread(seven, executor=threads)),
+                    coalesced("key", lambda _: in_thread(seven, executor=threads)),
                     shared.get("key", lambda: in_thread(seven, executor=threads)),
                     looks_up(),
                 )

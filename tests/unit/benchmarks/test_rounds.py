@@ -28,7 +28,7 @@ from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel, Scripted
 from ...fakes.scorers import edit as made
-from ...fakes.transport import ScriptedTransport, generalist
+from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist
 from .signing import signature_of
 
 LEVELS, PIXELS = "core.editing_artifacts", "core.psnr.source.whole"
@@ -159,7 +159,7 @@ class Own(Scripted):
         return {name: Scored(value=reply) for name in wanted}
 
 
-class Panel:
+class Panel(PanelStandIn):
     """Has judges by name."""
 
     def __init__(self, **transports: ScriptedTransport) -> None:
@@ -167,7 +167,7 @@ class Panel:
         self.served = frozenset(self.judges)
 
     def generalist(self, service: str) -> Any:
-        return self.judges[service]
+        return self.judges[service].within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parsed(name): one.identity for name, one in self.judges.items()}

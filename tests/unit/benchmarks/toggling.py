@@ -27,11 +27,12 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
 from editjudge.engine.fold import fold
 from editjudge.panel.choices import ChoiceDistribution
+from editjudge.panel.context import NOBODY, CallContext
 from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.transport import Choice, Completion, Sampling
 from editjudge.scorers.scorer import Scorer
 
-from ...fakes.transport import ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 from ...golden.cases import Case
 from ...golden.services import _spread, _unasked, filled, number
 
@@ -89,7 +90,7 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray | bytes]]:
     yield "half clear", buffer.getvalue()
 
 
-class Recorder(ScriptedTransport):
+class Recorder(PanelStandIn, ScriptedTransport):
     """A generalist and all specialists, who answer by a digest of what they are sent.
 
     Attributes:
@@ -102,16 +103,22 @@ class Recorder(ScriptedTransport):
         self.judge = generalist(self)
 
     def generalist(self, service: str) -> Any:
-        return self.judge
+        return self.judge.within(self.context)
 
-    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+    async def choose(
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+    ) -> Choice:
         text, seed = seen(prompt), self._seed(prompt, choices)
         shares = _spread(text, seed)
         shares = {name: shares.get(name, 0.0) for name in choices}
         return Choice(ChoiceDistribution(shares, 0.0, "logprobs"), self.model)
 
     async def complete(
-        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        schema: Mapping[str, Any] | None = None,
+        context: CallContext = NOBODY,
     ) -> Completion:
         seed = self._seed(prompt, schema, sampling.seed)
         answer = _unasked(seen(prompt), seed) if schema is None else filled(schema, seed, "")

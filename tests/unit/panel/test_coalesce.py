@@ -12,7 +12,7 @@ from ...patience import patience
 async def test_identical_calls_are_made_once() -> None:
     made = 0
 
-    async def make() -> int:
+    async def make(_: object) -> int:
         nonlocal made
         made += 1
         await asyncio.sleep(0.01)
@@ -31,7 +31,7 @@ async def test_identical_calls_are_made_once() -> None:
 
 
 async def test_a_failure_reaches_everybody_and_is_not_kept() -> None:
-    async def fail() -> int:
+    async def fail(_: object) -> int:
         await asyncio.sleep(0)
         raise ValueError("no")
 
@@ -39,7 +39,7 @@ async def test_a_failure_reaches_everybody_and_is_not_kept() -> None:
     results = await asyncio.gather(calls("a", fail), calls("a", fail), return_exceptions=True)
     assert [str(one) for one in results] == ["no", "no"]
 
-    async def work() -> int:
+    async def work(_: object) -> int:
         return 7
 
     assert await calls("a", work) == 7
@@ -48,7 +48,7 @@ async def test_a_failure_reaches_everybody_and_is_not_kept() -> None:
 async def test_the_call_lives_as_long_as_somebody_waits() -> None:
     cancelled = asyncio.Event()
 
-    async def make() -> str:
+    async def make(_: object) -> str:
         try:
             await asyncio.sleep(0.05)
         except asyncio.CancelledError:

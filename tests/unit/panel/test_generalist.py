@@ -21,14 +21,13 @@ from editjudge.base.errors import (
     WrongModel,
 )
 from editjudge.base.images import load_image
+from editjudge.panel.bind import check_consent
 from editjudge.panel.budget import Budget
+from editjudge.panel.calls import RememberedReplies, Said
+from editjudge.panel.context import CallContext, CallNotes
 from editjudge.panel.generalist import limit_of
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.reach import check_consent
-from editjudge.panel.remembered import RememberedReplies
-from editjudge.panel.said import Said
 from editjudge.panel.transport import Completion, Usage
-from editjudge.panel.usage import counting
 from editjudge.storage.ledger import Ledger
 
 from ...fakes.transport import PRICE, ScriptedTransport, generalist, seen
@@ -81,9 +80,10 @@ async def test_probability_outside_the_choices_is_no_score() -> None:
 
 async def test_identical_calls_are_made_once() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.01)
-    judge = generalist(transport)
-    with counting() as taken:
-        await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
+    notes = CallNotes()
+    judge = generalist(transport).within(CallContext(notes=(notes,)))
+    await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
+    taken = notes.usage
     assert len(transport.asked) == 1
     assert (taken["calls"], taken["prompt_tokens"]) == (1, 800)
     await judge.choose(PROMPT, YES_NO)
@@ -101,8 +101,9 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
         transport = ScriptedTransport({"Yes": 0.0, "No": 1.0})
         second = generalist(transport, ledger=ledger)
         await second.open(1)
-        with counting() as taken:
-            after = await second.choose(PROMPT, YES_NO)
+        notes = CallNotes()
+        after = await second.within(CallContext(notes=(notes,))).choose(PROMPT, YES_NO)
+        taken = notes.usage
         assert transport.asked == []
         assert (after.value, after.calls) == (before.value, before.calls)
         assert taken["calls"] == 0
@@ -298,8 +299,10 @@ async def test_the_evidence_of_several_samples() -> None:
     store = RememberedReplies()
     transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
     judge = generalist(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
-    with Budget().pays(), counting() as taken:
-        said = await judge.choose(PROMPT, YES_NO)
+    notes = CallNotes()
+    judge = judge.within(CallContext(Budget(), notes=(notes,)))
+    said = await judge.choose(PROMPT, YES_NO)
+    taken = notes.usage
     assert len(transport.asked) == 4
     assert said.evidence["samples"] == 3
     assert len(said.evidence["unreadable"]) == 1
@@ -345,16 +348,15 @@ async def test_the_first_call_about_an_image_goes_ahead() -> None:
 async def test_costs_are_counted_and_limited() -> None:
     budget = Budget(limit=0.12)
     transport = ScriptedTransport({"Yes": 1.0})
-    judge = generalist(transport, price=PRICE)
-    with budget.pays():
-        with counting() as taken:
-            await judge.choose(asked(0), YES_NO)
-        assert taken["cost"] == pytest.approx(0.051)
-        await judge.choose(asked(1), YES_NO)
-        with pytest.raises(CostLimit, match="max_cost = 0.12"):
-            await judge.choose(asked(2), YES_NO)
-        assert budget.spent == pytest.approx(0.102)
-        await judge.choose(asked(1), YES_NO)  # is in the ledger, and costs nothing
+    context, notes = CallContext(budget), CallNotes()
+    judge = generalist(transport, price=PRICE).within(context)
+    await judge.within(context.noting(notes)).choose(asked(0), YES_NO)
+    assert notes.usage["cost"] == pytest.approx(0.051)
+    await judge.choose(asked(1), YES_NO)
+    with pytest.raises(CostLimit, match="max_cost = 0.12"):
+        await judge.choose(asked(2), YES_NO)
+    assert budget.spent == pytest.approx(0.102)
+    await judge.choose(asked(1), YES_NO)  # is in the ledger, and costs nothing
     assert len(transport.asked) == 2
     assert budget.usage.prompt_tokens == 200
 
@@ -362,12 +364,11 @@ async def test_costs_are_counted_and_limited() -> None:
 async def test_calls_in_flight_count_against_the_limit() -> None:
     budget = Budget(limit=0.2)
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = generalist(transport, price=PRICE)
-    with budget.pays():
-        await judge.choose(asked(0), YES_NO)
-        results = await asyncio.gather(
-            *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
-        )
+    judge = generalist(transport, price=PRICE).within(CallContext(budget))
+    await judge.choose(asked(0), YES_NO)
+    results = await asyncio.gather(
+        *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
+    )
     assert sum(isinstance(one, CostLimit) for one in results) == 6
     assert budget.spent <= 0.2
 
@@ -380,10 +381,10 @@ async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
     prompts = [Prompt("judge", (picture, Text("Good?"))) for picture in pictures]
 
     async def ask(budget: Budget) -> list[object]:
-        with budget.pays():
-            return await asyncio.gather(
-                *(judge.choose(prompt, YES_NO) for prompt in prompts), return_exceptions=True
-            )
+        paid = judge.within(CallContext(budget))
+        return await asyncio.gather(
+            *(paid.choose(prompt, YES_NO) for prompt in prompts), return_exceptions=True
+        )
 
     poor = Budget(limit=0.12)
     results = await ask(poor)
@@ -396,13 +397,13 @@ async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
 async def test_callers_of_one_judge_spend_separately() -> None:
     poor, rich = Budget(limit=0.06), Budget(limit=1.0)
     judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.002), price=PRICE)
-    judge._method = "logprobs"
+    judge._learned.method = "logprobs"
 
     async def ask(budget: Budget, questions: range) -> list[object]:
-        with budget.pays():
-            return await asyncio.gather(
-                *(judge.choose(asked(n), YES_NO) for n in questions), return_exceptions=True
-            )
+        paid = judge.within(CallContext(budget))
+        return await asyncio.gather(
+            *(paid.choose(asked(n), YES_NO) for n in questions), return_exceptions=True
+        )
 
     await ask(poor, range(1))
     few, all_ = await asyncio.gather(ask(poor, range(1, 4)), ask(rich, range(4, 8)))
@@ -418,11 +419,10 @@ async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
     poor.goes_on(0.01, 0.0)
     transport = ScriptedTransport({"Yes": 1.0})
     judge = generalist(transport, price=PRICE)
-    judge._method = "logprobs"
+    judge._learned.method = "logprobs"
 
     async def ask(budget: Budget) -> object:
-        with budget.pays():
-            return await judge.choose(PROMPT, YES_NO)
+        return await judge.within(CallContext(budget)).choose(PROMPT, YES_NO)
 
     first, second = await asyncio.gather(ask(poor), ask(rich), return_exceptions=True)
     assert isinstance(first, CostLimit)
@@ -433,8 +433,8 @@ async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
 async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
     transport = ScriptedTransport({"Yes": 1.0})
     judge = generalist(transport, price=PRICE)
-    judge._method = "logprobs"
-    with pytest.raises(RuntimeError, match=r"Budget\.pays"):
+    judge._learned.method = "logprobs"
+    with pytest.raises(RuntimeError, match="CallContext"):
         await judge.choose(PROMPT, YES_NO)
     assert transport.asked == []
 
@@ -442,7 +442,7 @@ async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
 async def test_a_failed_call_is_not_kept() -> None:
     transport = ScriptedTransport(Overloaded("busy", service="generalist.judge"), {"Yes": 1.0})
     judge = generalist(transport)
-    judge._method = "logprobs"
+    judge._learned.method = "logprobs"
     with pytest.raises(Overloaded):
         await judge.choose(PROMPT, YES_NO)
     assert (await judge.choose(PROMPT, YES_NO)).value.probabilities["Yes"] == 1
@@ -507,9 +507,10 @@ async def test_what_is_counted_is_counted_for_whom_it_was_asked() -> None:
     judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.001))
 
     async def ask(*numbers: int) -> dict[str, float]:
-        with counting() as taken:
-            await asyncio.gather(*(judge.choose(asked(number), YES_NO) for number in numbers))
-        return taken
+        notes = CallNotes()
+        noting = judge.within(CallContext(notes=(notes,)))
+        await asyncio.gather(*(noting.choose(asked(number), YES_NO) for number in numbers))
+        return notes.usage
 
     first, second = await asyncio.gather(ask(1, 2), ask(2, 3, 4))
     assert first["calls"] + second["calls"] == 4

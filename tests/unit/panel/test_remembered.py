@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import weakref
 
-from editjudge.panel.calls import Call, Reply
+from editjudge.panel.calls import Call, RememberedReplies, Reply
 from editjudge.panel.pictures import Picture
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.remembered import RememberedReplies
 
 
 def call_about(picture: Picture) -> Call:

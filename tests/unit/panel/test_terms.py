@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from typing import Any
 
 import pytest
 
 from editjudge.base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unreachable
-from editjudge.panel.coalesce import Coalesced, Shared
+from editjudge.panel.coalesce import Coalesced
+from editjudge.panel.context import JointTerms, Terms
 from editjudge.panel.openai.habits import Habits
 from editjudge.panel.openai.replies import HttpReply
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica, State, first_free
 from editjudge.panel.retry import RetryPolicy, with_retries
-from editjudge.panel.terms import Terms, current, waited_beyond
 
 from ...patience import until
 
@@ -27,41 +26,21 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def test_terms_are_those_of_the_task_and_its_tasks() -> None:
-    async def seen() -> Terms:
-        return current()
-
-    with URGENT.held():
-        assert await asyncio.create_task(seen()) == URGENT
-        with Terms(5.0).held():
-            assert await seen() == Terms(5.0)
-        assert current() == URGENT
-    assert current() == Terms(math.inf, urgent=False)
-
-    async def adopts() -> Terms:
-        URGENT.adopt()
-        return await asyncio.create_task(seen())
-
-    assert await asyncio.create_task(adopts()) == URGENT
-    assert not current().urgent
-
-
 async def test_a_shared_call_goes_on_for_the_most_patient_who_still_waits() -> None:
     seen: list[Terms] = []
     asked, told = asyncio.Event(), asyncio.Event()
 
-    async def make() -> str:
-        seen.append(current())
+    async def make(joint: JointTerms) -> str:
+        seen.append(Terms(joint.end, joint.urgent))
         asked.set()
         await told.wait()
-        seen.append(current())
+        seen.append(Terms(joint.end, joint.urgent))
         return "done"
 
     calls: Coalesced[str] = Coalesced()
 
     async def call(terms: Terms) -> str:
-        with terms.held():
-            return await calls("a", make)
+        return await calls("a", make, terms)
 
     first = asyncio.create_task(call(Terms(5.0)))
     await asked.wait()
@@ -78,7 +57,7 @@ async def test_who_asks_while_a_call_is_being_cancelled_gets_one_of_its_own() ->
     made = 0
     hanging = asyncio.Event()
 
-    async def make() -> int:
+    async def make(_: JointTerms) -> int:
         nonlocal made
         made += 1
         mine = made
@@ -98,14 +77,6 @@ async def test_who_asks_while_a_call_is_being_cancelled_gets_one_of_its_own() ->
     assert await calls("a", make) == 2
 
 
-async def test_what_is_kept_for_others_is_made_on_no_terms() -> None:
-    async def make() -> Terms:
-        return current()
-
-    with Terms(1.0, urgent=True).held():
-        assert await Shared[str, Terms]().get("a", make) == Terms()
-
-
 async def late(left: float) -> Any:
     await asyncio.sleep(left)
     raise DeadlineExceeded(f"{left:.3f} s", service="quality.piqe")
@@ -119,8 +90,8 @@ async def test_no_attempt_gets_more_time_than_the_caller_waits() -> None:
         raise Unreachable("lost", service="x")
 
     policy = RetryPolicy(attempts=2, deadline=50.0, first_wait=0.001)
-    with Terms(now() + 3.0).held(), pytest.raises(Unreachable):
-        await with_retries(call, policy)
+    with pytest.raises(Unreachable):
+        await with_retries(call, policy, terms=Terms(now() + 3.0))
     assert len(given) == 2
     assert all(1.0 < left <= 3.0 for left in given)
 
@@ -132,10 +103,10 @@ async def test_a_caller_s_deadline_says_nothing_of_the_server() -> None:
     pool = EndpointPool([replica])
 
     async def call(_: Any) -> None:
-        await with_retries(late, policy)
+        await with_retries(late, policy, terms=Terms(now() + 0.003))
 
     for _ in range(20):
-        with Terms(now() + 0.003).held(), pytest.raises(OutOfTime):
+        with pytest.raises(OutOfTime):
             await pool.run(call)
     assert replica.state is State.SERVING
     assert (replica.gauge().limit, replica.gauge().in_flight) == (4, 0)
@@ -145,18 +116,17 @@ async def test_a_caller_s_deadline_says_nothing_of_the_server() -> None:
 async def test_an_attempt_cut_for_one_caller_is_made_again_for_another() -> None:
     made: list[float] = []
 
-    async def make() -> str:
+    async def make(joint: JointTerms) -> str:
         async def attempt(left: float) -> str:
             made.append(left)
             return await late(left) if len(made) == 1 else "done"
 
-        return await with_retries(attempt, RetryPolicy(attempts=1, deadline=50.0))
+        return await with_retries(attempt, RetryPolicy(attempts=1, deadline=50.0), terms=joint)
 
     calls: Coalesced[str] = Coalesced()
 
     async def call(terms: Terms) -> str:
-        with terms.held():
-            return await calls("a", make)
+        return await calls("a", make, terms)
 
     hasty = asyncio.create_task(call(Terms(now() + 0.05)))
     await until(lambda: made)
@@ -166,11 +136,15 @@ async def test_an_attempt_cut_for_one_caller_is_made_again_for_another() -> None
 
 
 async def test_a_server_that_is_late_is_told_from_a_caller_in_a_hurry() -> None:
-    assert waited_beyond(now() + 1e9)
-    with Terms(100.0).held():
-        assert waited_beyond(99.0)
-        assert not waited_beyond(100.0)
-        assert not waited_beyond(101.0)
+    told: list[float] = []
+    policy = RetryPolicy(attempts=1, deadline=0.05)
+    with pytest.raises(OutOfTime):
+        await with_retries(late, policy, terms=Terms(now() + 0.003), late=told.append)
+    assert not told
+    began = now()
+    with pytest.raises(DeadlineExceeded):
+        await with_retries(late, policy, terms=Terms(now() + 60.0), late=told.append)
+    assert told == [pytest.approx(began, abs=0.01)]
 
 
 async def test_urgent_calls_get_the_next_place() -> None:
@@ -179,8 +153,7 @@ async def test_urgent_calls_get_the_next_place() -> None:
     order: list[str] = []
 
     async def call(name: str, terms: Terms) -> None:
-        with terms.held():
-            place = await first_free([replica])
+        place = await first_free([replica], urgent=terms.urgent)
         assert place is not None
         order.append(name)
         replica.answered(place)
@@ -230,17 +203,17 @@ async def test_nothing_is_asked_again_where_nobody_waits_any_more(
 
     ended: list[BaseException] = []
 
-    async def make() -> str:
+    async def make(joint: JointTerms) -> str:
+        policy = RetryPolicy(attempts=2, first_wait=0.001)
         try:
-            return await with_retries(attempt, RetryPolicy(attempts=2, first_wait=0.001))
+            return await with_retries(attempt, policy, terms=joint)
         except ServiceError as error:
             ended.append(error)
             raise
 
     calls: Coalesced[str] = Coalesced()
     end = now() + 0.05
-    with Terms(end).held():
-        caller = asyncio.create_task(calls("a", make))
+    caller = asyncio.create_task(calls("a", make, Terms(end)))
     await asked.wait()
     caller.cancel()
     await asyncio.gather(caller, return_exceptions=True)

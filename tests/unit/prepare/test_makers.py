@@ -32,7 +32,7 @@ from editjudge.prompts import template
 from editjudge.prompts.custom import custom_templates
 from editjudge.scorers.vqa import FactCheck
 
-from ...fakes.transport import ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 
 WIDTH, HEIGHT = 12, 8
 SOURCE = load_image(np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
@@ -46,7 +46,7 @@ def png(mask: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-class Panel:
+class Panel(PanelStandIn):
     """A judge that says one thing, and a segmenter that knows some phrases."""
 
     def __init__(self, said: Any, **masks: np.ndarray) -> None:
@@ -56,7 +56,7 @@ class Panel:
 
     def generalist(self, service: str) -> Any:
         assert service == "generalist.judge"
-        return self.judge
+        return self.judge.within(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert (service, parameters) == ("segmenter.sa2va", {"select": "best"})
@@ -118,7 +118,7 @@ TARGET = load_image(np.full((HEIGHT * 2, WIDTH * 2, 3), 140, np.uint8))
 RIGHT = np.arange(WIDTH)[None].repeat(HEIGHT, 0) >= 8
 
 
-class BothPanel:
+class BothPanel(PanelStandIn):
     """A judge that says one thing of the source and one of both, and a segmenter for each."""
 
     def __init__(self, named: Any, after: list[str], **masks: dict[str, np.ndarray]) -> None:
@@ -132,7 +132,7 @@ class BothPanel:
         self.asked: list[tuple[str, str, str]] = []
 
     def generalist(self, service: str) -> Any:
-        return self.judge
+        return self.judge.within(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         side = "source" if inputs["IMAGE"] == SOURCE.encoded else "target"

@@ -19,8 +19,8 @@ from editjudge.base.item import Edit
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.benchmarks.registry import benchmark, dimensions
 from editjudge.engine.judge import judge as judge_edit
+from editjudge.panel.context import CallContext, CallNotes
 from editjudge.panel.prompt import Prompt
-from editjudge.panel.usage import counting
 from editjudge.prompts import Template
 from editjudge.prompts.custom import custom_templates
 from editjudge.scorers import asking as module
@@ -28,13 +28,13 @@ from editjudge.scorers.asking import Asking
 from editjudge.scorers.rubric import Rubric
 from editjudge.scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList, YesNo
 
-from ...fakes.transport import ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 
 JUDGE = "generalist.judge"
 QUESTIONS = [f"Is part {i} right?" for i in range(5)]
 
 
-class Panel:
+class Panel(PanelStandIn):
     """Has one generalist."""
 
     def __init__(self, *script: Any, **settings: Any) -> None:
@@ -44,7 +44,7 @@ class Panel:
 
     def generalist(self, service: str) -> Any:
         assert service == JUDGE
-        return self.judge
+        return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {JUDGE: self.judge.identity}
@@ -269,8 +269,10 @@ async def test_a_judge_without_probabilities(
 ) -> None:
     """What it says is paid for whatever `samples` is, so it is told, and foreseen."""
     panel = Panel(sampling, logprobs="never", **settings)
-    with counting() as taken:
-        got = await score(scorer, edit, panel)
+    notes = CallNotes()
+    panel.context = CallContext(notes=(notes,))
+    got = await score(scorer, edit, panel)
+    taken = notes.usage
     verdict = got.get("score") or got.get("correct") or got["consistency"]
     assert verdict.value == value
     made = len(panel.transport.asked)

@@ -27,7 +27,7 @@ from editjudge.prompts import Labels
 from editjudge.prompts.official import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
-from ...fakes.transport import ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 
 JUDGE, SEGMENTER, FEATURES = "generalist.judge", "segmenter.sa2va", "features.dinov3"
 SUBJECTS = RegionSimilarity(JUDGE, "i2i/unchanged_subjects")
@@ -50,7 +50,7 @@ def box(image: Image, left: float, right: float) -> np.ndarray[Any, Any]:
     return mask
 
 
-class Panel:
+class Panel(PanelStandIn):
     """A judge, a segmenter and features that are written down.
 
     Args:
@@ -77,7 +77,7 @@ class Panel:
 
     def generalist(self, service: str) -> Any:
         assert service == JUDGE
-        return self.judge
+        return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parsed(name): ModelIdentity("x") for name in self.served}

@@ -15,7 +15,7 @@ from ...base.strict import Number, Strict
 from ...base.verdict import Evidence, Outcome, Scored, Status, Unscored, UnscoredKind, calls_of
 from ...engine.items import Known
 from ...engine.judge import Judgement
-from ...panel.said import Said
+from ...panel.calls import Said
 from ...storage.earlier import Why
 from ..view import EarlierVerdict, RunView, StoredEdit, StoredVerdict
 

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 
 from ...base.errors import Abstained
 from ...base.words import whole
+from ..calls import Usage
 from ..pictures import Picture
 from ..prompt import Prompt, Text
-from ..transport import Finish, Usage
+from ..transport import Finish
 
 Part: TypeAlias = "str | Picture"
 

@@ -29,6 +29,7 @@ from ...base.errors import (
 )
 from ...base.parse import parse_json
 from ...base.proxy import proxy_of
+from ..context import PATIENT, AnyTerms
 from ..pictures import Picture
 from ..retry import RetryPolicy, with_retries
 from ..secrets import Secrets, short
@@ -101,6 +102,7 @@ class HttpServer:
         body: Sequence[bytes | Picture] | None = None,
         *,
         model: str = "",
+        terms: AnyTerms = PATIENT,
     ) -> HttpReply:
         """GET, or POST a JSON body given in pieces (see `chat_body`); again where this can help.
 
@@ -121,7 +123,7 @@ class HttpServer:
                 raise error
             return replace(reply, attempts=made)
 
-        return await with_retries(once, policy)
+        return await with_retries(once, policy, terms=terms)
 
     def failure(self, reply: HttpReply, model: str = "") -> ServiceError | Abstained:
         """The typed error of a failure."""

@@ -20,10 +20,9 @@ from ...base.errors import (
 )
 from ..choices import ChoiceDistribution, distribution, labels
 from ..coalesce import Shared
-from ..kept import salt_here
+from ..context import NOBODY, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy
-from ..terms import current
 from ..transport import LONGEST_NAME, Choice, Completion, GeneralistModel, Sampling, Transport
 from . import completions as chat
 from .habits import Habits
@@ -120,7 +119,9 @@ class OpenAiTransport(Transport):
         )
         return self._model
 
-    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+    async def choose(
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+    ) -> Choice:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
         Raises:
@@ -153,7 +154,7 @@ class OpenAiTransport(Transport):
                 sent["logprob_token_ids"] = list(ids)
             return sent
 
-        reply = await self._chat(prompt, fields, model, end)
+        reply = await self._chat(prompt, fields, model, end, context)
         with self._reading():
             top = chat.first_logprobs(chat.first_choice(reply.data))
             if top is not None:
@@ -164,7 +165,11 @@ class OpenAiTransport(Transport):
         raise self._without_logprobs("its reply holds no logprobs")
 
     async def complete(
-        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        schema: Mapping[str, Any] | None = None,
+        context: CallContext = NOBODY,
     ) -> Completion:
         """Generate a reply; see `Transport.complete`.
 
@@ -188,7 +193,7 @@ class OpenAiTransport(Transport):
                 sent["response_format"] = {"type": "json_schema", "json_schema": json_schema}
             return sent
 
-        reply = await self._chat(prompt, fields, model, end)
+        reply = await self._chat(prompt, fields, model, end, context)
         with self._reading():
             choice = chat.first_choice(reply.data)
             usage = chat.usage_of(reply.data, reply.attempts)
@@ -201,6 +206,7 @@ class OpenAiTransport(Transport):
         fields: Callable[[], dict[str, Any]],
         model: GeneralistModel,
         end: float,
+        context: CallContext,
     ) -> HttpReply:
         """A chat completion, in another form where the server does not take the first.
 
@@ -211,19 +217,21 @@ class OpenAiTransport(Transport):
         control: set[str] = set()
         if _is_vllm(model):
             fixed |= _NEUTRAL
-            if salt := salt_here():
-                fixed["cache_salt"] = salt
+            if context.salt:
+                fixed["cache_salt"] = context.salt
             asked = self._vocabulary.control_tokens(prompt, model.name)
             control = await self._within(end, asked)
         parts = chat.joined(prompt, control)
         made = 0
         while True:
             sent = fixed | fields()
-            if _is_vllm(model) and current().urgent and self._habits.priority:
+            if _is_vllm(model) and context.terms.urgent and self._habits.priority:
                 sent["priority"] = _FIRST
             body = chat.chat_body(sent, prompt.system, parts)
             url = f"{self.url}/chat/completions"
-            reply = await self._server.ask(url, self._until(end), body, model=model.name)
+            reply = await self._server.ask(
+                url, self._until(end), body, model=model.name, terms=context.terms
+            )
             made += reply.attempts
             reply = replace(reply, attempts=made) if made > 1 else reply
             if reply.ok:

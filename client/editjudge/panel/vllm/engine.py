@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from ...base.errors import (
     BadReply,
-    DeadlineExceeded,
     MissingExtra,
     NotServed,
     Overloaded,
@@ -24,11 +23,10 @@ from ...base.errors import (
     Unreachable,
 )
 from ...base.proxy import proxy_of
+from ..calls import Usage
 from ..channel import Channel
 from ..grpc_errors import channel_options, service_error
 from ..secrets import Secrets
-from ..terms import waited_beyond
-from ..transport import Usage
 from .bundle import MAX_ARCHIVE
 
 if TYPE_CHECKING:
@@ -103,6 +101,10 @@ class Engine:
         """Close the channel; calls in flight are cancelled."""
         await self._channel.close()
 
+    def late(self, began: float) -> None:
+        """An attempt that began then got no reply in time; see `Channel`."""
+        self._channel.late(began)
+
     async def check_ready(self, end: float) -> None:
         """Ask the standard health service.
 
@@ -123,16 +125,11 @@ class Engine:
     async def ask(self, method: str, end: float) -> Any:
         """The server's report on itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
         request = getattr(self.messages, f"{method}Request")()
-        began = asyncio.get_running_loop().time()
-        waited = waited_beyond(end)
         try:
             call = getattr(self._stub, method)
             reply = await call(request, timeout=left(end), metadata=self._metadata)
         except self._rpc_error as error:
-            failure = self._protocol(error)
-            if isinstance(failure, DeadlineExceeded) and waited:
-                self._channel.late(began)
-            raise failure from error
+            raise self._protocol(error) from error
         return self.secrets.hidden_in_message(reply)
 
     async def tokenizer(self, end: float) -> bytes:
@@ -193,16 +190,11 @@ class Engine:
         # A repetition must not meet what the server still has of the first.
         request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
         bill.append(Usage(attempts=1))
-        began = asyncio.get_running_loop().time()
-        waited = waited_beyond(end)
         call = self._generate(request, timeout=left(end), metadata=self._metadata)
         try:
             complete = await self._whole(call)
         except self._rpc_error as error:
-            failure = self._translated(error)
-            if isinstance(failure, DeadlineExceeded) and waited:
-                self._channel.late(began)
-            raise failure from error
+            raise self._translated(error) from error
         except asyncio.CancelledError:
             await self._abort(request_id)
             raise

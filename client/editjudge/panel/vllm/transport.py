@@ -27,7 +27,9 @@ from ...base.errors import (
     ServiceError,
     WrongModel,
 )
+from ..calls import Usage
 from ..choices import distribution, label_set, labels
+from ..context import NOBODY, PATIENT, AnyTerms, CallContext
 from ..retry import RetryPolicy, with_retries
 from ..transport import (
     LONGEST_NAME,
@@ -37,7 +39,6 @@ from ..transport import (
     GeneralistModel,
     Sampling,
     Transport,
-    Usage,
 )
 from .engine import MEDIA_OFF, Engine
 
@@ -125,9 +126,11 @@ class VllmTransport(Transport):
                 self._served = await self._look(end)
             return self._served.model
 
-        return await self._retried(once, replace(self._policy, deadline=timeout))
+        return await self._retried(once, PATIENT, replace(self._policy, deadline=timeout))
 
-    async def choose(self, prompt: Prompt, choices: tuple[str, ...]) -> Choice:
+    async def choose(
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+    ) -> Choice:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
         The protocol cannot ask for given tokens. So 100 is added to the logit of every label
@@ -160,10 +163,14 @@ class VllmTransport(Transport):
                 raise self._engine.error(BadReply, str(error)) from error
             return Choice(spread, served.model.name)
 
-        return replace(await self._retried(once), usage=_sum(bill))
+        return replace(await self._retried(once, context.terms), usage=_sum(bill))
 
     async def complete(
-        self, prompt: Prompt, sampling: Sampling, schema: Mapping[str, Any] | None = None
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        schema: Mapping[str, Any] | None = None,
+        context: CallContext = NOBODY,
     ) -> Completion:
         """Generate a reply; see `Transport.complete`.
 
@@ -200,15 +207,19 @@ class VllmTransport(Transport):
             text = self._engine.secrets.hidden_in(text)
             return Completion(text, finish, served.model.name)
 
-        return replace(await self._retried(once), usage=_sum(bill))
+        return replace(await self._retried(once, context.terms), usage=_sum(bill))
 
     async def _retried(
-        self, once: Callable[[float], Awaitable[T]], policy: RetryPolicy | None = None
+        self,
+        once: Callable[[float], Awaitable[T]],
+        terms: AnyTerms,
+        policy: RetryPolicy | None = None,
     ) -> T:
         async def attempt(seconds: float) -> T:
             return await once(time.monotonic() + seconds)
 
-        return await with_retries(attempt, policy or self._policy)
+        late = self._engine.late
+        return await with_retries(attempt, policy or self._policy, terms=terms, late=late)
 
     async def _known(self, end: float) -> _Served:
         async with self._finding:

@@ -29,7 +29,7 @@ from editjudge.engine.judge import judge
 from editjudge.scorers import pixels as module
 from editjudge.scorers.asking import JUDGE
 
-from ....fakes.transport import ScriptedTransport, generalist, seen
+from ....fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 from .made import odd, picture, pixels, record, released, shifted
 from .stand_ins import imported
 
@@ -41,7 +41,7 @@ def _authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     imported(monkeypatch, tmp_path)
 
 
-class Panel:
+class Panel(PanelStandIn):
     """A scripted generalist, and a CLIP that says the mean colour of the region."""
 
     served = frozenset({JUDGE, CLIP})
@@ -52,7 +52,7 @@ class Panel:
         self.sent: list[tuple[np.ndarray, np.ndarray | None, Mapping[str, str]]] = []
 
     def generalist(self, service: str) -> Any:
-        return self.judge
+        return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {JUDGE: self.judge.identity, ServiceName.parsed(CLIP): ModelIdentity("clip/1")}

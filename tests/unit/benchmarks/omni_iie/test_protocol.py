@@ -33,7 +33,7 @@ from editjudge.panel.prompt import Prompt
 from editjudge.scorers.asking import JUDGE
 from editjudge.scorers.resized import squared
 
-from ....fakes.transport import ScriptedTransport, generalist, seen
+from ....fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 
 OMNI = benchmark("omni_iie")
 PRINTED = list(csv.DictReader(Path(__file__).with_name("tables.csv").read_text().splitlines()))
@@ -150,7 +150,7 @@ def test_dialogues_by_round_and_by_switch() -> None:
 
 
 @dataclass
-class Panel:
+class Panel(PanelStandIn):
     """Answers from what it is sent, so that other inputs get other answers."""
 
     asked: list[tuple[str, Mapping[str, bytes], Mapping[str, str]]] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Panel:
         return {"True": 0.9, "False": 0.1}
 
     def generalist(self, service: str) -> Any:
-        return self.judge
+        return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parsed(name): ModelIdentity("scripted/1") for name in self.served}
