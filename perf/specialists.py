@@ -34,7 +34,7 @@ from transformers import (
 )
 
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge_services.features import base
+from editjudge_services.features import vision_service
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.features.vision_service import DinoV3
 from editjudge_services.perceptual.network import LpipsNetwork
@@ -164,7 +164,7 @@ def cached(rounds: int) -> Timed:
     mask[200:500, 100:400] = True
 
     def score(budget: str) -> None:
-        os.environ[base.CACHE_MIB] = budget
+        os.environ[vision_service.CACHE_MIB] = budget
         specialist = DinoV3()
         specialist.load(artefact.identity)
         start = time.perf_counter()
@@ -192,7 +192,7 @@ def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timed]:
         install(entry, recipe)
         module = recipe.wrap(recipe.load(checkpoint_dir(entry))).eval()
         pixels = rng.standard_normal((batch, 3, 224, 224), dtype=np.float32)
-        graph = models_dir() / entry / "fp32" / base.TRUNK
+        graph = models_dir() / entry / "fp32" / vision_service.TRUNK
         what = f"{NAMES.get(entry, 'CLIP ViT-B/32')}, {batch} of 224x224"
         found.append(against_torch(what, module, graph, [pixels], rounds))
         found.extend(in_bf16(what, graph, pixels, rounds))

@@ -92,11 +92,6 @@ def _report(models: tuple[str, ...], count: int) -> dict[str, Any]:
         "format": 1, "version": "1", "title": "Results of an example", "mode": "file",
         "made": "2026-11-22T17:00:00+00:00", "editjudge": "0.0", "introduction": [],
         "warnings": ["2 items have changed since they were judged"],
-        "lacking": {
-            "line": "27 need models: `editjudge list missing`",
-            "dimensions": [{"id": f"core.x{n}", "title": f"x{n}", "reason": "no service"}
-                           for n in range(27)],
-        },
         "runs": [{"name": "out/run", "benchmark": "core", "title": "Core", "protocol": "core.1",
                   "switches": [], "items": count, "prompts": "own", "created": "2026-11-20",
                   "editjudge": "0.0", "judges": ["judge"], "rounds": 1,

@@ -28,7 +28,6 @@ def hostile() -> Example:
     )
     report, items = made.report, made.edits["items"]
     report["title"] = report["warnings"][0] = report["runs"][0]["name"] = HOSTILE
-    report["lacking"]["dimensions"][0] = {"id": "x", "title": HOSTILE, "reason": HOSTILE}
     report["tables"][0]["title"] = report["tables"][0]["notes"][0] = HOSTILE
     report["tables"][0]["columns"][0]["title"] = HOSTILE
     report["tables"][0]["published"][0]["rows"][0]["name"] = HOSTILE

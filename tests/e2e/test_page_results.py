@@ -82,9 +82,6 @@ def test_a_cell_has_its_place_its_interval_and_its_coverage(page: Page, made: Ex
     ]
     assert weights == ["700", "400"]
     assert "Older-Edit" in page.locator(".of-papers").inner_text()
-    assert page.locator("#lacking li").first.is_hidden()
-    page.get_by_text("27 need models").click()
-    assert page.locator("#lacking li").first.is_visible()
 
 
 def test_a_cell_leads_to_its_edits_and_back(page: Page) -> None:

@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 from transformers import BitImageProcessorPil, CLIPImageProcessorPil
 
 from editjudge.base.errors import Abstained, ConfigError
-from editjudge_services.features import base
+from editjudge_services.features import vision_service
 from editjudge_services.features.cache import FeatureCache, Features
 from editjudge_services.features.recipe import RECIPES
 from editjudge_services.features.vision_service import ClipVitB32, DinoV2, DinoV3
@@ -216,7 +216,7 @@ def test_the_whole_and_a_region_share_a_run_only_where_both_squash(specialist, e
 
 
 def test_the_cache_can_be_turned_off(monkeypatch):
-    monkeypatch.setenv(base.CACHE_MIB, "0")
+    monkeypatch.setenv(vision_service.CACHE_MIB, "0")
     specialist = loaded("dinov2-small")
     first = embedding(specialist, picture(), disc())
     assert np.array_equal(embedding(specialist, picture(), disc()), first)
@@ -271,8 +271,6 @@ def test_a_processor_without_bf16_is_no_quiet_fp32(monkeypatch):
     path = load_artefact("dinov2-small", "fp32").folder / "model.onnx"
     with pytest.raises(ConfigError, match="no bf16 arithmetic"):
         open_network(path, "bf16")
-    with pytest.raises(ConfigError, match="cannot run as fp16"):
-        open_network(path, "fp16")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +295,6 @@ def test_other_weights_than_declared_are_refused(entry):
     for declared, reason in [
         ({**identity, "weights": "sha256:0"}, "declares sha256:0"),
         ({"precision": "fp32"}, "none declared"),
-        ({**identity, "precision": "fp16"}, "not installed"),
         ({**identity, "precision": "int3"}, "no such precision"),
     ]:
         with pytest.raises(RuntimeError, match=reason):
@@ -320,16 +317,14 @@ def test_another_architecture_is_refused(entry, tmp_path):
     other = next(one for one in KINDS if one != entry)
     with pytest.raises(ConfigError):
         RECIPES[entry].export(checkpoint_dir(other), tmp_path, "fp32")
-    with pytest.raises(ConfigError, match="fp16"):
-        RECIPES[entry].export(checkpoint_dir(entry), tmp_path, "fp16")
 
 
 def test_services_need_no_torch():
     code = """
 import sys
-from editjudge_services.features import clip_service, dinov2_service, dinov3_service
+from editjudge_services.features.vision_service import ClipVitB32, DinoV2, DinoV3
 from editjudge_services.perceptual import lpips_service
-for kind in (clip_service.ClipVitB32, dinov2_service.DinoV2, dinov3_service.DinoV3):
+for kind in (ClipVitB32, DinoV2, DinoV3):
     kind().load(dict(weights=sys.argv.pop(1)))
 found = {"torch", "transformers", "onnx", "torchvision"} & set(sys.modules)
 assert not found, found

@@ -238,8 +238,6 @@ def test_other_checkpoints_are_refused(tmp_path):
     torch.save([1, 2], tmp_path / "odd.pth")
     with pytest.raises(ConfigError, match="no weights by name"):
         RECIPES["lpips-vgg"].load(tmp_path)
-    with pytest.raises(ConfigError, match="fp16"):
-        RECIPES["lpips-vgg"].export(checkpoint_dir("lpips-vgg"), tmp_path, "fp16")
 
 
 @pytest.mark.usefixtures("bf16_processor")

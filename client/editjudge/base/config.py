@@ -351,7 +351,7 @@ class StackSettings(BaseModel):
     grpc_port: int = Field(default=0, ge=0, le=65535)
     http_port: int = Field(default=0, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"
     startup_timeout: float = Field(default=120.0, gt=0)
     triton: bool = True
     generalist: Path | None = None

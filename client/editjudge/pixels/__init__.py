@@ -6,11 +6,10 @@ where pixels count; None is the whole image, and so is a region that is True eve
 
 from ..base.images import RGB
 from .alignment import Aligned, AlignmentFailed, Keypoints, align, keypoints
-from .blackout import ssim_blacked_out
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
 from .opencv import lacking
 from .regions import Degenerate, Region
-from .ssim import ssim, windows_within
+from .ssim import ssim, ssim_blacked_out, windows_within
 
 __all__ = [
     "PSNR_CAP",

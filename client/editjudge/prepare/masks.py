@@ -19,7 +19,7 @@ from ..base.item import Item
 from ..benchmarks.items import Line
 from ..panel import Panel
 from ..prompts import Template, template
-from ..scorers.segmenting import Select, segmented
+from ..scorers.regions import Select, segmented
 from .items import JUDGE, Entry, why_no_mask
 from .writers import answered
 

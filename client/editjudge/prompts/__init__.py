@@ -52,13 +52,6 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original"
 """The origin of official prompts."""
-_LABELS: Mapping[str, str] = {
-    "source": "Source image",
-    "edited": "Edited image",
-    "target": "Target image",
-    "given": "Frame {n} (given)",
-    "made": "Frame {n} (edited)",
-}
 Value: TypeAlias = "str | tuple[Labelled, ...]"
 ReplyForm: TypeAlias = tuple[str, ...] | OutputContract[Any]
 """What a reply may be: one of several choices, or a text that a contract reads."""
@@ -70,16 +63,19 @@ def _scores(fields: list[dict[str, Any]], reasoning: Any = True, **more: Any) ->
     return Scores(each, texts, **more)
 
 
+_READERS = (
+    Commands,
+    Questions,
+    QuestionAnswers,
+    ShortAnswer,
+    MultipleChoiceQuestion,
+    OneText,
+    Targets,
+    Verbatim,
+)
 _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
-    "commands": Commands,
-    "questions": Questions,
-    "question_answers": QuestionAnswers,
     "scores": _scores,
-    "short_answer": ShortAnswer,
-    "multiple_choice": MultipleChoiceQuestion,
-    "one_text": OneText,
-    "targets": Targets,
-    "verbatim": Verbatim,
+    **{reader.name: reader for reader in _READERS},
 }
 
 
@@ -93,7 +89,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What stands before each image, to the letter: nothing is added before or after it.
+    """What stands before each image.
 
     Attributes:
         source: Of a source; `{n}` is its number.
@@ -113,6 +109,11 @@ class Labels:
     def texts(self) -> Mapping[str, str]:
         """Them by what they stand before."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+OUR_LABELS = Labels(
+    "Source image", "Edited image", "Target image", "Frame {n} (given)", "Frame {n} (edited)"
+)
 
 
 class TemplateFile(PromptFile):
@@ -143,7 +144,7 @@ class Template:
         origin: `own` words of editjudge, those of an official prompt (`original`), or of whoever
             runs it (`custom`).
         absent: What stands for a field that an item lacks, as (field, text).
-        labels: Of its images; None for ours, each on a line of its own.
+        labels: Of its images, to the letter; None for ours, each on a line of its own.
         says_form: Its own text says how the answer must look, so nothing is added.
         worth: What each choice counts, in [0, 1]; empty for even steps from 1 down to 0, as the
             choices stand from best to worst.
@@ -225,10 +226,9 @@ class Template:
             kind: A field of `Labels`.
             sources: How many source images there are.
         """
-        if self.labels is not None:
-            return str(getattr(self.labels, kind))
-        numbered = kind == "source" and sources > 1
-        return f"Source image {{n}} of {sources}" if numbered else _LABELS[kind]
+        if self.labels is None and kind == "source" and sources > 1:
+            return f"Source image {{n}} of {sources}"
+        return str(getattr(self.labels or OUR_LABELS, kind))
 
     def prompt(self, values: Mapping[str, Value]) -> Prompt:
         """The prompt for one edit.

@@ -127,13 +127,6 @@ class Edits:
         columns = [column.status for column in self._columns]
         return sum(pending not in letters for letters in zip(*columns, strict=True))
 
-    def unserved(self) -> list[str]:
-        """The dimensions of which nothing has a number for want of a service."""
-        unserved = STATUS_LETTERS["not_served"]
-        nothing = {unserved, STATUS_LETTERS["not_applicable"], STATUS_LETTERS["missing_output"]}
-        letters = {name: {*self._columns[n].status} for name, n in self.dimensions.items()}
-        return [name for name, some in letters.items() if unserved in some and some <= nothing]
-
     def add(self, edit: ShownEdit, run: int, model: int, data: str) -> None:
         """Add an edit.
 

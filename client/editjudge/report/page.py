@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,7 +23,6 @@ from markupsafe import Markup
 from ..app.canary import last_checks
 from ..app.published import PublishedBeside, published_beside
 from ..app.results import Results
-from ..app.unserved import need_models
 from ..base.errors import MissingExtra
 from ..base.identity import printed
 from ..base.signature import package_version
@@ -35,7 +35,7 @@ from ..engine.header import RunHeader
 from .edits import CHUNK, Details, Edits, Plain, RunEdits
 from .figures import LOOKS, draw, drawn, svg_element
 from .numbers import best_and_second, ends_text, rounded, untrained_line
-from .summary import comparability, reasons
+from .summary import comparability, reasons, with_something
 
 Mode: TypeAlias = Literal["file", "folder", "view"]
 """How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
@@ -62,7 +62,6 @@ class ShownRun:
         name: What it is called.
         dimensions: Those that are known here, by id.
         checks: How its judges were when they were last checked, in one line; empty without judges.
-        waiting: Why dimensions wait for a service, by id.
         published: What the paper prints; None where nobody wants it.
     """
 
@@ -71,7 +70,6 @@ class ShownRun:
     header: RunHeader
     dimensions: Mapping[str, Dimension]
     checks: str
-    waiting: Mapping[str, str]
     published: PublishedBeside | None = None
 
     @classmethod
@@ -91,9 +89,8 @@ class ShownRun:
         each = run.add_to(edits, details)
         results = view.results(each=each, evidence=details is not None)
         beside = published_beside(results) if published else None
-        known, waiting = view.resolved.known, view.waiting()
-        checks = last_checks(results.identities)
-        return cls(str(view.folder), results, view.header, known, checks, waiting, beside)
+        known, checks = view.resolved.known, last_checks(results.identities)
+        return cls(str(view.folder), results, view.header, known, checks, beside)
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,6 @@ def report_of(runs: Sequence[ShownRun], edits: Edits, about: About) -> Plain:
         "editjudge": package_version("editjudge"),
         "introduction": [{"heading": h, "text": text} for h, text in about.introduction],
         "warnings": [*_warnings(runs), *_unfinished(edits), *about.warnings, *why],
-        "lacking": _lacking(runs, edits),
         "runs": [_run(run) for run in runs],
         "models": [{"name": name, "run": number} for number, name in places],
         "dimensions": _dimensions(runs, edits),
@@ -200,18 +196,6 @@ def _unfinished(edits: Edits) -> Iterator[str]:
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
 
 
-def _lacking(runs: Sequence[ShownRun], edits: Edits) -> Plain | None:
-    """What nobody serves, in one line and one by one."""
-    waiting = {name: why for run in runs for name, why in run.waiting.items()}
-    names = [name for name in edits.unserved() if name in waiting]
-    if not names:
-        return None
-    return {
-        "line": need_models(len(names), "dimension"),
-        "dimensions": [{"id": n, "title": _short(n), "reason": waiting[n]} for n in names],
-    }
-
-
 def _dimensions(runs: Sequence[ShownRun], edits: Edits) -> list[Plain]:
     known = {name: one for run in runs for name, one in run.dimensions.items()}
     return [_dimension(name, known.get(name)) for name in edits.dimensions]
@@ -256,11 +240,10 @@ def _table(
     first = runs[numbers[0]]
     keys = [key for key in places if key[0] in numbers]
     results = _together(first.results, keys, runs)
-    rows = results.cells.values()
-    columns = tuple(c for c in results.columns if any(row[c.id].asked for row in rows))
+    columns, left_out = with_something(results.columns, results.cells, Path(first.name))
     by_column = [_cells(results, column) for column in columns]
-    notes = list(reasons(columns, results.cells))
-    if any(row[c.id].imputed for row in rows for c in columns):
+    notes = [*reasons(columns, results.cells), *left_out]
+    if any(row[c.id].imputed for row in results.cells.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
     if first.published is not None:
         notes += comparability(first.published)

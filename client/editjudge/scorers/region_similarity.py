@@ -21,8 +21,7 @@ from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
 from ..panel.coalesce import together
 from ..panel.generalist import Answer
 from .asking import Asking, Question, contract_of
-from .regions import png_of
-from .segmenting import segmented
+from .regions import png_of, segmented
 from .similarity import FeatureRule, Vector, cosine_of, embedding_of
 
 if TYPE_CHECKING:

@@ -1,22 +1,28 @@
-"""What scorers share: regions of an item's mask, and images brought to a reference's size."""
+"""What scorers share: regions, by mask or found by phrase, and images at a reference's size."""
 
 from __future__ import annotations
 
 import io
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..base.errors import Abstained, ImageError
-from ..base.images import RGB, Image
+from ..base.errors import Abstained, BadReply, ImageError
+from ..base.images import RGB, Image, load_mask
 from ..base.item import Edit
 from ..base.signature import implementation
+from ..base.threads import in_thread
 from ..base.verdict import Evidence
+
+if TYPE_CHECKING:
+    from ..panel import Panel
 
 Reference: TypeAlias = Literal["source", "target"]
 Region: TypeAlias = Literal["whole", "inside", "outside"]
+Select: TypeAlias = Literal["all", "best"]
+"""Which of several finds for a phrase."""
 
 
 def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
@@ -97,3 +103,31 @@ def resized_note(before: tuple[int, int], after: tuple[int, int]) -> Evidence:
     """The evidence of a picture that was brought to another size; empty where it was not."""
     (w, h), (width, height) = before, after
     return {} if before == after else {"resized": f"{w}x{h} to {width}x{height} (Lanczos)"}
+
+
+async def segmented(
+    image: Image, phrase: str, panel: Panel, service: str, select: Select = "all"
+) -> tuple[NDArray[np.bool_] | None, float]:
+    """What a phrase names in an image, and how sure the segmenter is.
+
+    Args:
+        service: `segmenter.<variant>`.
+        select: Of several finds all together, or the best.
+
+    Returns:
+        The mask, bool (H, W) of the image's size, None where nothing was found; and the score.
+
+    Raises:
+        BadReply: the mask is no mask, or of another shape.
+    """
+    inputs = {"IMAGE": image.encoded, "PROMPT": phrase.encode()}
+    reply = await panel.call(service, inputs, {"select": select})
+    sure = float(np.asarray(reply["SCORE"])[0])
+    data = cast("bytes", reply["MASK"])
+    if not data:
+        return None, sure
+    try:
+        mask = (await in_thread(load_mask, data)).fitted(image.size).selected
+    except ImageError as error:
+        raise BadReply(f"MASK: {error.reason}", service=service) from error
+    return (mask if mask.any() else None), sure

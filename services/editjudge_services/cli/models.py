@@ -109,9 +109,7 @@ def pull_models(
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @takes(
     **_NAMED,
-    precision=choice(
-        ["fp32", "fp16", "bf16"], "Of the numbers.", default="fp32", show_default=True
-    ),
+    precision=choice(["fp32", "bf16"], "Of the numbers.", default="fp32", show_default=True),
 )
 def export_models(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
     """Export checkpoints to what the services load, and compare the two."""

@@ -81,12 +81,7 @@ def open_network(path: Path, precision: Precision) -> Network:
         ConfigError: this machine cannot compute in it, or a setting is malformed.
         MissingExtra: OpenVINO is needed and not installed.
     """
-    match precision:
-        case "fp32":
-            return OnnxModel(path)
-        case "bf16":
-            return Bf16Model(path)
-    raise ConfigError(f"{path.name} cannot run as {precision}", "choose fp32 or bf16")
+    return OnnxModel(path) if precision == "fp32" else Bf16Model(path)
 
 
 class OnnxModel:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from editjudge.base.errors import ConfigError
 from editjudge.base.parse import first_problem
 
-Precision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+Precision: TypeAlias = Literal["fp32", "bf16"]
 RECORD = "artefact.json"
 
 

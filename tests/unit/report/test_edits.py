@@ -121,10 +121,10 @@ def test_what_nobody_serves_is_one_line(tmp_path: Path) -> None:
     quality = ("core.quality.piqe", "core.quality.qinsight")
     absent = {name.removeprefix("core."): "no service of this name" for name in quality}
     run = make_run(tmp_path, 2, dimensions=(*quality, *DIMENSIONS[:1]), not_served=absent)
-    lacking = Page(run).report["lacking"]
-    assert lacking["line"] == "2 dimensions need models that nobody serves"
-    assert {one["id"] for one in lacking["dimensions"]} == set(quality)
-    assert all("no service of this name" in one["reason"] for one in lacking["dimensions"])
+    (table,) = Page(run).report["tables"]
+    assert len(table["columns"]) == 1, "what waits for a model is no column"
+    (line,) = table["notes"]
+    assert line.startswith("2 numbers need models that nobody serves: editjudge summary ")
 
 
 def test_two_runs_share_items_of_the_same_data(tmp_path: Path) -> None:

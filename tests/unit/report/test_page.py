@@ -30,7 +30,6 @@ REPORT: dict[str, Any] = {
     "warnings": ["<img src=x onerror=alert(1)>"],
     "tables": [],
     "models": [],
-    "lacking": None,
 }
 
 

@@ -69,7 +69,7 @@ def test_a_whole_is_as_large_as_its_parts() -> None:
 
 def test_memory_follows_from_the_parameters() -> None:
     assert find("q-insight").gib("bf16") == pytest.approx(15.44, abs=0.01)
-    assert find("q-insight").gib("fp32") == 2 * find("q-insight").gib("fp16")
+    assert find("q-insight").gib("fp32") == 2 * find("q-insight").gib("bf16")
 
 
 def test_every_service_is_one_the_panel_knows() -> None:

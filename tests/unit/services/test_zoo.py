@@ -33,7 +33,7 @@ ENTRY = find("lpips-vgg")
 class FakeRecipe:
     """Doubles the weights; `difference`, `says` and `fails` are what a test makes of it."""
 
-    precisions: tuple[Precision, ...] = ("fp32", "fp16")
+    precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
     def __init__(self) -> None:
         self.difference = 0.0
@@ -95,7 +95,7 @@ def test_real_weights_are_named_and_not_replaced_by_random_ones(
     (given := tmp_path / "download").write_bytes(b"real")
     right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: file_digest(given)}})
     import_file(right, given)
-    artefact = export(ENTRY, "fp16")
+    artefact = export(ENTRY, "bf16")
     assert artefact.source == ENTRY.files[0]
     assert not artefact.untrained
     assert "untrained" not in artefact.identity
@@ -122,8 +122,8 @@ def test_an_export_that_overflows_is_refused(recipe: FakeRecipe) -> None:
     make_untrained(ENTRY)
     recipe.difference = float("nan")
     with pytest.raises(ConfigError, match="the comparison with the source gave no number"):
-        export(ENTRY, "fp16")
-    assert load_artefact(ENTRY.name, "fp16") is None
+        export(ENTRY, "bf16")
+    assert load_artefact(ENTRY.name, "bf16") is None
 
 
 @pytest.mark.parametrize("wrong", [{"difference": 1.0}, {"fails": True}])
@@ -156,13 +156,16 @@ def test_what_a_killed_export_left_is_not_used() -> None:
     assert set(export(ENTRY, "fp32").files) == {"graph/model.onnx"}
 
 
-def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights() -> None:
+def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(
+    recipe: FakeRecipe,
+) -> None:
     with pytest.raises(
         ConfigError, match="no checkpoint here; run: editjudge models pull lpips-vgg --from"
     ):
         export(ENTRY, "fp32")
     make_untrained(ENTRY)
-    with pytest.raises(ConfigError, match="cannot be exported as bf16; it can as fp32, fp16"):
+    recipe.precisions = ("fp32",)
+    with pytest.raises(ConfigError, match="cannot be exported as bf16; it can as fp32"):
         export(ENTRY, "bf16")
     (checkpoint_dir(ENTRY.name) / "weights.bin").write_bytes(b"changed")
     with pytest.raises(
@@ -176,12 +179,12 @@ def test_what_is_installed_is_verified() -> None:
         verify(ENTRY)
     make_untrained(ENTRY)
     export(ENTRY, "fp32")
-    export(ENTRY, "fp16")
+    export(ENTRY, "bf16")
     found = [(one.what, one.untrained, one.fingerprint) for one in verify(ENTRY)]
     assert found == [
         ("checkpoint", True, "not computed"),
         ("fp32", True, "same"),
-        ("fp16", True, "same"),
+        ("bf16", True, "same"),
     ]
 
 
@@ -246,20 +249,20 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
         "lpips-vgg is here: untrained, seed 0\n",
         "",
     )
-    assert invoke("export", "lpips-vgg", "--precision", "fp16") == (
+    assert invoke("export", "lpips-vgg", "--precision", "bf16") == (
         0,
-        "lpips-vgg fp16 is ready, within 0 of its source (untrained, seed 0)\n",
+        "lpips-vgg bf16 is ready, within 0 of its source (untrained, seed 0)\n",
         "",
     )
     code, out, _ = invoke("verify", "lpips-vgg")
     assert code == 0
-    assert "lpips-vgg fp16 is right, fingerprint same (untrained, seed 0)" in out
+    assert "lpips-vgg bf16 is right, fingerprint same (untrained, seed 0)" in out
     code, out, _ = invoke("list", "--json")
     listed = {one["name"]: one for one in json.loads(out)}
     assert listed["lpips-vgg"]["checkpoint"] == {"source": "untrained, seed 0", "untrained": True}
-    assert set(listed["lpips-vgg"]["installed"]) == {"fp16"}
+    assert set(listed["lpips-vgg"]["installed"]) == {"bf16"}
     assert listed["lpips-alex"]["checkpoint"] is None
-    assert "fp16 (untrained)" in invoke("list")[1]
+    assert "bf16 (untrained)" in invoke("list")[1]
 
 
 def test_one_that_fails_does_not_stop_the_others(recipe: FakeRecipe) -> None:

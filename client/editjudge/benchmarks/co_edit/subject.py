@@ -18,9 +18,8 @@ from ...base.item import Edit, Item
 from ...base.signature import implementation
 from ...base.threads import in_thread
 from ...base.verdict import Scored, Verdict
-from ...scorers.regions import comparable, fitted, png_of
+from ...scorers.regions import comparable, fitted, png_of, segmented
 from ...scorers.scorer import ServiceScorer
-from ...scorers.segmenting import segmented
 from ...scorers.similarity import Vector, cosine_of
 from .canvas import off_canvas
 from .taxonomy import SUBJECT_NAME, SUBJECT_REGION

@@ -1,26 +1,13 @@
 // The results: what to know first, the tables, figures, and what was run.
 (app => {
   "use strict";
-  const { node, foreign, counted } = app;
+  const { node, foreign } = app;
 
   function shownIn(id, ...children) {
     const place = document.getElementById(id);
     const there = children.flat().filter(Boolean);
     place.replaceChildren(...there);
     place.hidden = there.length === 0;
-  }
-
-  function lacking({ line, dimensions }) {
-    return node("details", { class: "line" },
-      node("summary", {}, commands(line)),
-      node("ul", { class: "columns" }, dimensions.map(each =>
-        node("li", { title: app.plainly(each.reason) }, foreign(each.title)))));
-  }
-
-  // A line in which commands stand between backticks.
-  function commands(line) {
-    return line.split("`").map((part, index) =>
-      index % 2 ? node("code", {}, part) : node("span", {}, foreign(part)));
   }
 
   function figure({ title, note, svg }) {
@@ -72,7 +59,6 @@
     shownIn("warnings", report.warnings.map(line => node("li", {}, foreign(line))));
     app.boards(document.getElementById("boards"));
     shownIn("legend", report.tables.length > 0 && legend(report.tables));
-    shownIn("lacking", report.lacking && lacking(report.lacking));
     shownIn("figures", report.figures.length > 0 && [
       node("h2", {}, "Figures"), node("div", { class: "figures" }, report.figures.map(figure)),
     ]);
@@ -94,5 +80,5 @@
     }
   });
 
-  Object.assign(app, { overview, commands, counted });
+  Object.assign(app, { overview });
 })(window.editjudge ??= {});
