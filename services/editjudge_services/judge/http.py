@@ -16,7 +16,7 @@ from editjudge.base.strict import text_of
 from editjudge.base.threads import in_thread
 from editjudge.base.words import whole
 
-from .asking import REQUEST_HEADER, Asking, Caller
+from .asking import REQUEST_HEADER, Asking, Caller, terms_in
 from .bodies import (
     Batch,
     BatchAsked,
@@ -35,7 +35,6 @@ from .metrics import CONTENT_TYPE
 from .openapi import openapi, own_page
 from .protocols import listed
 from .refusals import foreseen, refused
-from .terms import terms_in
 
 W = TypeVar("W", bound=Part)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
