@@ -92,8 +92,8 @@ class Intervals:
             cell = cells[column.id]
             if column.id in samples:
                 parts[column.id] = self._of_mean(cell, samples[column.id])
-            elif made_of := _made_of(column):
-                used = [parts[part] for part in made_of]
+            elif column.operands:
+                used = [parts[part] for part in column.operands]
                 parts[column.id] = self._of_columns(column, cells, parts, used)
             else:  # the transformation of its values could not be fitted
                 parts[column.id] = self._nothing
@@ -193,13 +193,6 @@ class Intervals:
 def _summed(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
     """Sums of the values at each place."""
     return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
-
-
-def _made_of(column: Column) -> tuple[str, ...]:
-    """Ids of the columns whose edits it counts."""
-    if isinstance(column.how, Composite):
-        return tuple(column.how.of.values())
-    return column.how.of if isinstance(column.how, AskedWeighted | ScoredWeighted) else ()
 
 
 def _composed(how: Composite, values: Mapping[str, float]) -> float:
@@ -305,7 +298,7 @@ def _capped(
     caps: Mapping[str, float],
 ) -> dict[str, Cell]:
     for column in columns:
-        capped = sum(cells[part].capped for part in _made_of(column))
+        capped = sum(cells[part].capped for part in column.operands)
         cap = caps.get(column.dimensions[0]) if column.dimensions else None
         if cap is not None and column.id in samples:
             capped = int(np.count_nonzero(np.asarray(samples[column.id].judged) == cap))

@@ -17,11 +17,8 @@ from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import (
-    AskedWeighted,
     Column,
-    Composite,
     Row,
-    ScoredWeighted,
 )
 from ..benchmarks.dimension import Dimension, derived
 from ..benchmarks.fusion import mean
@@ -256,12 +253,8 @@ def _resting_on(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[s
     chosen = set(dimensions)
     resting: dict[str, None] = {}
     for column in columns:
-        of: Iterable[str] = ()
-        if isinstance(column.how, Composite):
-            of = column.how.of.values()
-        elif isinstance(column.how, AskedWeighted | ScoredWeighted):
-            of = column.how.of
-        if not chosen.isdisjoint(column.dimensions) or any(part in resting for part in of):
+        own = not chosen.isdisjoint(column.dimensions)
+        if own or any(part in resting for part in column.operands):
             resting[column.id] = None
     return tuple(resting)
 

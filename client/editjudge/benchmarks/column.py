@@ -180,11 +180,17 @@ class Column:
         return ()
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """Ids of the columns that it is made of."""
+    def operands(self) -> tuple[str, ...]:
+        """Ids of the columns whose numbers it is made of."""
         match self.how:
             case Composite(of=of):
                 return tuple(of.values())
-            case AskedWeighted(of=of, by=by) | ScoredWeighted(of=of, by=by):
-                return (*of, *by)
+            case AskedWeighted(of=columns) | ScoredWeighted(of=columns):
+                return columns
         return ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The same, and those that weigh them."""
+        weights = self.how.by if isinstance(self.how, AskedWeighted | ScoredWeighted) else ()
+        return (*self.operands, *weights)

@@ -4,11 +4,31 @@ Items that share a source picture are not independent of each other, so everythi
 clusters of items and not items. Pure functions of numbers.
 """
 
-from .clustered import HEAVY, SAME, Clusters, Estimate, Floats, half_width, mean, no_interval, same
-from .jackknife import groups, jackknife_error, pooled_freedom
-from .linked import Linking, linked
-from .many import holm, rank_ranges
-from .paired import Comparison, compare, detectable, difference_p, exchanged
+from .clustered import (
+    HEAVY,
+    SAME,
+    Clusters,
+    Estimate,
+    Floats,
+    Linking,
+    groups,
+    half_width,
+    jackknife_error,
+    linked,
+    mean,
+    no_interval,
+    pooled_freedom,
+    same,
+)
+from .paired import (
+    Comparison,
+    compare,
+    detectable,
+    difference_p,
+    exchanged,
+    holm,
+    rank_ranges,
+)
 
 __all__ = [
     "HEAVY",

@@ -1,9 +1,14 @@
-"""A mean over items of which some share a source, and how sure it is."""
+"""Items of which some share a source: their clusters, a mean over them, and how sure it is.
+
+What is made of means has its error by the jackknife: everything anew without a part of the
+clusters.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from array import array
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -174,3 +179,102 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
         return Estimate(value, None, None, None, len(values), count, freedom)
     half = half_width(error, freedom)
     return Estimate(value, error, value - half, value + half, len(values), count, freedom)
+
+
+GROUPS = 100
+"""Most parts that are left out, one after the other."""
+
+
+def groups(clusters: int) -> NDArray[np.int64]:
+    """The part that each cluster is left out with: each its own, or one of 100 drawn ones.
+
+    The draw is the same every time.
+    """
+    if clusters <= GROUPS:
+        return np.arange(clusters)
+    return np.random.default_rng(0).permutation(clusters) % GROUPS
+
+
+def jackknife_error(replicates: Floats) -> float | None:
+    """The standard error of a number from what it is without each of K parts of the clusters.
+
+    The variance is (K - 1) / K times the sum of squared deviations of these (Tukey; with parts of
+    several clusters, Kott, 2001). Of a mean over clusters of one size, each a part, it is that of
+    `clustered.mean`.
+
+    Returns:
+        None of fewer than two parts, or where the number is not defined without one (NaN).
+    """
+    count = len(replicates)
+    if count < 2 or not np.isfinite(replicates).all():
+        return None
+    deviations = replicates - replicates.mean()
+    return math.sqrt((count - 1) / count * math.fsum(deviations * deviations))
+
+
+def pooled_freedom(variances: Floats, freedoms: Floats, parts: NDArray[np.bool_]) -> float:
+    """Degrees of freedom of the error of what is made of M columns (Welch and Satterthwaite).
+
+    Errors of columns that rest on the same parts of the clusters are wrong together, those of
+    columns without a common one are not.
+
+    Args:
+        variances: What each column has of the variance (M); one at least is more than 0.
+        freedoms: Of its own error (M), at least 1.
+        parts: On which of the K parts it rests (M x K).
+
+    Returns:
+        1 to K - 1, of the K parts that any rests on.
+    """
+    counts = np.maximum(1, parts.sum(axis=1, keepdims=True))
+    wrong = (variances / np.sqrt(freedoms)) @ (parts / np.sqrt(counts))
+    freedom = float(variances.sum() ** 2 / (wrong @ wrong))
+    return max(1.0, min(freedom, float(parts.any(axis=0).sum() - 1)))
+
+
+class Linking:
+    """Numbers items so that those which share any part, directly or through others, are alike.
+
+    An item takes four bytes, and so does each part that came before; items come in order.
+    """
+
+    def __init__(self) -> None:
+        self._above = array("I")
+        self._first: dict[Hashable, int] = {}
+
+    def add(self, parts: Iterable[Hashable]) -> None:
+        """Add an item; one without any part is alike to none."""
+        number = len(self._above)
+        self._above.append(number)
+        for part in parts:
+            other = self._top(self._first.setdefault(part, number))
+            own = self._top(number)
+            self._above[max(own, other)] = min(own, other)
+
+    def clusters(self) -> array[int]:
+        """The number of each item's cluster, from 0 in order of first appearance."""
+        numbers: dict[int, int] = {}
+        tops = map(self._top, range(len(self._above)))
+        return array("I", (numbers.setdefault(top, len(numbers)) for top in tops))
+
+    def _top(self, number: int) -> int:
+        above = self._above
+        while (upper := above[number]) != number:
+            above[number] = above[upper]
+            number = upper
+        return number
+
+
+def linked(parts: Mapping[str, Iterable[Hashable]]) -> dict[str, int]:
+    """Number items so that those which share any part, directly or through others, are alike.
+
+    Args:
+        parts: What each item is made of; one without any is alike to none.
+
+    Returns:
+        By item, the number of its cluster.
+    """
+    linking = Linking()
+    for of in parts.values():
+        linking.add(of)
+    return dict(zip(parts, linking.clusters(), strict=True))

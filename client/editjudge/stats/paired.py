@@ -1,8 +1,11 @@
-"""Two models on the same items: by how much they differ, and how sure that is."""
+"""Two models on the same items: by how much they differ, and how sure that is.
+
+Many such comparisons are adjusted for each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -191,3 +194,31 @@ def _chunks(draws: int, each: int) -> Iterator[int]:
     most = max(1, _AT_ONCE // each)
     for begin in range(0, draws, most):
         yield min(most, draws - begin)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Adjust the p values of tests that are made together, so that each is as sure as if alone.
+
+    The k-th smallest of m counts as m - k + 1 times itself, never less than one before it and at
+    most 1 (Holm, 1979): the chance that any of them is falsely found stays below the level.
+    """
+    order = sorted(range(len(ps)), key=ps.__getitem__)
+    adjusted = [1.0] * len(ps)
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def rank_ranges(better: Mapping[str, frozenset[str]]) -> dict[str, tuple[int, int]]:
+    """The places that each model may have, from 1; those of equal ones overlap.
+
+    The first is one more than how many models are surely better, the last is how many are not
+    surely worse.
+
+    Args:
+        better: By model, those that are surely better.
+    """
+    worse = {name: sum(name in above for above in better.values()) for name in better}
+    return {name: (1 + len(above), len(better) - worse[name]) for name, above in better.items()}
