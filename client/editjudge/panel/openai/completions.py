@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from ...answers.lenient import whole
 from ...base.errors import Abstained
+from ...base.words import whole
 from ..calls import Usage
 from ..pictures import Picture
 from ..prompt import Prompt, Text
