@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from ...answers.lenient import whole
 from ...base.errors import Abstained
+from ...base.words import whole
 from ..calls import Usage
 from ..prompt import Picture, Prompt, Text
 from ..transport import Finish
