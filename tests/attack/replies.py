@@ -112,6 +112,7 @@ def _check_shown(text: str) -> None:
             raise Broken(f"a terminal gets {acts[0]!r}")
     cell = io.StringIO()
     csv.writer(cell).writerow([inert(text)])
+    csv.field_size_limit(max(csv.field_size_limit(), len(cell.getvalue())))
     (read,) = next(csv.reader([cell.getvalue()])) or [""]
     if read.startswith(("=", "+", "-", "@", "\t", "\r")):
         raise Broken(f"a spreadsheet computes {text[:60]!r}")
