@@ -57,7 +57,7 @@ async def one_by_one(
     client: Client, folder: Path, chosen, *, edit_wise: bool
 ) -> dict[tuple[str, str, str], float]:
     """The same, awaiting each dimension (or each edit with all its dimensions) in turn."""
-    from editjudge.benchmarks.core.dataset import CoreData
+    from editjudge.benchmarks.core import CoreData
 
     found = {}
     data = CoreData(folder / "items.jsonl")

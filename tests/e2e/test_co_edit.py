@@ -18,7 +18,7 @@ from grpc import StatusCode
 
 from editjudge.base.images import load_image
 from editjudge.base.probes import texture_image
-from editjudge.benchmarks.co_edit.subject import framed
+from editjudge.benchmarks.co_edit.specialists import framed
 
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.openai import reply as said

@@ -21,8 +21,7 @@ from editjudge.base.images import Mask, decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.signature import numbered
 from editjudge.base.verdict import Scored, Verdict
-from editjudge.benchmarks.co_edit.canvas import off_canvas
-from editjudge.benchmarks.co_edit.subject import framed
+from editjudge.benchmarks.co_edit.specialists import framed, off_canvas
 from editjudge.benchmarks.dimension import Reading
 from editjudge.pixels import align, mse, psnr_from_mse, ssim, ssim_blacked_out, windows_within
 from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison

@@ -13,8 +13,7 @@ from ..base.config import GatewayEndpoint
 from ..base.contracts import TEAM_HEADER
 from ..base.errors import DeadlineExceeded, ServiceError
 from ..base.proxy import proxy_of
-from ..panel.channel import Channel
-from ..panel.grpc_errors import channel_to, service_error
+from ..panel.grpc_channel import Channel, channel_to, service_error
 from ..panel.retry import RetryPolicy, with_retries
 from ..panel.secrets import Secrets, short
 from ..v1 import judge_pb2 as pb

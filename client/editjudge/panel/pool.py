@@ -18,9 +18,9 @@ from ..base.errors import (
     Unreachable,
     WrongModel,
 )
-from .clock import LOOP_CLOCK, Clock
 from .context import PATIENT, AnyTerms
 from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, first_free
+from .retry import LOOP_CLOCK, Clock
 
 E = TypeVar("E")
 T = TypeVar("T")

@@ -26,12 +26,10 @@ class Detections:
         boxes: float32 (n, 4), in pixels of the image: left, top, right, bottom. They may
             reach over its edges a little, as in the official code.
         scores: float32 (n,), 0..1, higher is surer.
-        phrases: The words of the prompt that each box stands for.
     """
 
     boxes: NDArray[np.float32]
     scores: NDArray[np.float32]
-    phrases: tuple[str, ...] = ()
 
     def chosen(self, select: Select) -> Detections:
         """All of them, or the one of the highest score (the first of equals)."""
@@ -39,7 +37,7 @@ class Detections:
             return self
         best = int(self.scores.argmax())
         highest = slice(best, best + 1)
-        return Detections(self.boxes[highest], self.scores[highest], self.phrases[highest])
+        return Detections(self.boxes[highest], self.scores[highest])
 
 
 class Detector:
@@ -49,8 +47,6 @@ class Detector:
         network: `GroundingDinoForObjectDetection`, eager attention (it has no other).
         tokenizer: Its BERT tokenizer.
         box_threshold: A box counts when its score is above this.
-        text_threshold: A word belongs to a box's phrase when its score is above this. It
-            names boxes and drops none, as in the official code.
         shortest: Shorter edge of the network's image, pixels.
         longest: Its longer edge at most, pixels.
     """
@@ -61,12 +57,11 @@ class Detector:
         tokenizer: Any,
         *,
         box_threshold: float,
-        text_threshold: float,
         shortest: int,
         longest: int,
     ) -> None:
         self.network, self.tokenizer = network, tokenizer
-        self._box_threshold, self._text_threshold = box_threshold, text_threshold
+        self._box_threshold = box_threshold
         self._shortest, self._longest = shortest, longest
 
     def detect(self, asked: Sequence[tuple[RGB, str]]) -> list[Detections]:
@@ -92,7 +87,7 @@ class Detector:
             for row, index in enumerate(members):
                 logits, boxes = output.logits[row], output.pred_boxes[row]
                 size = asked[index][0].shape[:2]
-                detections[index] = self._detections(logits, boxes, tokens[index], size)
+                detections[index] = self._detections(logits, boxes, size)
         return [detections[index] for index in range(len(asked))]
 
     def scores(self, image: RGB, prompt: str) -> NDArray[np.float32]:
@@ -133,21 +128,14 @@ class Detector:
         )
 
     def _detections(
-        self, logits: torch.Tensor, boxes: torch.Tensor, ids: list[int], size: tuple[int, ...]
+        self, logits: torch.Tensor, boxes: torch.Tensor, size: tuple[int, ...]
     ) -> Detections:
         """Of one image's logits (queries, words) and boxes (queries, 4): centre and size, 0..1."""
-        words = logits.sigmoid()
-        scores = words.amax(-1)
+        scores = logits.sigmoid().amax(-1)
         kept = scores > self._box_threshold
         x, y, width, height = boxes[kept].unbind(-1)
         corners = torch.stack(
             [x - 0.5 * width, y - 0.5 * height, x + 0.5 * width, y + 0.5 * height], -1
         )
         scale = torch.tensor([size[1], size[0], size[1], size[0]], device=corners.device)
-        # The first and the last token only frame the text.
-        spoken = words[kept, 1 : len(ids) - 1] > self._text_threshold
-        phrases = tuple(
-            self.tokenizer.decode([ids[1 + at] for at in row.nonzero().flatten().tolist()])
-            for row in spoken
-        )
-        return Detections((corners * scale).cpu().numpy(), scores[kept].cpu().numpy(), phrases)
+        return Detections((corners * scale).cpu().numpy(), scores[kept].cpu().numpy())

@@ -25,7 +25,6 @@ Profile: TypeAlias = Literal["lite", "paper"]
 Paper: TypeAlias = Literal["i2i", "omni_iie", "co_edit", "gie", "kris"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Line: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"^\S[^\n]*$")]
-PROFILES: tuple[Profile, ...] = ("lite", "paper")
 _BYTES: Mapping[Precision, int] = {"fp32": 4, "bf16": 2}
 
 

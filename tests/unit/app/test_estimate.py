@@ -19,7 +19,7 @@ from editjudge.app.estimate import (
 from editjudge.app.wire import checks as wire
 from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
 from editjudge.engine.items import ItemChanges

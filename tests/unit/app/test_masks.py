@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image as Pil
 
 from editjudge.app.masks import mask_shares
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.report.figures import draw_masks
 
 

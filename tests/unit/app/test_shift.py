@@ -21,7 +21,7 @@ from editjudge.app.validate import validated
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
 from editjudge.base.images import size_by_header
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 
 PSNR = "core.psnr.source.whole"
 MIXED: tuple[Size, ...] = ((40, 30), (30, 40), (32, 32), (48, 27), (40, 30), (36, 24), (30, 30))

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 
 from editjudge.app.validate import Validation, validated
 from editjudge.base.config import Settings
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.engine.order import Order
 

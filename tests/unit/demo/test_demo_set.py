@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from editjudge.base.errors import ImageError, MissingExtra
 from editjudge.base.images import load_image
 from editjudge.base.item import check_text
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.cli.demo import command
 from editjudge.demo import EDITORS, demo_set, write_demo_set
 from editjudge.demo import edits as module

@@ -16,7 +16,7 @@ from editjudge.app.view import RunView
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NotApplicable, Outcome, Scored, Verdict
 from editjudge.benchmarks.column import Column, Composite, Mean, Row
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
 from editjudge.benchmarks.tabulation import tabulate

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 
 from editjudge.answers import ChoiceQuestion
 from editjudge.base.errors import ConfigError, InputError, StoreError
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
 from editjudge.prepare.items import Entry
 from editjudge.prepare.page import write_page

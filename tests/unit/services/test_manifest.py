@@ -6,6 +6,7 @@ import re
 import sys
 from fnmatch import fnmatchcase
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from editjudge.base.contracts import CONTRACTS
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.panel import SERVICES
 from editjudge_services.zoo import manifest as manifests
-from editjudge_services.zoo.manifest import PROFILES, find, manifest, members, recipe_of
+from editjudge_services.zoo.manifest import Profile, find, manifest, members, recipe_of
 
 NAMES = {
     "dinov2-small",
@@ -54,7 +55,7 @@ def test_no_model_of_the_lite_profile_needs_a_licence_or_an_account() -> None:
 
 
 def test_profiles_hold_what_can_be_served_as_it_is_named() -> None:
-    for profile in PROFILES:
+    for profile in get_args(Profile):
         assert members(profile)
         assert all(e.recipe or e.served_by == "vllm" for e in members(profile))
     assert {"lpips-vgg", "lpips-alex"} <= {e.name for e in members("lite")}

@@ -11,7 +11,7 @@ from functools import partial
 
 from ...base.item import Item
 from ..column import Column, Mean
-from .dimensions import COMPLETENESS, GROUPS, IDENTITY, METRICS, QUALITY, dimensions
+from .dimensions import COMPLETENESS, GROUPS, IDENTITY, QUALITY, dimensions
 from .switches import CoEditSwitches
 from .taxonomy import EDIT_TYPES, IN_CONTEXT, in_the_benchmark, is_of
 
@@ -36,9 +36,9 @@ def _table_1() -> Iterable[Column]:
 
 
 def _metrics() -> Iterable[Column]:
-    for name, metric in METRICS.items():
-        group = GROUPS[metric.group].title
-        yield _column(name, name, metric.short, in_the_benchmark, "section 3.2", group)
+    for group in GROUPS.values():
+        for name, metric in group.metrics.items():
+            yield _column(name, name, metric.short, in_the_benchmark, "section 3.2", group.title)
 
 
 def _table_7() -> Iterable[Column]:

@@ -18,9 +18,7 @@ from ...scorers.asking import JUDGE
 from ...scorers.rubric import Rubric
 from ..dimension import Dimension, Reading, When, derived
 from ..fusion import Capped, Values, WeightedGeometricMean, product
-from .canvas import OffCanvasRubric
-from .kept import KeptDistance
-from .subject import SubjectSimilarity
+from .specialists import KeptDistance, OffCanvasRubric, SubjectSimilarity
 from .switches import CoEditSwitches
 from .taxonomy import keeps_a_region, keeps_a_subject, of_co_edit
 
@@ -28,6 +26,28 @@ SCALE = (0.0, 10.0)
 SOURCE = "Co-EditBench, section 3.3"
 COMPLETENESS, QUALITY = "edit_completeness", "image_quality"
 KEPT, IDENTITY = "non_edited_preservation", "identity_preservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One of the 11 sub-dimensions.
+
+    Attributes:
+        short: As appendix C.4 calls it.
+        weight: In its group (appendix C.4).
+        call: The reasoning call that it is read from; empty where a specialist measures it.
+        measured: By the dimension of a specialist; empty where a call gives it.
+    """
+
+    short: str
+    weight: float
+    asks: str
+    call: str = ""
+    measured: str = ""
+
+    def counts(self, switches: CoEditSwitches) -> bool:
+        """Whether it takes part."""
+        return switches.reasoning if self.call else switches.specialists
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,108 +64,75 @@ class Group:
 
     title: str
     short: str
-    asks: str
     weight: float
+    asks: str
+    metrics: Mapping[str, Metric]
     when: When = of_co_edit
     needs: frozenset[Need] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One of the 11 sub-dimensions.
-
-    Attributes:
-        short: As appendix C.4 calls it.
-        weight: In its group (appendix C.4).
-        call: The reasoning call that it is read from; empty where a specialist measures it.
-    """
-
-    short: str
-    asks: str
-    group: str
-    weight: float
-    call: str = ""
-
-    def counts(self, switches: CoEditSwitches) -> bool:
-        """Whether it takes part."""
-        return switches.reasoning if self.call else switches.specialists
-
-
-GROUPS: Mapping[str, Group] = {
-    COMPLETENESS: Group(
-        "Editing Completeness",
-        "EC",
-        "Is the edit done, exactly, within measure and plausibly?",
-        0.5,
-    ),
-    QUALITY: Group("Image Quality", "IQ", "How good is the edited image to look at?", 0.2),
-    KEPT: Group(
-        "Non-Edited Preservation",
-        "NEP",
-        "Is everything outside the edited region as it was?",
-        0.1,
-        keeps_a_region,
-        frozenset({"source", "mask"}),
-    ),
-    IDENTITY: Group(
-        "Identity Preservation",
-        "IP",
-        "Is the subject still who it was?",
-        0.2,
-        keeps_a_subject,
-        frozenset({"source"}),
-    ),
-}
-_EDITING, _LOOKS = "editing", "quality"
-METRICS: Mapping[str, Metric] = {
+_DONE: Mapping[str, Metric] = {
     "editing_accuracy": Metric(
-        "EA",
-        "Is what was asked for done, and exactly where it was asked for?",
-        COMPLETENESS,
-        1.0,
-        _EDITING,
+        "EA", 1.0, "Is what was asked for done, and exactly where it was asked for?", "editing"
     ),
     "over_editing": Metric(
         "OE",
-        "Is the change kept within what was asked for? (10: nothing is overdone)",
-        COMPLETENESS,
         0.2,
-        _EDITING,
+        "Is the change kept within what was asked for? (10: nothing is overdone)",
+        "editing",
     ),
     "editing_plausibility": Metric(
-        "EP",
-        "Does what was edited agree with physics, common sense and logic?",
-        COMPLETENESS,
-        0.4,
-        _EDITING,
+        "EP", 0.4, "Does what was edited agree with physics, common sense and logic?", "editing"
     ),
+}
+_LOOKS: Mapping[str, Metric] = {
     "visual_naturalness": Metric(
-        "VN", "Does the image look like one that was made in one piece?", QUALITY, 0.3, _LOOKS
+        "VN", 0.3, "Does the image look like one that was made in one piece?", "quality"
     ),
     "detail_realism": Metric(
-        "DR", "Are textures and materials believable from close up?", QUALITY, 0.3, _LOOKS
+        "DR", 0.3, "Are textures and materials believable from close up?", "quality"
     ),
     "visual_artifact": Metric(
         "VA",
-        "Is the image free of defects that nobody asked for? (10: no artifact)",
-        QUALITY,
         0.2,
-        _LOOKS,
+        "Is the image free of defects that nobody asked for? (10: no artifact)",
+        "quality",
     ),
     "color_lighting_fidelity": Metric(
-        "CLF", "Do colours, light and shadows belong together?", QUALITY, 0.2, _LOOKS
+        "CLF", 0.2, "Do colours, light and shadows belong together?", "quality"
     ),
+}
+_KEEPS: Mapping[str, Metric] = {
     "non_edited_semantic_preservation": Metric(
-        "NESP", "Does what was not to be edited still show the same?", KEPT, 0.4, _EDITING
+        "NESP", 0.4, "Does what was not to be edited still show the same?", "editing"
     ),
     "non_edited_detail_preservation": Metric(
-        "NEDP", "Does what was not to be edited still look the same in detail?", KEPT, 0.6
+        "NEDP",
+        0.6,
+        "Does what was not to be edited still look the same in detail?",
+        measured="lpips.kept",
     ),
+}
+_STAYS: Mapping[str, Metric] = {
     "semantic_identity_preservation": Metric(
-        "SIP", "Is the subject still the same one, by what it is?", IDENTITY, 1.0
+        "SIP", 1.0, "Is the subject still the same one, by what it is?", measured="clip.subject"
     ),
     "visual_identity_preservation": Metric(
-        "VIP", "Is the subject still the same one, by how it looks?", IDENTITY, 1.0
+        "VIP", 1.0, "Is the subject still the same one, by how it looks?", measured="dino.subject"
+    ),
+}
+_EDITED_WELL = "Is the edit done, exactly, within measure and plausibly?"
+_NOTHING_ELSE = "Is everything outside the edited region as it was?"
+_WHO = "Is the subject still who it was?"
+_MASKED = frozenset[Need]({"source", "mask"})
+GROUPS: Mapping[str, Group] = {
+    COMPLETENESS: Group("Editing Completeness", "EC", 0.5, _EDITED_WELL, _DONE),
+    QUALITY: Group("Image Quality", "IQ", 0.2, "How good is the edited image to look at?", _LOOKS),
+    KEPT: Group(
+        "Non-Edited Preservation", "NEP", 0.1, _NOTHING_ELSE, _KEEPS, keeps_a_region, _MASKED
+    ),
+    IDENTITY: Group(
+        "Identity Preservation", "IP", 0.2, _WHO, _STAYS, keeps_a_subject, frozenset({"source"})
     ),
 }
 
@@ -181,16 +168,19 @@ def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
     Raises:
         ConfigError: no metric is left.
     """
-    metrics = {name: metric for name, metric in METRICS.items() if metric.counts(switches)}
-    groups = [name for name in GROUPS if any(m.group == name for m in metrics.values())]
+    metrics = {
+        group: {name: one for name, one in of.metrics.items() if one.counts(switches)}
+        for group, of in GROUPS.items()
+    }
+    groups = [group for group, there in metrics.items() if there]
     if not groups:
         raise ConfigError(
             "co_edit without specialists and reasoning has no metric", "leave one of them on"
         )
     return (
         *(_measured(switches) if switches.specialists else ()),
-        *(_metric(name, switches) for name in metrics),
-        *(_group(name, metrics, switches) for name in groups),
+        *(_metric(name, one, g, switches) for g in groups for name, one in metrics[g].items()),
+        *(_group(group, metrics[group], switches) for group in groups),
         *(_capped(name) for name in groups if _caps(groups) and name != COMPLETENESS),
         _overall(groups, switches),
     )
@@ -212,6 +202,8 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
         *(("pool",) if switches.pooled_features else ()),
         *(("anew",) if switches.segmented_anew else ()),
     )
+    fills = "black" if switches.blacked_out else "source"
+    over = "frame" if switches.whole_frame else "kept"
     alike = partial(
         _dimension,
         asks="How much is the subject of the edit like that of the source?",
@@ -220,63 +212,43 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
         tolerance=1e-4,
         variant=".".join(ways),
     )
+    subject = partial(
+        SubjectSimilarity,
+        in_place=switches.subject_in_place,
+        pooled=switches.pooled_features,
+        anew=switches.segmented_anew,
+        padded_canvas=switches.padded_canvas,
+    )
+    kept = KeptDistance(
+        "lpips.vgg",
+        blacked_out=switches.blacked_out,
+        whole_frame=switches.whole_frame,
+        padded_canvas=switches.padded_canvas,
+    )
     return (
-        alike("clip.subject", how=Reading(_subject("clip.vit_b_32", switches), "subject")),
-        alike("dino.subject", how=Reading(_subject("features.dinov2", switches), "subject")),
+        alike("clip.subject", how=Reading(subject("clip.vit_b_32"), "subject")),
+        alike("dino.subject", how=Reading(subject("features.dinov2"), "subject")),
         _dimension(
             "lpips.kept",
             asks="How far apart are source and edit where nothing was to be edited?",
             group=KEPT,
             higher_is_better=False,
             tolerance=1e-4,
-            variant=".".join(
-                (
-                    "lpips",
-                    "black" if switches.blacked_out else "source",
-                    "frame" if switches.whole_frame else "kept",
-                )
-            ),
-            how=Reading(
-                KeptDistance(
-                    "lpips.vgg",
-                    blacked_out=switches.blacked_out,
-                    whole_frame=switches.whole_frame,
-                    padded_canvas=switches.padded_canvas,
-                ),
-                "kept",
-            ),
+            variant=f"lpips.{fills}.{over}",
+            how=Reading(kept, "kept"),
         ),
     )
 
 
-def _subject(service: str, switches: CoEditSwitches) -> SubjectSimilarity:
-    return SubjectSimilarity(
-        service,
-        in_place=switches.subject_in_place,
-        pooled=switches.pooled_features,
-        anew=switches.segmented_anew,
-        padded_canvas=switches.padded_canvas,
-    )
-
-
-# What each metric of a specialist is made of.
-_MEASURED_BY = {
-    "semantic_identity_preservation": "clip.subject",
-    "visual_identity_preservation": "dino.subject",
-    "non_edited_detail_preservation": "lpips.kept",
-}
-
-
-def _metric(name: str, switches: CoEditSwitches) -> Dimension:
-    metric = METRICS[name]
-    make = partial(_dimension, name, asks=metric.asks, group=metric.group)
+def _metric(name: str, metric: Metric, group: str, switches: CoEditSwitches) -> Dimension:
+    make = partial(_dimension, name, asks=metric.asks, group=group)
     if metric.call:
         prompt = f"co_edit/{metric.call}{'_plain' if switches.plain_questions else ''}"
         rubric = OffCanvasRubric if switches.padded_canvas else Rubric
         # The judge writes whole numbers: where it wavers, the next one.
         return make(how=Reading(rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
-    fn, variant = _mapping(metric.group, switches)
-    how = derived(fn, _id(_MEASURED_BY[name]))
+    fn, variant = _mapping(group, switches)
+    how = derived(fn, _id(metric.measured))
     return make(how=how, variant=f"to10.{variant}", tolerance=1e-3)
 
 
@@ -288,25 +260,20 @@ def _mapping(group: str, switches: CoEditSwitches) -> tuple[Callable[[Values], f
 
 def _group(name: str, metrics: Mapping[str, Metric], switches: CoEditSwitches) -> Dimension:
     """Equation 1. As table 1 has it: before the cap."""
-    parts = {_id(m): one for m, one in metrics.items() if one.group == name}
-    weights = {part: one.weight for part, one in parts.items()}
-    tolerance = _steep(judged=any(one.call for one in parts.values()))
+    weights = {_id(part): one.weight for part, one in metrics.items()}
+    tolerance = _steep(judged=any(one.call for one in metrics.values()))
     asks = GROUPS[name].asks
     return _composite(name, weights, switches, asks=asks, group=name, tolerance=tolerance)
 
 
 def _capped(name: str) -> Dimension:
     """Equation 2."""
+    cap = _id(COMPLETENESS)
     return _dimension(
         f"{name}.capped",
         asks=f"{GROUPS[name].asks} (no better than the edit is complete)",
         group=name,
-        how=derived(
-            Capped(product, by=_id(COMPLETENESS)),
-            _id(name),
-            _id(COMPLETENESS),
-            complete=True,
-        ),
+        how=derived(Capped(product, by=cap), _id(name), cap, complete=True),
         variant="capped",
         tolerance=SCALE[1],
     )

@@ -11,7 +11,7 @@ from typing import Any
 from ...base.identity import ServiceName
 from ...base.item import Item, Need
 from ...pixels import PSNR_CAP
-from ...scorers.asking import JUDGE, Asking
+from ...scorers.asking import JUDGE
 from ...scorers.pixels import PixelComparison
 from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
@@ -32,14 +32,8 @@ _METRICS = {
     "psnr": (f"psnr.rgb.cap{PSNR_CAP:g}", (0.0, PSNR_CAP), True, "dB", "scikit-image"),
     "ssim": ("ssim.rgb.win7", (-1.0, 1.0), True, "", "Wang et al. 2004; scikit-image"),
     "mse": ("mse.rgb", (0.0, 65025.0), False, "", "scikit-image"),
-    "aligned_psnr": (
-        f"psnr.rgb.cap{PSNR_CAP:g}.sift.or_resized",
-        (0.0, PSNR_CAP),
-        True,
-        "dB",
-        _GIE,
-    ),
-    "aligned_mse": ("mse.rgb.sift.or_resized", (0.0, 65025.0), False, "", _GIE),
+    "aligned_psnr": (f"psnr.rgb.cap{PSNR_CAP:g}.{_SIFT}", (0.0, PSNR_CAP), True, "dB", _GIE),
+    "aligned_mse": (f"mse.rgb.{_SIFT}", (0.0, 65025.0), False, "", _GIE),
 }
 _COSINE = (FeatureSimilarity, "cosine.pool", (-1.0, 1.0), True)
 _DISTANCE = (Lpips, "lpips.weight", (0.0, 10.0), False)
@@ -77,43 +71,6 @@ _RATED = {
     "aesthetics": "How beautiful is the result?",
 }
 PROTOCOL = "core.1"
-_LEVELS, _QUESTIONS = "vqa.5level", "vqa.questions"
-# What a multimodal LLM is asked about any edit: variant and way of judging by name.
-_ASKED: dict[str, tuple[str, Asking]] = {
-    "instruction_following": (_LEVELS, FiveLevel(JUDGE, "core/instruction_following")),
-    "blending_naturalness": (_LEVELS, FiveLevel(JUDGE, "core/blending_naturalness")),
-    "editing_artifacts": (_LEVELS, FiveLevel(JUDGE, "core/editing_artifacts")),
-    "physical_plausibility": (
-        _QUESTIONS,
-        QuestionList(JUDGE, "core/physical_plausibility_questions", "core/question"),
-    ),
-    "composition_and_interaction": (
-        _QUESTIONS,
-        QuestionList(JUDGE, "core/composition_and_interaction_questions", "core/question"),
-    ),
-}
-_ASKS = {
-    "physical_plausibility": "Does the edited scene obey physics?",
-    "composition_and_interaction": "Do the new and the old elements go together?",
-}
-
-
-# Of the questions that come with an item: by its name, what a question has, what reads the
-# answers, and whether one question has such a form.
-_QUESTIONED: dict[str, tuple[str, str, Asking, str]] = {
-    "multiple_choice": (
-        "Is each of the item's multiple-choice questions answered as it should be?",
-        "options",
-        MultipleChoice(JUDGE, "gie/choice"),
-        "GIE-Bench, section 3.5",
-    ),
-    "fact_check": (
-        "Does every question about the result have the answer that it should? (one strike)",
-        "no options",
-        FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"),
-        "Omni IIE Bench, section 5.1",
-    ),
-}
 
 
 def _questions(form: str, item: Item) -> str | None:
@@ -208,40 +165,46 @@ def _of_one(service: ServiceName) -> Iterable[Dimension]:
     return ()
 
 
-def _asked(name: str) -> Dimension:
-    variant, scorer = _ASKED[name]
-    return Dimension(
-        id=f"core.{name}",
-        asks=_ASKS.get(name, scorer.template.asks),
-        source=scorer.template.source,
-        how=Reading(scorer, "score"),
-        variant=variant,
-        # A question near the balance may tip: then one answer in five to seven changes.
-        tolerance=1e-3 if variant == _LEVELS else 0.2,
-    )
+def _levels(name: str) -> Dimension:
+    scorer = FiveLevel(JUDGE, f"core/{name}")
+    asks, source, how = scorer.template.asks, scorer.template.source, Reading(scorer, "score")
+    return Dimension(f"core.{name}", asks, source, how, variant="vqa.5level", tolerance=1e-3)
 
 
-def _questioned(name: str) -> Dimension:
-    asks, form, scorer, source = _QUESTIONED[name]
-    return Dimension(
-        id=f"core.{name}",
-        asks=asks,
-        source=source,
-        how=Reading(scorer, "correct"),
-        needs=frozenset({"questions"}),
-        when=partial(_questions, form),
-        variant=f"{name}.share" if form == "options" else f"{name}.strike1",
-        # One answer that tips.
-        tolerance=1.0,
-    )
+def _list(name: str, asks: str) -> Dimension:
+    """A question near the balance may tip: then one answer in five to seven changes."""
+    scorer = QuestionList(JUDGE, f"core/{name}_questions", "core/question")
+    source, how = scorer.template.source, Reading(scorer, "score")
+    return Dimension(f"core.{name}", asks, source, how, variant="vqa.questions", tolerance=0.2)
 
 
+# Of the questions that come with an item; one answer may tip.
+_questioned = partial(Dimension, needs=frozenset[Need]({"questions"}), tolerance=1.0)
 DIMENSIONS: tuple[Dimension, ...] = (
     *(_pixel(metric, *against) for metric, against in product(_METRICS, _AGAINST)),
     *(_seen(service, *against) for service, against in product(_SEEN, _AGAINST)),
     _text("core.text_content_accuracy", "ocr.ppocr", "PP-OCR"),
     _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),
     *map(_alone, _QUALITY),
-    *map(_asked, _ASKED),
-    *map(_questioned, _QUESTIONED),
+    _levels("instruction_following"),
+    _levels("blending_naturalness"),
+    _levels("editing_artifacts"),
+    _list("physical_plausibility", "Does the edited scene obey physics?"),
+    _list("composition_and_interaction", "Do the new and the old elements go together?"),
+    _questioned(
+        "core.multiple_choice",
+        "Is each of the item's multiple-choice questions answered as it should be?",
+        "GIE-Bench, section 3.5",
+        Reading(MultipleChoice(JUDGE, "gie/choice"), "correct"),
+        when=partial(_questions, "options"),
+        variant="multiple_choice.share",
+    ),
+    _questioned(
+        "core.fact_check",
+        "Does every question about the result have the answer that it should? (one strike)",
+        "Omni IIE Bench, section 5.1",
+        Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct"),
+        when=partial(_questions, "no options"),
+        variant="fact_check.strike1",
+    ),
 )

@@ -16,11 +16,11 @@ from pydantic import field_validator
 from ...answers import Option, Unparsable
 from ...base.digest import content_digest
 from ...base.errors import ConfigError, InputError
+from ...base.frame import FrameMask
 from ...base.images import Mask, load_mask, show_path
 from ...base.words import counted
 from ..comparing import compares
 from ..dataset import Dataset, ItemRef, listed, mapped, placed_at
-from ..frame import FrameMask
 from ..items import USUAL, ItemsFile, Line
 from ..outputs import NamedOutputs, Outputs
 from ..records import Gives, Placed, RecordsFile, ReleasedRecord
@@ -98,27 +98,23 @@ class Record(ReleasedRecord):
             raise ValueError(f"{label!r} is none of {', '.join(EDIT_TYPES)}")
         return label
 
-    def question(self, *, decided: bool | None = None) -> dict[str, Any]:
+    def question(self, decided: bool | None = None) -> dict[str, Any]:
         """As `MultipleChoice` asks it.
 
-        An answer that is no option stays as it is: such a question cannot be answered right.
-
         Args:
-            decided: Whether it compares with the source, where somebody said so; otherwise its
-                words tell.
+            decided: Whether it compares with the source, where somebody said so.
         """
-        choices = _choices(self.multiple_choice_options)
-        by_words = compares(self.evaluation_question, choices)
-        asked = {
-            "question": self.evaluation_question,
-            "options": list(choices),
-            "answer": right_option(self.expected_answer, choices) or self.expected_answer,
-            "expected": self.expected_answer,
-            "compares": by_words if decided is None else decided,
-        }
-        if len(choices) < len(self.multiple_choice_options):
-            asked["in_line"] = [one.strip() for one in self.multiple_choice_options]
-        return asked
+        options = [one.strip() for one in self.multiple_choice_options]
+        choices = list(_choices(options))
+        return _as_asked(
+            {
+                "question": self.evaluation_question,
+                "options": choices,
+                "answer": self.expected_answer,
+                **({} if decided is None else {"compares": decided}),
+                **({} if choices == options else {"in_line": options}),
+            }
+        )
 
 
 def _choices(options: Iterable[str]) -> tuple[str, ...]:
@@ -167,7 +163,7 @@ class GieData(RecordsFile):
         texts = {
             "instruction": record.edit_instruction,
             "task": EDIT_TYPES.get(record.edit_type, ""),
-            "questions": () if "questions" in flaws else (record.question(decided=decided),),
+            "questions": () if "questions" in flaws else (record.question(decided),),
             "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
         }
         shape = "" if isinstance(mask, str) else content_digest(mask.tobytes())
@@ -282,13 +278,17 @@ class OwnLine(Line):
 
 
 def _as_asked(question: dict[str, Any]) -> dict[str, Any]:
-    """A question as `MultipleChoice` asks it; what it says itself is kept."""
-    answer = question["answer"]
+    """A question as `MultipleChoice` asks it; what it says itself is kept.
+
+    An answer that is no option stays as it is: such a question cannot be answered right. Whether
+    it compares with the source, its words tell where nobody said so.
+    """
+    answer, options = question["answer"], question["options"]
     return {
-        "compares": compares(question["question"], question["options"]),
+        "compares": compares(question["question"], options),
         "expected": answer,
         **question,
-        "answer": right_option(answer, question["options"]) or answer,
+        "answer": right_option(answer, options) or answer,
     }
 
 

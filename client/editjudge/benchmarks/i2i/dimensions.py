@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from ...base.item import Need
 from ...scorers.asking import JUDGE
@@ -12,62 +12,60 @@ from ...scorers.region_similarity import RegionSimilarity
 from ...scorers.rubric import Rubric
 from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FiveLevel, QuestionList, YesNo
-from ..dimension import Derived, Dimension, Reading, derived
+from ..dimension import Dimension, Reading, derived
 from ..fusion import product, styled_text
 from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, DIMENSIONS, LOSABLE, NEEDS, TEXT, WORLD, Track, not_asked
 
+_Pipeline: TypeAlias = "partial[Dimension]"
+"""How a dimension comes about, whatever its track."""
 
-@dataclass(frozen=True, slots=True)
-class _Pipeline:
-    """How a dimension comes about.
 
-    Attributes:
-        range: Lowest and highest value.
-        tolerance: Largest difference between two runs of the same signature.
-    """
-
-    asks: str
-    how: Reading | Derived
-    variant: str
-    tolerance: float
-    range: tuple[float, float] = (0.0, 1.0)
-    higher_is_better: bool = True
+def _asked(scorer: FiveLevel | YesNo, variant: str) -> _Pipeline:
+    asks, how = scorer.template.asks, Reading(scorer, "score")
+    return partial(Dimension, asks=asks, how=how, variant=variant, tolerance=1e-3)
 
 
 def _specialist(asks: str, service: str, variant: str) -> _Pipeline:
-    return _Pipeline(asks, Reading(Quality(service), "score"), variant, 1e-2)
+    how = Reading(Quality(service), "score")
+    return partial(Dimension, asks=asks, how=how, variant=variant, tolerance=1e-2)
 
 
 def _levels(prompt: str) -> _Pipeline:
     """Eq. 1."""
-    scorer = FiveLevel(JUDGE, prompt)
-    return _Pipeline(scorer.template.asks, Reading(scorer, "score"), "vqa.5level", 1e-3)
+    return _asked(FiveLevel(JUDGE, prompt), "vqa.5level")
 
 
 def _yes_no(prompt: str) -> _Pipeline:
     """Eq. 4."""
-    scorer = YesNo(JUDGE, prompt)
-    return _Pipeline(scorer.template.asks, Reading(scorer, "score"), "vqa.2level", 1e-3)
+    return _asked(YesNo(JUDGE, prompt), "vqa.2level")
 
 
 def _questions(prompt: str, asks: str) -> _Pipeline:
     """Eq. 3; one answer in five to seven may tip."""
-    scorer = QuestionList(JUDGE, prompt, "core/question")
-    return _Pipeline(asks, Reading(scorer, "score"), "vqa.questions", 0.2)
+    how = Reading(QuestionList(JUDGE, prompt, "core/question"), "score")
+    return partial(Dimension, asks=asks, how=how, variant="vqa.questions", tolerance=0.2)
 
 
 def _regions(asks: str, scorer: RegionSimilarity, *, found_only: bool = False) -> _Pipeline:
     """Eq. 2; another command is another region."""
     read, variant = ("found_only", ".found") if found_only else ("score", "")
-    return _Pipeline(asks, Reading(scorer, read), f"cosine.pool{variant}", 0.1, (-1.0, 1.0))
+    return partial(
+        Dimension,
+        asks=asks,
+        how=Reading(scorer, read),
+        variant=f"cosine.pool{variant}",
+        tolerance=0.1,
+        range=(-1.0, 1.0),
+    )
 
 
 _QUALITY = _specialist("How good is the quality of the result?", "quality.qinsight", "qinsight")
 _BEAUTY = _specialist("How beautiful is the result?", "aesthetics.artimuse", "artimuse")
-_TEXT = _Pipeline(
-    "Does the result show the target text, in the style and place asked for?",
-    derived(
+_TEXT = partial(
+    Dimension,
+    asks="Does the result show the target text, in the style and place asked for?",
+    how=derived(
         styled_text,
         of={
             "content": Reading(TextContent("ocr.got"), "accuracy"),
@@ -75,8 +73,8 @@ _TEXT = _Pipeline(
         },
         complete=True,
     ),
-    "levenshtein.nfkc.got+rubric.1to5",
-    0.25,
+    variant="levenshtein.nfkc.got+rubric.1to5",
+    tolerance=0.25,
 )
 _WORLD = _yes_no("i2i/world_knowledge")
 _COMMON: Mapping[str, _Pipeline] = {
@@ -164,17 +162,18 @@ def _me(switches: I2iSwitches) -> Mapping[str, _Pipeline]:
             RegionSimilarity(JUDGE, "i2i/source_details"),
             found_only=only,
         ),
-        "subject_extraction_composition": _Pipeline(
-            "Are all subjects there, and themselves?",
-            derived(
+        "subject_extraction_composition": partial(
+            Dimension,
+            asks="Are all subjects there, and themselves?",
+            how=derived(
                 product,
                 "i2i.me.subject_consistency",
                 of={"count": Reading(YesNo(JUDGE, "i2i/subject_count"), "score")},
                 complete=True,
             ),
-            "vqa.2level*cosine.pool",
-            0.1,
-            (-1.0, 1.0),
+            variant="vqa.2level*cosine.pool",
+            tolerance=0.1,
+            range=(-1.0, 1.0),
         ),
     }
 
@@ -196,11 +195,14 @@ def _baseline(track: Track) -> Mapping[str, _Pipeline]:
 
 def _share_lost(of: _Pipeline) -> _Pipeline:
     """How many of a dimension's regions the edit lost, by the calls that the dimension makes."""
-    if not isinstance(of.how, Reading):
-        raise TypeError("only a reading of regions can tell what is lost")
-    asks = "What share of what is compared did the edit lose?"
-    how = Reading(of.how.scorer, "lost")
-    return _Pipeline(asks, how, "lost", 0.5, higher_is_better=False)
+    return partial(
+        Dimension,
+        asks="What share of what is compared did the edit lose?",
+        how=Reading(of.keywords["how"].scorer, "lost"),
+        variant="lost",
+        tolerance=0.5,
+        higher_is_better=False,
+    )
 
 
 _SECTIONS: Mapping[Track, str] = {
@@ -211,17 +213,11 @@ _FIELDS: Mapping[str, Need] = {TEXT: "target_text", WORLD: "hint"}
 
 
 def _dimension(track: Track, name: str, pipeline: _Pipeline, part: str = "") -> Dimension:
-    return Dimension(
+    return pipeline(
         id=f"i2i.{track}.{name}{part}",
-        asks=pipeline.asks,
-        range=pipeline.range,
-        higher_is_better=pipeline.higher_is_better,
         source=f"I2I-Bench, {_SECTIONS[track]}",
-        how=pipeline.how,
         needs=frozenset({_FIELDS[name]}) if name in NEEDS else frozenset(),
         when=partial(not_asked, f"{track}.{name}"),
-        variant=pipeline.variant,
-        tolerance=pipeline.tolerance,
     )
 
 

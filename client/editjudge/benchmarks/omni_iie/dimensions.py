@@ -76,22 +76,22 @@ def _clip(region: str, switches: OmniSwitches) -> Dimension:
 def _pixels(switches: OmniSwitches) -> Iterator[Dimension]:
     scorer = SquaredPixels(switches.alpha_dropped)
     yield Dimension(
-        id="omni_iie.psnr",
-        asks="How close are the result's pixels to the target's?",
-        range=(0.0, PSNR_CAP),
-        source="Omni IIE Bench, section 4.2; scikit-image",
-        how=Reading(scorer, "psnr"),
+        "omni_iie.psnr",
+        "How close are the result's pixels to the target's?",
+        "Omni IIE Bench, section 4.2; scikit-image",
+        Reading(scorer, "psnr"),
+        (0.0, PSNR_CAP),
         needs=_TARGET,
         variant=f"psnr.rgb.768.cap{PSNR_CAP:g}",
         unit="dB",
         tolerance=1e-9,
     )
     yield Dimension(
-        id="omni_iie.ssim",
-        asks="How alike are the structures of result and target?",
-        range=(-1.0, 1.0),
-        source="Omni IIE Bench, section 4.2; Wang et al. 2004; scikit-image",
-        how=Reading(scorer, "ssim"),
+        "omni_iie.ssim",
+        "How alike are the structures of result and target?",
+        "Omni IIE Bench, section 4.2; Wang et al. 2004; scikit-image",
+        Reading(scorer, "ssim"),
+        (-1.0, 1.0),
         needs=_TARGET,
         variant="ssim.rgb.win7.768",
         tolerance=1e-9,

@@ -15,6 +15,7 @@ from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import NotApplicable, Outcome, Scored
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
+from editjudge.benchmarks.co_edit.dimensions import GROUPS
 from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
 from editjudge.benchmarks.dimension import Derived, Dimension
 from editjudge.engine.fold import derive
@@ -31,6 +32,7 @@ EDITING = (
 )
 LOOKS = ("visual_naturalness", "detail_realism", "visual_artifact", "color_lighting_fidelity")
 """The order of the lists, as tables 4 and 5 have it."""
+GROUP_OF = {metric: group for group, of in GROUPS.items() for metric in of.metrics}
 MEASURED = ("clip.subject", "dino.subject", "lpips.kept")
 SCORES: Mapping[str, int] = dict(zip(EDITING + LOOKS, (8, 9, 6, 9, 7, 8, 9, 10), strict=True))
 SEEN: Mapping[str, float] = dict(zip(MEASURED, (0.9, 0.4, 0.25), strict=True))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit.dimensions import (
     GROUPS,
-    METRICS,
     clipped,
     decaying,
     inverted,
@@ -21,7 +20,7 @@ from editjudge.benchmarks.co_edit.dimensions import (
 )
 from editjudge.benchmarks.dimension import Derived
 
-from .judging import EDITING, LOOKS, MEASURED, derived_from, item, rules, values
+from .judging import EDITING, GROUP_OF, LOOKS, MEASURED, derived_from, item, rules, values
 
 SWITCHES = (
     rules(),
@@ -58,7 +57,7 @@ def test_everything_is_on_its_scale(judge: Any, seen: Any, how: Rules, of: Any) 
 def test_a_group_lies_between_its_parts(judge: Any, seen: Any, how: Rules, of: Any) -> None:
     got = made(judge | seen, how, of)
     for group in GROUPS:
-        parts = [got[m] for m, one in METRICS.items() if one.group == group and m in got]
+        parts = [got[m] for m in GROUPS[group].metrics if m in got]
         assert (group in got) == bool(parts)
         if parts:
             assert min(parts) <= got[group] <= max(parts)
@@ -85,7 +84,7 @@ def test_a_better_part_makes_nothing_worse(
     best = {"lpips.kept": 0.0}.get(name, 1.0 if name in MEASURED else 10.0)
     plain = made(read, how, of)
     better = made(read | {name: read[name] + share * (best - read[name])}, how, of)
-    for one in (*METRICS, *GROUPS, *(f"{g}.capped" for g in GROUPS), "overall"):
+    for one in (*GROUP_OF, *GROUPS, *(f"{g}.capped" for g in GROUPS), "overall"):
         if one in plain:
             assert better[one] >= plain[one] * (1 - 1e-9), one
 
@@ -108,8 +107,8 @@ def test_a_zero_part_of_completeness_is_a_zero_overall(
     judge: Any, seen: Any, how: Rules, of: Any, name: str
 ) -> None:
     got = made(judge | seen | {name: 0}, how, of)
-    assume(COMPLETE in got and (METRICS[name].group in got))
-    assert got[METRICS[name].group] == got["overall"] == 0
+    assume(COMPLETE in got and (GROUP_OF[name] in got))
+    assert got[GROUP_OF[name]] == got["overall"] == 0
 
 
 @given(st.floats(-1, 1), st.floats(-1, 1), st.floats(0, 10), st.floats(0, 10))

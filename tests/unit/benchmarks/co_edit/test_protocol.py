@@ -28,7 +28,7 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
-from editjudge.benchmarks.co_edit.dimensions import GROUPS, METRICS
+from editjudge.benchmarks.co_edit.dimensions import GROUPS
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, GLOBAL
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.registry import dimensions
@@ -41,6 +41,7 @@ from editjudge.prompts import template
 from ....fakes.transport import generalist, seen
 from .judging import (
     EDITING,
+    GROUP_OF,
     LOOKS,
     MEASURED,
     SCORES,
@@ -76,11 +77,10 @@ SAME = (9 * 4) ** 0.5
 
 
 def test_weights_are_the_published_ones() -> None:
-    assert {row["metric"] for row in PUBLISHED} == set(METRICS)
-    assert len(METRICS) == 11
+    assert {row["metric"] for row in PUBLISHED} == set(GROUP_OF)
+    assert len(GROUP_OF) == 11
     for row in PUBLISHED:
-        metric = METRICS[row["metric"]]
-        assert metric.group == row["group"]
+        metric = GROUPS[row["group"]].metrics[row["metric"]]
         assert metric.weight == float(row["metric_weight"])
         assert bool(metric.call) == (row["evaluator"] == "lmm")
         assert GROUPS[row["group"]].weight == float(row["group_weight"])
@@ -313,7 +313,7 @@ async def test_a_full_mask_of_an_edit_of_the_whole_image_is_none(
 async def test_a_zero_makes_its_group_and_the_overall_zero() -> None:
     for name in SCORES:
         got = values(await judged(item(), Specialists(said({**SCORES, name: 0}))))
-        group = METRICS[name].group
+        group = GROUP_OF[name]
         assert (got[group], got["overall"]) == (0, 0), name
     opposite = Specialists(measured={**SEEN, "clip.subject": -0.5})
     assert values(await judged(item(), opposite))["identity_preservation"] == 0
@@ -526,7 +526,7 @@ def test_table_1_is_before_the_cap(printed: Mapping[str, str]) -> None:
     assert {name: cells[f"co_edit.{name}"].value for name in given} == given
     # Equations 1 to 3 are concave, so the printed mean lies below their value at the printed
     # means. That it does not lie far below shows the cap: without it, it would by up to 1.07.
-    leaves = {name: given[m.group] for name, m in METRICS.items() if m.call}
+    leaves = {n: given[g] for g, of in GROUPS.items() for n, m in of.metrics.items() if m.call}
     kept, same = given["non_edited_preservation"] / 10, given["identity_preservation"] / 10
     measured = {"clip.subject": same, "dino.subject": same, "lpips.kept": 1 - kept}
     got = values(derived_from({**leaves, **measured}))

@@ -13,8 +13,7 @@ from editjudge.base.verdict import (
     Scored,
     Unscored,
 )
-from editjudge.benchmarks.co_edit.canvas import off_canvas
-from editjudge.benchmarks.co_edit.subject import FILL, framed
+from editjudge.benchmarks.co_edit.specialists import FILL, framed, off_canvas
 from editjudge.engine.judge import judge
 from editjudge_services.runtime.preprocess import CLIP_CROP, DINOV2_CROP, Rule
 

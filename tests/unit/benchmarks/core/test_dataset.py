@@ -10,7 +10,7 @@ from PIL import Image as Pil
 
 from editjudge.base.errors import InputError
 from editjudge.base.images import Note
-from editjudge.benchmarks.core.dataset import CoreData
+from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.outputs import SUFFIXES, OutputFolder
 
 

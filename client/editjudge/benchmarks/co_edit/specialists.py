@@ -1,11 +1,11 @@
-"""Whether a subject is still who it was."""
+"""Whether a subject is still who it was, and what was not to be edited as it was."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,9 +19,9 @@ from ...base.signature import implementation
 from ...base.threads import in_thread
 from ...base.verdict import Scored, Verdict
 from ...scorers.regions import comparable, fitted, png_of, segmented
+from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
 from ...scorers.similarity import Vector, cosine_of
-from .canvas import off_canvas
 from .taxonomy import SUBJECT_NAME, SUBJECT_REGION
 
 if TYPE_CHECKING:
@@ -36,6 +36,41 @@ FILL = 128
 LOST = -1.0
 """What a subject counts as that is gone: 0 of 10 by either mapping of cosines."""
 Selected = NDArray[np.bool_]
+
+
+@implementation(1)
+def off_canvas(edit: Edit) -> Edit:
+    """An edit without the canvas: cut to the aspect ratio of its source, about the middle.
+
+    GPT-4o took squares of 1024x1024, so a source was scaled to fit one, pasted onto a white one,
+    and the output cut to the source's aspect ratio. The paper does not say where on the canvas a
+    source stood; here in the middle. An output that is no square, or whose source is one, or
+    that has several sources, stands as it is.
+    """
+    source, output = edit.item.source, edit.output
+    side, height = output.size
+    if source is None or side != height or source.size[0] == source.size[1]:
+        return edit
+    width, height = (max(1, round(side * part / max(source.size))) for part in source.size)
+    left, top = (side - width) // 2, (side - height) // 2
+    cut = output.rgb[top : top + height, left : left + width]
+    return replace(edit, image=load_image(cut, output.name))
+
+
+@dataclass(frozen=True)
+class OffCanvasRubric(Rubric):
+    """A rubric whose judge sees the edit without its canvas; see `off_canvas`."""
+
+    name: ClassVar[str] = "rubric_off_canvas"
+
+    @property
+    def computes(self) -> bool:
+        """It cuts pictures."""
+        return True
+
+    def shown(self, edit: Edit) -> Edit:
+        """The edit without its canvas."""
+        return off_canvas(edit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,3 +222,63 @@ def _as_large(output: Image, reference: Image) -> tuple[Image, dict[str, Any]]:
     """An output at the source's size; its own bytes travel where nothing was changed."""
     pixels, note = fitted(output, reference)
     return (load_image(pixels, output.name) if note else output), note
+
+
+@dataclass(frozen=True)
+class KeptDistance(ServiceScorer):
+    """LPIPS of source and edit where nothing was to be edited (Co-EditBench, appendix B.3).
+
+    Field `kept`, 0 or more, lower is better, 0 for equal pictures. In the edited part both
+    pictures show the source, so the network sees no edge there and nothing that differs, and
+    the distances are averaged over what is kept alone: the size of the mask changes neither. An
+    edited image of another size is first resized to the source's (Lanczos). Where nothing is
+    kept it is `degenerate`.
+
+    Attributes:
+        service: Of the role `lpips`.
+        blacked_out: In the edited part both pictures are black instead.
+        whole_frame: Averaged over the whole frame: the edited part counts as equal, so the
+            larger the mask, the smaller the distance.
+        padded_canvas: See `off_canvas`.
+    """
+
+    name: ClassVar[str] = "kept_distance"
+
+    blacked_out: bool = field(default=False, kw_only=True)
+    whole_frame: bool = field(default=False, kw_only=True)
+    padded_canvas: bool = field(default=False, kw_only=True)
+
+    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+        """What brings both to one size, the mask of what is kept, and the canvas that is undone."""
+        undone = (off_canvas,) if self.padded_canvas else ()
+        return (decode, fitted, load_mask, *undone)
+
+    async def score(
+        self, edit: Edit, panel: Panel, fields: frozenset[str]
+    ) -> Mapping[str, Verdict]:
+        """One call."""
+        inputs, note = await in_thread(self._inputs, edit)
+        reply = await panel.call(self.service, inputs, {"region": "weight"})
+        return {"kept": Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)}
+
+    def _inputs(self, edit: Edit) -> tuple[dict[str, bytes], dict[str, Any]]:
+        if self.padded_canvas:
+            edit = off_canvas(edit)
+        source = edit.item.source
+        if source is None:
+            raise ValueError(f"{edit.item.id} has no single source")
+        kept = comparable(edit, "outside", source.size)
+        if kept is None:
+            raise Abstained("degenerate", "there is no mask")
+        pixels, note = fitted(edit.output, source)
+        shown = kept[..., None]
+        if self.blacked_out:
+            reference = load_image(np.where(shown, source.rgb, np.uint8(0)), source.name)
+        else:
+            reference = source
+        edited = load_image(
+            np.where(shown, pixels, np.uint8(0) if self.blacked_out else source.rgb),
+            edit.output.name,
+        )
+        inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": edited.encoded}
+        return inputs | ({} if self.whole_frame else {"MASK": png_of(kept)}), note
