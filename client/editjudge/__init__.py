@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app.client import Client, make_edit, make_edit_async, score, score_many
+    from .app.dimensions import DimensionSet
     from .app.events import RunEvent
     from .app.results import Results
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
     from .app.view import Pictures, RunView
+    from .app.wire.verdict import Score
     from .base.config import Settings, load_settings
     from .base.errors import EditjudgeError
     from .base.images import Image, Mask, load_image, load_mask
@@ -47,15 +49,22 @@ if TYPE_CHECKING:
     from .engine.header import RunHeader
     from .engine.judge import Judgement
     from .panel import Panel
+    from .panel.budget import Budget
+    from .panel.calls import Call, RememberedReplies, Reply, Said, SpecialistCall, Usage
+    from .panel.context import CallContext, CallNotes, Terms
     from .scorers.scorer import Scorer
+    from .storage.ledger import Ledger
     from .storage.store import StoredEdit, StoredPrompt, StoredVerdict
 
 _WHERE = {
+    "app.dimensions": ("DimensionSet",),
+    "storage.ledger": ("Ledger",),
     "app.client": ("Client", "make_edit", "make_edit_async", "score", "score_many"),
     "app.results": ("Results",),
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
+    "app.wire.verdict": ("Score",),
     "app.events": ("RunEvent",),
     "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),
@@ -77,6 +86,16 @@ _WHERE = {
     "base.images": ("Image", "Mask", "load_image", "load_mask"),
     "base.item": ("Edit", "Item"),
     "panel": ("Panel",),
+    "panel.budget": ("Budget",),
+    "panel.calls": (
+        "Call",
+        "RememberedReplies",
+        "Reply",
+        "Said",
+        "SpecialistCall",
+        "Usage",
+    ),
+    "panel.context": ("CallContext", "CallNotes", "Terms"),
     "engine.header": ("RunHeader",),
     "engine.judge": ("Judgement",),
     "storage.store": ("StoredEdit", "StoredPrompt", "StoredVerdict"),
@@ -97,12 +116,17 @@ _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "AskedWeighted",
     "Benchmark",
+    "Budget",
+    "Call",
+    "CallContext",
+    "CallNotes",
     "Cell",
     "Client",
     "Column",
     "Composite",
     "Derived",
     "Dimension",
+    "DimensionSet",
     "Edit",
     "EditjudgeError",
     "Failed",
@@ -110,6 +134,7 @@ __all__ = [
     "Item",
     "ItemsFile",
     "Judgement",
+    "Ledger",
     "Line",
     "Mask",
     "Mean",
@@ -121,6 +146,8 @@ __all__ = [
     "Pictures",
     "Pooled",
     "Reading",
+    "RememberedReplies",
+    "Reply",
     "Results",
     "Row",
     "Rules",
@@ -129,15 +156,20 @@ __all__ = [
     "RunResult",
     "RunSpec",
     "RunView",
+    "Said",
+    "Score",
     "Scored",
     "ScoredWeighted",
     "Scorer",
     "Settings",
     "Signature",
+    "SpecialistCall",
     "StoredEdit",
     "StoredPrompt",
     "StoredVerdict",
+    "Terms",
     "Unscored",
+    "Usage",
     "Verdict",
     "derived",
     "load_image",

@@ -18,13 +18,12 @@ from typing import Any, get_args
 from rich.table import Table
 
 from editjudge.answers import FirstWord, Option, OutputContract, Scores, Unparsable
-from editjudge.answers.lenient import whole
 from editjudge.base.config import GeneralistEndpoint, Secret, Settings
 from editjudge.base.console import console
 from editjudge.base.errors import Abstained, ServiceError
 from editjudge.base.screen import say, say_json
 from editjudge.base.verdict import UnscoredKind
-from editjudge.base.words import inert
+from editjudge.base.words import inert, whole
 from editjudge.benchmarks.kris.official import readers
 from editjudge.panel import Panel
 from editjudge.panel.generalist import Generalist
@@ -113,6 +112,7 @@ def _check_shown(text: str) -> None:
             raise Broken(f"a terminal gets {acts[0]!r}")
     cell = io.StringIO()
     csv.writer(cell).writerow([inert(text)])
+    csv.field_size_limit(max(csv.field_size_limit(), len(cell.getvalue())))
     (read,) = next(csv.reader([cell.getvalue()])) or [""]
     if read.startswith(("=", "+", "-", "@", "\t", "\r")):
         raise Broken(f"a spreadsheet computes {text[:60]!r}")

@@ -20,7 +20,7 @@ from editjudge_services.judge.server import End, serving
 from editjudge_services.judge.servicer import JudgeServicer
 
 from ..patience import until
-from .test_serve import asking
+from .test_serve import asking, teams_of
 
 ONE = asking().ByteSize()
 
@@ -129,37 +129,7 @@ async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
                 long = asking(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
                 for _ in range(6):
                     await call.write(pb.ScoreStreamRequest(request=long))
-                await until(lambda: judging.accounts.total and not judging.requests.taken)
+                await until(lambda: teams_of(judging) and not judging.requests.taken)
                 assert judging.streams.taken
                 call.cancel()
                 await until(lambda: not judging.streams.taken and not judging.requests.taken)
-
-
-async def test_a_stream_that_asks_nothing_is_ended() -> None:
-    async with Judging(Settings(), Room(idle_seconds=0.2)) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
-            async with grpc.aio.insecure_channel(address) as channel:
-                call = judge_pb2_grpc.JudgeServiceStub(channel).ScoreStream()
-                with pytest.raises(grpc.aio.AioRpcError) as caught:
-                    await call.read()
-        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert "nothing was asked for 0.2 s" in (caught.value.details() or "")
-        assert not judging.streams.taken
-
-
-async def test_a_stream_is_not_ended_while_its_edits_are_judged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with Judging(Settings(), Room(idle_seconds=0.05)) as judging:
-        score = judging.score
-
-        async def slow(*asked: Any, **more: Any) -> Any:
-            await asyncio.sleep(0.3)
-            return await score(*asked, **more)
-
-        monkeypatch.setattr(judging, "score", slow)
-        stream = JudgeServicer(judging).ScoreStream(aiter(Caller(1)), Context())
-        assert (await anext(stream)).response.outcomes
-        with pytest.raises(Ended, match="DEADLINE_EXCEEDED"):
-            await anext(stream)
-        assert not judging.streams.taken

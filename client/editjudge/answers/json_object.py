@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set
+from typing import NamedTuple
 
 from .contract import Unparsable, shown
 from .lenient import Malformed, Members, Reader, Value
@@ -45,14 +46,9 @@ def fields(spoken: Spoken, keys: Iterable[str]) -> dict[str, Value]:
         Unparsable: no object, several, one that is malformed or not complete, a key that is
             missing, given twice or not of the contract.
     """
-    due = {plain(key): key for key in keys}
-    objects = _objects(spoken, due)
-    if len(objects) > 1:
-        raise Unparsable("more than one JSON object")
-    if not objects:
-        raise _none(spoken)
-    members, spoken.end = objects[0]
-    return match(members, due.values())
+    keys = tuple(keys)
+    answer = _answer(spoken, {plain(key) for key in keys})
+    return match(answer.members, keys)
 
 
 def text_of(values: Mapping[str, Value], key: str, longest: int) -> str:
@@ -133,39 +129,36 @@ def last_fields(
     """
     keys, beside = tuple(keys), tuple(beside)
     due = {plain(key) for key in keys}
-    ours = due | {plain(key) for key in beside}
-    text = spoken.text
-    answers: list[tuple[int, int, Members]] = []
-    at = begin = 0
-    while (mark := _mark(spoken, at)) is not None:
-        start, at, closes = mark
-        if closes:
-            answers, begin = [], at
-            continue
-        try:
-            read = _read(text, start, ours, cut=spoken.cut)
-        except Unparsable:
-            if spoken.thought or (after := _closing(spoken, at)) is None:
-                raise
-            at = after
-            continue
-        if read is None:
-            continue
-        members, at = read
-        if due & {plain(key) for key, _ in members.pairs}:
-            answers.append((start, at, members))
-    if len(answers) > 1:
-        raise Unparsable("more than one JSON object with scores")
-    if not answers:
-        raise _none(spoken)
-    start, spoken.end, members = answers[0]
-    return _FENCE.sub("", text[begin:start]).strip(), match(members, keys, beside)
+    answer = _answer(spoken, due | {plain(key) for key in beside}, due)
+    return _FENCE.sub("", answer.before).strip(), match(answer.members, keys, beside)
 
 
-def _none(spoken: Spoken) -> Unparsable:
-    return Unparsable(
-        "cut at the token limit before the JSON object" if spoken.cut else "no JSON object"
-    )
+class _Answer(NamedTuple):
+    """The object that holds an answer, and what stands before it since the last draft."""
+
+    before: str
+    members: Members
+
+
+def _answer(spoken: Spoken, ours: Set[str], due: Set[str] | None = None) -> _Answer:
+    """The one object of a reply; where it ends is noted.
+
+    Args:
+        ours: Keys that it may have.
+        due: It has one of these, and all others are prose; None where every object counts.
+
+    Raises:
+        Unparsable: no object, several, or one that is malformed or not complete.
+    """
+    begin, objects = _objects(spoken, ours, due)
+    if len(objects) > 1:
+        raise Unparsable(f"more than one JSON object{' with scores' if due else ''}")
+    if not objects:
+        raise Unparsable(
+            "cut at the token limit before the JSON object" if spoken.cut else "no JSON object"
+        )
+    start, spoken.end, members = objects[0]
+    return _Answer(spoken.text[begin:start], members)
 
 
 def _closing(spoken: Spoken, at: int) -> int | None:
@@ -191,24 +184,6 @@ def _mark(spoken: Spoken, at: int) -> tuple[int, int, bool] | None:
     if opening < len(spoken.opens) and spoken.opens[opening] < stop:
         raise unclosed(cut=spoken.cut)
     return None if brace < 0 else (brace, brace + 1, False)
-
-
-def _read(text: str, at: int, ours: Set[str], *, cut: bool) -> tuple[Members, int] | None:
-    """The object at a brace and where it ends; None where the brace is prose.
-
-    Raises:
-        Unparsable: it begins with one of our keys, and is malformed or not complete.
-    """
-    if not _begins(text, at, dict.fromkeys(ours, "")):
-        return None
-    reader = Reader(text, at)
-    try:
-        return reader.members(), reader.at
-    except Malformed as error:
-        first = _KEY.match(text, at)
-        if first and plain(first["key"]) in ours:
-            raise _broken(error, cut=cut) from None
-        return None
 
 
 def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> dict[str, Value]:
@@ -243,10 +218,15 @@ def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> 
     return values
 
 
-def _objects(spoken: Spoken, due: Mapping[str, str]) -> list[tuple[Members, int]]:
-    """The reply's objects and where they end; not looked for beyond the second, one too many."""
-    objects: list[tuple[Members, int]] = []
-    drafts = at = 0
+def _objects(
+    spoken: Spoken, ours: Set[str], due: Set[str] | None
+) -> tuple[int, list[tuple[int, int, Members]]]:
+    """Where the reply begins behind its drafts, and its objects: start, end and members.
+
+    They are not looked for beyond the second, one too many.
+    """
+    objects: list[tuple[int, int, Members]] = []
+    begin = drafts = at = 0
     last = spoken.closes[-1][0] if spoken.closes else -1
     while len(objects) < (_DRAFTS if at <= last else 2):
         if (mark := _mark(spoken, at)) is None:
@@ -254,26 +234,31 @@ def _objects(spoken: Spoken, due: Mapping[str, str]) -> list[tuple[Members, int]
         start, at, closes = mark
         if closes:
             # Only a tag outside any object counts: one that a judge quotes in its answer is text.
-            objects = []
+            objects, begin = [], at
             continue
-        if not _begins(spoken.text, start, due):
+        if not _begins(spoken.text, start, ours):
             continue
         reader = Reader(spoken.text, start)
         try:
-            objects.append((reader.members(), reader.at))
+            members = reader.members()
         except Malformed as error:
+            first = _KEY.match(spoken.text, start)
+            if due is not None and not (first and plain(first["key"]) in ours):
+                continue
             # What stands inside a broken object is no answer. It may be a draft.
             drafts += 1
             after = _closing(spoken, at)
             if spoken.thought or drafts > _DRAFTS or after is None:
                 raise _broken(error, cut=spoken.cut) from None
             at = after
-        else:
-            at = reader.at
-    return objects
+            continue
+        at = reader.at
+        if due is None or due & {plain(key) for key, _ in members.pairs}:
+            objects.append((start, at, members))
+    return begin, objects
 
 
-def _begins(text: str, at: int, due: Mapping[str, str]) -> bool:
+def _begins(text: str, at: int, due: Set[str]) -> bool:
     """Whether JSON begins at this brace, be it broken."""
     quoted = _QUOTED.match(text, at)
     if quoted:

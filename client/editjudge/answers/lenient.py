@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
+from ..base.words import whole
+
 
 @dataclass(frozen=True, slots=True)
 class Members:
@@ -110,13 +112,6 @@ def _unescape(match: re.Match[str]) -> str:
     if len(code) == 5:
         return chr(int(code[1:], 16))
     return _ESCAPES.get(code, match[0])
-
-
-def whole(text: str) -> str:
-    """Surrogate pairs joined, and halves without a partner replaced: text that can be stored."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Reader:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import Field, SkipValidation, computed_field
+from pydantic.dataclasses import dataclass as result
 
 from ..base.errors import ImageError, InputError
+from ..base.identity import ServiceName
 from ..base.images import MAX_PIXELS, Mask, load_image, show_path
 from ..base.item import Item, Need
+from ..base.strict import STRICT
 from ..base.verdict import Evidence, Unscored
 from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
@@ -54,7 +60,7 @@ _OUTPUTS: Mapping[Tone, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class Problem:
     """One thing that is wrong.
 
@@ -78,9 +84,9 @@ class Problem:
     note: bool = False
 
 
-@dataclass
+@result(config=STRICT)
 class Validation:
-    """What is there, and what is wrong with it.
+    """`validate --json`: what is there, and what is wrong with it.
 
     Attributes:
         items: How many can be used.
@@ -91,8 +97,33 @@ class Validation:
     items: int = 0
     outputs: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    estimate: Estimate | None = None
+    estimate: Annotated[SkipValidation[Estimate | None], Field(exclude=True)] = None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def calls(self) -> dict[ServiceName, int] | None:
+        """What a run would call, at most; None where it could not begin."""
+        return dict(self.estimate.calls) if self.estimate else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def second_tries(self) -> dict[ServiceName, int] | None:
+        """Calls that come on top where no reply can be read; None likewise."""
+        return dict(self.estimate.second_tries) if self.estimate else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the estimate notes."""
+        return self.estimate.notes if self.estimate else ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def counts(self) -> dict[Kind, int]:
+        """Problems by kind."""
+        return dict(Counter(problem.kind for problem in self.problems))
+
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def wrong(self) -> bool:
         """Whether anything is to be mended."""

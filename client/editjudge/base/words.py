@@ -26,3 +26,10 @@ def few(names: Sequence[str], most: int = 3) -> str:
 def inert(value: object) -> object:
     """Text that a spreadsheet would compute, behind the apostrophe that marks it as text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def whole(text: str) -> str:
+    """Surrogate pairs joined, and halves without a partner replaced: text that can be stored."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -11,7 +11,6 @@ import click
 from ..app.estimate import call_lines
 from ..app.spec import Resolved
 from ..app.validate import Validation, validated
-from ..app.wire.checks import Validation as ValidationJson
 from ..base.screen import say, say_json
 from ..base.strict import text_of
 from ..base.words import counted
@@ -45,7 +44,7 @@ def command(benchmark: str, run: Path | None, *, json: bool, **asked: Any) -> in
     order = Resolved(spec).order
     validation = validated(order, settings, spec.single_image, run, as_named=asked["as_named"])
     if json:
-        say_json(text_of(ValidationJson.of(validation)))
+        say_json(text_of(validation))
     else:
         _show(validation)
     return 2 if validation.wrong else 0

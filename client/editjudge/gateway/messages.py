@@ -13,7 +13,6 @@ from google.protobuf.message import Message
 from PIL import Image as Pil
 from pydantic import ValidationError
 
-from ..answers.lenient import whole
 from ..base.errors import (
     BadReply,
     CostLimit,
@@ -31,6 +30,7 @@ from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask
 from ..base.item import Edit
 from ..base.verdict import Failed, Outcome, Scored, Unscored
+from ..base.words import whole
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.fold import within

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
@@ -38,32 +39,16 @@ class _Drawn:
 
     Attributes:
         name: Which of the two.
-        phrases: That were looked for.
-        masks: Of the source's size; None where a phrase is nowhere.
+        masks: By phrase, of the source's size; None where it is nowhere.
     """
 
     name: str
-    image: Image
-    phrases: tuple[str, ...]
-    masks: tuple[_Mask | None, ...]
+    masks: Mapping[str, _Mask | None]
 
     @property
-    def absent(self) -> str:
-        """The phrases that are nowhere."""
-        pairs = zip(self.phrases, self.masks, strict=True)
-        return ", ".join(phrase for phrase, mask in pairs if mask is None)
-
-    @property
-    def found(self) -> tuple[str, ...]:
+    def found(self) -> dict[str, _Mask]:
         """The phrases that are somewhere."""
-        pairs = zip(self.phrases, self.masks, strict=True)
-        return tuple(phrase for phrase, mask in pairs if mask is not None)
-
-    @property
-    def joined(self) -> _Mask | None:
-        """All that was found; None where that is nothing."""
-        there = [mask for mask in self.masks if mask is not None]
-        return np.logical_or.reduce(there, axis=0) if there else None
+        return {phrase: mask for phrase, mask in self.masks.items() if mask is not None}
 
 
 @dataclass(frozen=True)
@@ -128,19 +113,11 @@ class MaskFinder:
             ).value
             looked.append(("target", target, tuple(command.phrase for command in commands)))
         select = self.select or ("best" if target is None else "all")
-        drawn = [
-            _Drawn(
-                name,
-                image,
-                phrases,
-                tuple(
-                    await asyncio.gather(
-                        *(self._segmented(image, one, select, source, panel) for one in phrases)
-                    )
-                ),
-            )
-            for name, image, phrases in looked
-        ]
+        drawn = []
+        for name, image, phrases in looked:
+            found = (self._segmented(image, one, select, source, panel) for one in phrases)
+            masks = dict(zip(phrases, await asyncio.gather(*found), strict=True))
+            drawn.append(_Drawn(name, masks))
         return await asyncio.to_thread(_entry, source, named, drawn)
 
     async def _segmented(
@@ -168,15 +145,15 @@ def _entry(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> Entry:
     notes = [("may change", _SCOPES[named.scope])]
     for side in drawn:
         where = "" if len(drawn) == 1 else f" in the {side.name}"
-        if side.phrases:
-            notes.append((f"named{where}", ", ".join(side.phrases)))
-        if side.absent:
-            notes.append((f"not found{where}", side.absent))
+        absent = [phrase for phrase in side.masks if phrase not in side.found]
+        for label, phrases in (("named", side.masks), ("not found", absent)):
+            if phrases:
+                notes.append((f"{label}{where}", ", ".join(phrases)))
     selected = _selected(source, named, drawn)
     if selected is None or not selected.any():
         nothing = "nothing was found of" if selected is None else "nothing is left around"
-        phrases = dict.fromkeys(phrase for side in drawn for phrase in side.phrases)
-        reason = f"{nothing}: {', '.join(phrases)}"
+        every = dict.fromkeys(phrase for side in drawn for phrase in side.masks)
+        reason = f"{nothing}: {', '.join(every)}"
         return Entry("not_found", reason, notes=tuple(notes))
     notes.append(("share of the image", f"{selected.mean():.1%}"))
     around = named.scope == "surroundings"
@@ -186,7 +163,7 @@ def _entry(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> Entry:
         # subject, it is the object and not what is around it.
         mask=_png(~selected if around else selected),
         mask_shows="kept" if around else "edited",
-        named=drawn[0].found,
+        named=tuple(drawn[0].found),
         notes=tuple(notes),
     )
 
@@ -196,7 +173,8 @@ def _selected(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> _Mask
     if named.scope == "whole":
         width, height = source.size
         return np.ones((height, width), bool)
-    there = [joined for side in drawn if (joined := side.joined) is not None]
+    found = (list(side.found.values()) for side in drawn)
+    there = [np.logical_or.reduce(masks, axis=0) for masks in found if masks]
     if not there:
         return None
     around = named.scope == "surroundings"

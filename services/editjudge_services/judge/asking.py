@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from uuid import UUID, uuid4
 
+from editjudge import CallNotes, Terms
+from editjudge.base.contracts import CLASS_HEADER
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local import private
 from editjudge.base.screen import tell
-from editjudge.panel.context import PATIENT, CallNotes, Terms
 
 from .refusals import code_of
 from .usage import Meter
 
 REQUEST_HEADER = "x-request-id"
 """Of the front door: its log has the same."""
+
+
+_URGENT = "interactive"
+
+
+def terms_in(headers: Mapping[str, str], seconds: float | None = None) -> Terms:
+    """Those of class `interactive` go first; who says nothing is not one of them.
+
+    Args:
+        headers: As the front door says them; without one they are the caller's own word.
+        seconds: For which the caller still waits; None where it does not say.
+    """
+    end = math.inf if seconds is None else asyncio.get_running_loop().time() + seconds
+    return Terms(end, headers.get(CLASS_HEADER) == _URGENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +55,10 @@ class Caller:
     team: str = ""
     method: str = ""
     request: str = ""
-    terms: Terms = PATIENT
+    terms: Terms = field(default_factory=Terms)
 
     @classmethod
-    def of(cls, team: str, method: str, request: str, terms: Terms = PATIENT) -> Self:
+    def of(cls, team: str, method: str, request: str, terms: Terms) -> Self:
         """A caller; a number of a request that is none becomes one of our own."""
         try:
             number = UUID(request)

@@ -19,20 +19,16 @@ from pydantic import (
     WrapValidator,
 )
 
-from editjudge.answers.lenient import whole
-from editjudge.app.lists import Dimension
-from editjudge.app.wire.verdict import Score
+from editjudge import Dimension, Panel, Score
+from editjudge.app.lists import Dimension as DimensionListed
 from editjudge.base.errors import EditjudgeError, InputError
+from editjudge.base.frame import FrameMask
 from editjudge.base.identity import untrained
 from editjudge.base.images import Image, Mask, load_image, load_mask, pixels_of
 from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
 from editjudge.base.signature import package_version
 from editjudge.base.verdict import Evidence, Failed, Unscored, UnscoredKind
-from editjudge.benchmarks import dimension
-from editjudge.benchmarks.frame import FrameMask
-from editjudge.benchmarks.registry import CORE
-from editjudge.benchmarks.rounds import USUAL
-from editjudge.panel import Panel
+from editjudge.base.words import whole
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -132,7 +128,7 @@ def _named(judge: str) -> str:
 class Protocol(Part):
     """Which rules judge, and who is asked."""
 
-    benchmark: str = CORE
+    benchmark: str = "core"
     """Its name."""
     name: str = ""
     """Of its protocol, in short or in full; empty for the usual one."""
@@ -145,7 +141,7 @@ class Protocol(Part):
             Annotated[str, StringConstraints(max_length=_LONGEST_NAME), AfterValidator(_named)], ...
         ],
         Field(min_length=1, max_length=_MOST_JUDGES),
-    ] = (USUAL,)
+    ] = ("judge",)
     """Names of the generalists that judge, side by side."""
     rounds: Annotated[int, Field(ge=1)] = 1
     """How often each of them judges."""
@@ -327,7 +323,7 @@ class Batch(Part):
     """In the order of its requests."""
 
 
-class DimensionServed(Dimension):
+class DimensionServed(DimensionListed):
     """A dimension that can be asked for."""
 
     model_config = Part.model_config
@@ -335,10 +331,10 @@ class DimensionServed(Dimension):
     """Whether everything that it calls is here."""
 
     @classmethod
-    def all_of(cls, dimensions: Iterable[dimension.Dimension], panel: Panel) -> list[Self]:
+    def all_of(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
         """Dimensions as they are served by a panel."""
         served = frozenset(map(str, panel.served))
-        known = (Dimension.of(each) for each in dimensions)
+        known = (DimensionListed.of(each) for each in dimensions)
         return [cls(**dict(each), served=served.issuperset(each.services)) for each in known]
 
 

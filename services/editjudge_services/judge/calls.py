@@ -17,11 +17,17 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from editjudge import (
+    Call,
+    CallContext,
+    Ledger,
+    RememberedReplies,
+    Reply,
+    Said,
+    SpecialistCall,
+)
 from editjudge.base.contracts import Tensors
 from editjudge.base.errors import Abstained, ConfigError, EditjudgeError
-from editjudge.panel.calls import Call, RememberedReplies, Reply, Said, SpecialistCall
-from editjudge.panel.context import CallContext
-from editjudge.storage.ledger import Ledger
 
 from .usage import made_private
 

@@ -10,13 +10,13 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
-from editjudge.answers.lenient import whole
-from editjudge.app.wire.verdict import Score
+from editjudge import Score
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.strict import text_of
 from editjudge.base.threads import in_thread
+from editjudge.base.words import whole
 
-from .asking import REQUEST_HEADER, Asking, Caller
+from .asking import REQUEST_HEADER, Asking, Caller, terms_in
 from .bodies import (
     Batch,
     BatchAsked,
@@ -35,7 +35,6 @@ from .metrics import CONTENT_TYPE
 from .openapi import openapi, own_page
 from .protocols import listed
 from .refusals import foreseen, refused
-from .terms import terms_in
 
 W = TypeVar("W", bound=Part)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -9,21 +9,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from editjudge.app.client import Client
+from editjudge import Client, Dimension, DimensionSet, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.screen import tell
 from editjudge.base.signature import Signature
 from editjudge.base.threads import in_thread, through
-from editjudge.benchmarks.dimension import Dimension
-from editjudge.benchmarks.registry import CORE
-from editjudge.engine.judge import Judgement
 
 from .asking import Asking, Audit, Caller
 from .bodies import Protocol, ScoreAsked, Unusable
 from .calls import CallCache
 from .metrics import Metrics
-from .protocols import Meaning, meaning_of
+from .protocols import chosen, dimensions_of
 from .room import Room, Shared
 from .usage import Meter, UsageLog, Used
 
@@ -163,13 +160,13 @@ class Judging:
             through(),
         ):
             asked = await read()
-            meaning = await in_thread(meaning_of, asked.protocol)
-            dimensions = await in_thread(meaning.chosen, asked.dimensions)
+            known = await in_thread(dimensions_of, asked.protocol)
+            dimensions = await in_thread(chosen, known, asked.dimensions)
             asking.dimensions = len(dimensions)
             pixels = await in_thread(asked.edit.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits), through():
-                edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == CORE)
-                await self._signed(meaning, dimensions)  # so that the event loop finds them made
+                edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == "core")
+                await self._signed(known, dimensions)  # so that the event loop finds them made
                 context = replace(
                     self._cache.of(caller),
                     budget=asking.meter,
@@ -177,7 +174,7 @@ class Judging:
                     notes=(asking.notes,),
                 )
                 judgement = await self.client.judge(
-                    edit, dimensions, meaning.known, meaning.signatures, context
+                    edit, dimensions, known.known, known.signatures, context
                 )
         await self._usage.written()
         return judgement
@@ -198,16 +195,16 @@ class Judging:
         """
         asking.edits = 0
         async with self.edits.taking(asking.caller.team, 1, waits=False), through():
-            meaning = await in_thread(meaning_of, protocol)
-            dimensions = await in_thread(meaning.chosen, patterns)
+            known = await in_thread(dimensions_of, protocol)
+            dimensions = await in_thread(chosen, known, patterns)
             asking.dimensions = len(dimensions)
             await self.client.panel.settle()
-            return await self._signed(meaning, dimensions)
+            return await self._signed(known, dimensions)
 
     async def _signed(
-        self, meaning: Meaning, dimensions: Iterable[Dimension]
+        self, known: DimensionSet, dimensions: Iterable[Dimension]
     ) -> dict[str, Signature]:
-        return await in_thread(meaning.signatures.of, dimensions, self.client.panel.identities())
+        return await in_thread(known.signatures.of, dimensions, self.client.panel.identities())
 
     async def _rebind(self) -> None:
         while True:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from editjudge.answers.lenient import whole
+from editjudge import Judgement
 from editjudge.base.signature import versions
 from editjudge.base.verdict import Outcome, Scored, calls_of
-from editjudge.engine.judge import Judgement
+from editjudge.base.words import whole
 from editjudge.gateway.messages import call_of, failure_of, fields_of, message_of
 from editjudge.v1 import judge_pb2 as pb
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from editjudge.app.wire.verdict import Score
+from editjudge import Score
 from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.signature import package_version
 

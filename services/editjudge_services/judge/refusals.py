@@ -10,9 +10,9 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from editjudge.answers.lenient import whole
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.screen import tell
+from editjudge.base.words import whole
 from editjudge.v1 import judge_pb2 as pb
 
 from .bodies import Refused, Unusable
@@ -25,7 +25,7 @@ class Busy(EditjudgeError):
 
 
 class Late(EditjudgeError):
-    """The caller's deadline is over, or the time for which a stream may ask nothing."""
+    """The caller's deadline is over."""
 
 
 _CODES: tuple[tuple[type[EditjudgeError], str], ...] = (

@@ -24,7 +24,6 @@ class Room:
             Each stream holds one message more at most, which waits for them.
         streams: Open at a time, of all callers.
         streams_of_one: The same of one caller.
-        idle_seconds: After which a stream is ended that has nothing in flight and asks nothing.
     """
 
     edits: int = 64
@@ -33,7 +32,6 @@ class Room:
     held_bytes: int = 2 * 1024**3
     streams: int = 64
     streams_of_one: int = 8
-    idle_seconds: float = 300.0
 
 
 class Shared:

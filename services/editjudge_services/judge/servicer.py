@@ -11,13 +11,12 @@ from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from .asking import REQUEST_HEADER, Asking, Caller
+from .asking import REQUEST_HEADER, Asking, Caller, terms_in
 from .bodies import DimensionServed, PanelServed, ScoreAsked, Unusable
 from .judging import Judging
 from .messages import asked_of, dimension_of, protocol_of, response_of
 from .protocols import listed
 from .refusals import Busy, Late, abort, foreseen, refusal_of
-from .terms import terms_in
 
 _IN_STREAM = 16
 """Edits of one stream that are judged at a time; it is read on only below that."""
@@ -93,7 +92,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     ) -> AsyncIterator[pb.ScoreStreamResponse]:
         """Judge edits as they come, a few at a time.
 
-        It has a place among the streams until it ends; one that asks nothing is ended.
+        It has a place among the streams until it ends.
         """
         caller = _caller(context, "ScoreStream")
         place = self._judging.streams.taking(caller.team, 1, waits=False)
@@ -101,13 +100,12 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             async with place, aclosing(self._results(aiter(requests), caller)) as results:
                 async for result in results:
                     yield result
-        except (Busy, Late) as error:
+        except Busy as error:
             await abort(context, error)
 
     async def _results(
         self, upcoming: AsyncIterator[pb.ScoreStreamRequest], caller: Caller
     ) -> AsyncGenerator[pb.ScoreStreamResponse, None]:
-        idle = self._judging.room.idle_seconds
         judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
         reading: asyncio.Task[bool] | None = None
         more = True
@@ -117,15 +115,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
                     reading = asyncio.create_task(self._begin_next(upcoming, caller, judged))
                 if not (waited := {*judged, *([reading] if reading else [])}):
                     return
-                done, _ = await asyncio.wait(
-                    waited,
-                    timeout=None if judged else idle,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if not done and not judged:
-                    raise Late(
-                        f"nothing was asked for {idle:g} s", "open a stream when there is more"
-                    )
+                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 if reading is not None and reading in done:
                     more, reading = reading.result(), None
                 for task in judged & done:

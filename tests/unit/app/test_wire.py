@@ -23,6 +23,7 @@ from editjudge.app.compare import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
+from editjudge.app.validate import Validation
 from editjudge.app.wire import checks, verdict
 from editjudge.base.strict import Strict, text_of
 from editjudge.base.verdict import (
@@ -44,8 +45,8 @@ from ..report.test_report import judged
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(events.Started, events.Progressed, events.Noted, events.Finished),
-    *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score),
-    *(checks.Estimate, checks.Validation, checks.Change),
+    *(Results, verdict.Shown, verdict.Row, verdict.Score),
+    *(checks.Estimate, Validation, checks.Change),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack, NoStack),
     *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),

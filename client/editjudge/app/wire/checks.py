@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Self
 
@@ -10,7 +9,7 @@ from ...base.identity import ServiceName
 from ...base.strict import Strict
 from ...base.verdict import Status
 from ...benchmarks.cell import Tally
-from .. import estimate, rescore, validate
+from .. import estimate, rescore
 
 
 class PerEdit(Strict):
@@ -61,53 +60,6 @@ class Estimate(Strict):
             },
             cost=estimated.cost,
             notes=estimated.notes,
-        )
-
-
-class Problem(Strict):
-    """One thing that is wrong with data or outputs."""
-
-    kind: validate.Kind
-    where: str
-    what: str
-    note: bool
-
-
-class Validation(Strict):
-    """`validate --json`.
-
-    Attributes:
-        outputs: By model, how many there are.
-        calls: What a run would call, at most; null where it could not begin.
-        counts: Problems by kind.
-        wrong: Whether anything is to be mended.
-    """
-
-    items: int
-    outputs: dict[str, int]
-    calls: dict[str, int] | None
-    second_tries: dict[str, int] | None
-    notes: tuple[str, ...]
-    counts: dict[validate.Kind, int]
-    problems: tuple[Problem, ...]
-    wrong: bool
-
-    @classmethod
-    def of(cls, validation: validate.Validation) -> Self:
-        """As JSON."""
-        taken = validation.estimate
-        return cls(
-            items=validation.items,
-            outputs=validation.outputs,
-            calls=_by_name(taken.calls) if taken else None,
-            second_tries=_by_name(taken.second_tries) if taken else None,
-            notes=taken.notes if taken else (),
-            counts=dict(Counter(problem.kind for problem in validation.problems)),
-            problems=tuple(
-                Problem.model_validate(problem, from_attributes=True)
-                for problem in validation.problems
-            ),
-            wrong=validation.wrong,
         )
 
 

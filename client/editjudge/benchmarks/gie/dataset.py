@@ -16,11 +16,11 @@ from pydantic import field_validator
 from ...answers import Option, Unparsable
 from ...base.digest import content_digest
 from ...base.errors import ConfigError, InputError
+from ...base.frame import FrameMask
 from ...base.images import Mask, load_mask, show_path
 from ...base.words import counted
 from ..comparing import compares
 from ..dataset import Dataset, ItemRef, listed, mapped, placed_at
-from ..frame import FrameMask
 from ..items import USUAL, ItemsFile, Line
 from ..outputs import NamedOutputs, Outputs
 from ..records import Gives, Placed, RecordsFile, ReleasedRecord

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..base.images import Mask
-from ..base.upright import Note
+from .images import Mask
+from .upright import Note
 
 
 class FrameMask(Mask):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pil
 
+from editjudge.base.frame import FrameMask
 from editjudge.base.images import load_mask
-from editjudge.benchmarks.frame import FrameMask
 
 
 def test_a_mask_that_is_laid_over_frames_keeps_what_is_known_of_it(tmp_path: Path) -> None:

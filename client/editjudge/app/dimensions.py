@@ -1,0 +1,71 @@
+"""What edits can be judged on by a protocol: its dimensions, chosen by name, with signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..base.errors import ConfigError
+from ..benchmarks.dimension import Dimension
+from ..benchmarks.registry import dimensions as all_dimensions
+from ..benchmarks.registry import select
+from ..benchmarks.rounds import in_rounds, number_in_rounds, with_rounds
+from ..engine.judge import Signatures
+from ..engine.plan import in_order
+from .spec import RunSpec
+
+
+class DimensionSet:
+    """The dimensions of all benchmarks by the rules, judges and rounds of a spec.
+
+    Args:
+        spec: Of its fields those of the protocol count: benchmark, protocol, switches, judges,
+            rounds and prompts.
+        most: How many dimensions are too many.
+
+    Attributes:
+        known: By id.
+        signatures: Makes their signatures.
+
+    Raises:
+        ConfigError: there are more, in all rounds of all judges.
+    """
+
+    def __init__(self, spec: RunSpec, most: int | None = None) -> None:
+        self._rules = spec.rules()
+        known = self._rules.known(all_dimensions())
+        number = number_in_rounds(known, spec.judge_rounds)
+        if most is not None and number > most:
+            raise ConfigError(
+                f"{number:,} dimensions in all rounds of all judges",
+                f"send fewer: at most {most:,}",
+            )
+        self.known = in_rounds(known, spec.judge_rounds)
+        self.signatures = Signatures(self.known)
+        self._in_words: set[str] = set()
+
+    def chosen(self, names: Iterable[str]) -> tuple[Dimension, ...]:
+        """The dimensions of these names: an id names itself, a glob all with their rounds.
+
+        Without names they are those of the benchmark. In the order asked for where all are ids,
+        else as they are declared.
+
+        Raises:
+            ConfigError: an id or glob matches none, or official prompts that are asked are not
+                imported here.
+        """
+        named = tuple(dict.fromkeys(names))
+        ids = [name for name in named if name in self.known]
+        globs = [name for name in named if name not in self.known]
+        matched = select(globs, self._rules) if globs or not ids else ()
+        chosen = self._ordered(ids, with_rounds(matched, self.known))
+        new = [dimension for dimension in chosen if dimension.id not in self._in_words]
+        for dimension in in_order(new, self.known):
+            _ = dimension.words  # ends here where official prompts are not imported
+        self._in_words.update(dimension.id for dimension in new)
+        return chosen
+
+    def _ordered(self, ids: Sequence[str], matched: Sequence[Dimension]) -> tuple[Dimension, ...]:
+        if not matched:
+            return tuple(self.known[name] for name in ids)
+        names = {*ids, *(dimension.id for dimension in matched)}
+        return tuple(d for name, d in self.known.items() if name in names)
