@@ -33,8 +33,7 @@ from rich.table import Table
 
 from editjudge.base.config import GeneralistEndpoint
 from editjudge.panel.openai import OpenAiTransport
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Sampling, Transport
 from editjudge.panel.vllm import VllmTransport

@@ -50,9 +50,8 @@ from editjudge.panel.calls import Usage
 from editjudge.panel.context import CallContext
 from editjudge.panel.generalist import Generalist
 from editjudge.panel.openai import OpenAiTransport
-from editjudge.panel.pictures import Picture
 from editjudge.panel.pool import EndpointPool
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
 from editjudge.prompts import template

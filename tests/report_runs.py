@@ -20,8 +20,7 @@ from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
 from editjudge.panel.calls import Call, Reply
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.storage.store import RunStore
 
 PIXELS = tuple(

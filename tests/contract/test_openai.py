@@ -16,8 +16,7 @@ from editjudge.base.errors import (
     Refused,
     ServiceError,
 )
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.transport import Sampling, Usage
 
 from ..fakes.openai import Fault, ScriptedOpenAi, asking, problem, reply

@@ -29,7 +29,7 @@ from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import Failed, Scored, Unscored
 from editjudge.base.verdict import NotServed as NotServedOutcome
 from editjudge.panel import Panel
-from editjudge.panel.grpc_errors import MAX_REPLY_BYTES
+from editjudge.panel.grpc_channel import MAX_REPLY_BYTES
 from editjudge.panel.triton import MAX_REQUEST_BYTES, MAX_ROWS, MAX_TEXT_BYTES
 
 from ..fakes.triton import Failure, ScriptedTriton, reply, score

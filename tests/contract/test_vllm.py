@@ -26,7 +26,7 @@ from editjudge.base.errors import (
     Unreachable,
     WrongModel,
 )
-from editjudge.panel.grpc_errors import channel_options
+from editjudge.panel.grpc_channel import channel_options
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Sampling, Usage

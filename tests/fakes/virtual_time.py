@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from editjudge.base.errors import Overloaded, Unreachable
 from editjudge.panel.pool import EndpointPool
+from editjudge.panel.retry import Clock
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
         return runner.run(start())
 
 
-class ManualClock:
+class ManualClock(Clock):
     """A clock that only a test moves; no event loop is needed.
 
     Attributes:
@@ -59,10 +60,10 @@ class ManualClock:
     def now(self) -> float:
         return self.time
 
-    def call_later(self, seconds: float, do: Callable[[], None]) -> ManualTimer:
+    def call_later(self, seconds: float, do: Callable[[], None]) -> Callable[[], None]:
         timer = ManualTimer(self.time + seconds, do)
         self._timers.append(timer)
-        return timer
+        return timer.cancel
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

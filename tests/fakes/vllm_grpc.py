@@ -22,8 +22,7 @@ from smg_grpc_proto.generated import common_pb2
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from editjudge.base.config import GeneralistEndpoint
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.vllm import VllmTransport
 

@@ -18,8 +18,7 @@ from transformers import (
 )
 
 from editjudge.panel.choices import label_set, labels
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 
 
 def picture(seed: int, side: int = 64) -> Picture:

@@ -13,14 +13,14 @@ result.outcomes["core.psnr.source.whole"]
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar
 
 from ..base.config import GeneralistEndpoint, Settings, load_settings
 from ..base.errors import ConfigError, EditjudgeError, ImageError, InputError
@@ -29,9 +29,8 @@ from ..base.item import Edit, Item
 from ..base.local import running_stack
 from ..base.threads import in_thread
 from ..base.verdict import calls_of
-from ..benchmarks.benchmark import in_words
+from ..benchmarks.benchmark import in_words, rubric_dimensions
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.own import rubric_dimensions
 from ..benchmarks.registry import CORE, benchmark, select, with_specialists
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds
@@ -64,6 +63,8 @@ if TYPE_CHECKING:
 
     from ..gateway.panel import Gateway
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Dimensions: TypeAlias = str | Dimension | Iterable[str | Dimension] | None
 """One, or several: ids, globs or declarations. None for those of `core`."""
 
@@ -115,31 +116,17 @@ def make_edit(
     return Edit(item, model, load_image(edited))
 
 
-async def make_edit_async(
-    *,
-    source: ImageLike | Sequence[ImageLike],
-    edited: ImageLike,
-    instruction: str,
-    mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
-    target: ImageLike | None = None,
-    target_text: str | None = None,
-    item_id: str = "edit",
-    model: str = "",
-) -> Edit:
-    """As `make_edit`, for coroutines: pictures are read and decoded in a thread."""
-    return await in_thread(
-        partial(
-            make_edit,
-            source=source,
-            edited=edited,
-            instruction=instruction,
-            mask=mask,
-            target=target,
-            target_text=target_text,
-            item_id=item_id,
-            model=model,
-        )
-    )
+def _threaded(make: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The same for coroutines: pictures are read and decoded in a thread."""
+
+    @wraps(make)
+    async def made(*arguments: P.args, **named: P.kwargs) -> T:
+        return await in_thread(partial(make, *arguments, **named))
+
+    return made
+
+
+make_edit_async = _threaded(make_edit)
 
 
 class Client:

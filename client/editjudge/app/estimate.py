@@ -19,7 +19,7 @@ from ..engine.fold import fold
 from ..engine.order import Order
 from ..engine.plan import calls_of, in_order
 from ..engine.runplan import RunPlan
-from ..panel.pictures import size_within
+from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
 from ..scorers.asking import Asking, Question

@@ -15,8 +15,7 @@ from ..base.screen import say, say_json, tell
 from ..base.strict import text_of
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
-from ..panel.pictures import Pictures
-from ..panel.prompt import Part, Prompt, Text
+from ..panel.prompt import Part, Pictures, Prompt, Text
 from ..panel.services import own_services
 from ..prompts.custom import custom_templates
 from ..prompts.rubrics import RubricTemplate, rubrics_among

@@ -35,9 +35,8 @@ from .calls import Call, Reply, ReplyStore, Usage
 from .choices import LABELS, ChoiceDistribution, check_choices
 from .coalesce import Coalesced, Leaders, together
 from .context import NOBODY, CallContext, JointTerms
-from .pictures import Picture, Pictures, max_pixels_of
 from .pool import EndpointPool
-from .prompt import Prompt, Text
+from .prompt import Picture, Pictures, Prompt, Text, max_pixels_of
 from .replica import Replica
 from .transport import MAX_TOKENS, Completion, GeneralistModel, Sampling, Transport
 

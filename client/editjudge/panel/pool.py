@@ -18,9 +18,9 @@ from ..base.errors import (
     Unreachable,
     WrongModel,
 )
-from .clock import LOOP_CLOCK, Clock
 from .context import PATIENT, AnyTerms
 from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, first_free
+from .retry import LOOP_CLOCK, Clock
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -79,11 +79,6 @@ class EndpointPool(Generic[E]):
         self._policy = policy
         self._clock = clock
         self._turn = 0
-
-    @classmethod
-    def of(cls, target: E, most: int) -> EndpointPool[E]:
-        """A pool of one server, whose client exists already and observes no attempts."""
-        return cls([Replica(str(getattr(target, "url", "")), lambda _: target, most)])
 
     def only(self, replicas: Sequence[Replica[E]]) -> EndpointPool[E]:
         """A pool of fewer replicas, with the same policy."""

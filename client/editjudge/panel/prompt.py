@@ -6,13 +6,163 @@ it with special tokens disabled, so that an instruction holding `<|im_end|>` sta
 
 from __future__ import annotations
 
+import io
 import json
+import math
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from threading import Lock
+from typing import TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
+
+import pybase64
+from PIL import Image as Pil
 
 from ..base.digest import content_digest
-from .pictures import Picture
+from ..base.images import Image
+
+T = TypeVar("T")
+MAX_KEPT = 16 * 1024 * 1024
+"""Bytes of pictures that stay at hand for images that may be loaded again."""
+RULE = "lanczos-down"
+"""How images are made to fit: Lanczos, never enlarged, aspect ratio kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """One image, ready to be sent.
+
+    Attributes:
+        data: PNG, JPEG or WebP, without EXIF or other metadata.
+        media_type: `image/png` and so on.
+        size: Width and height in pixels, after resizing.
+        name: How errors call it.
+        known_digest: Of the data, where it was made before.
+    """
+
+    data: bytes
+    media_type: str
+    size: tuple[int, int]
+    name: str = "image"
+    known_digest: str = ""
+
+    @property
+    def digest(self) -> str:
+        """`sha256:` and 64 hex digits, of the bytes that are sent; made once."""
+        return self.known_digest or self._once("digest", lambda: content_digest(self.data))
+
+    @property
+    def url_head(self) -> bytes:
+        """What comes before `base64()` in its data URL, in ASCII."""
+        return f"data:{self.media_type};base64,".encode("ascii")
+
+    def base64(self) -> bytes:
+        """The data in base64, in ASCII; made anew, for keeping it would take more than making it.
+
+        As text of JSON it holds nothing to escape.
+        """
+        return pybase64.b64encode(self.data)
+
+    @property
+    def url(self) -> str:
+        """The data URL as text."""
+        return (self.url_head + self.base64()).decode("ascii")
+
+    @property
+    def base64_size(self) -> int:
+        """Bytes of `base64()`."""
+        return (len(self.data) + 2) // 3 * 4
+
+    @property
+    def held(self) -> int:
+        """Bytes that it takes in memory."""
+        return len(self.data)
+
+    def ready(self) -> Picture:
+        """Itself, with all made that keeps until it is sent."""
+        _ = self.digest
+        return self
+
+    def _once(self, name: str, made: Callable[[], T]) -> T:
+        # The lock of Python 3.11's `cached_property` is one for all pictures.
+        known: dict[str, T] = vars(self)
+        kept = known[f"_{name}"] if f"_{name}" in known else made()
+        return known.setdefault(f"_{name}", kept)
+
+
+class Pictures:
+    """Prepares images for one generalist, each once; may be used from several threads.
+
+    What is prepared stays at hand as long as its image does, and the latest beyond that.
+
+    Args:
+        max_pixels: Larger images are made smaller.
+        kept: Bytes of prepared images that stay at hand.
+    """
+
+    def __init__(self, max_pixels: int, kept: int = MAX_KEPT) -> None:
+        self.max_pixels = max_pixels
+        self._kept = kept
+        self._held = 0
+        self._made: OrderedDict[str, Picture] = OrderedDict()
+        self._of: WeakKeyDictionary[Image, Picture] = WeakKeyDictionary()
+        self._lock = Lock()
+
+    @property
+    def rule(self) -> str:
+        """For signatures."""
+        return f"{RULE}.{self.max_pixels}"
+
+    def prepared(self, image: Image) -> Picture:
+        """The image as it is sent; the same object for the same image."""
+        digest = image.digest
+        with self._lock:
+            known = self._of.get(image) or self._made.get(digest)
+        # Outside the lock: two threads may both prepare an image, and the first one's stays.
+        made = known or _prepare(image, self.max_pixels)
+        with self._lock:
+            made = self._of.setdefault(image, self._made.get(digest, made))
+            self._keep(digest, made)
+        return made
+
+    def _keep(self, digest: str, made: Picture) -> None:
+        """Put it first, and let go of the last."""
+        if digest not in self._made:
+            self._made[digest] = made
+            self._held += made.held
+        self._made.move_to_end(digest)
+        while self._held > self._kept:
+            self._held -= self._made.popitem(last=False)[1].held
+
+
+def max_pixels_of(rule: str) -> int:
+    """The `max_pixels` of the `Pictures` with this `rule`."""
+    return int(rule.rpartition(".")[2])
+
+
+def size_within(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
+    """The largest size of (about) the same aspect ratio within the budget; never larger."""
+    width, height = size
+    if width * height <= max_pixels:
+        return size
+    scale = math.sqrt(max_pixels / (width * height))
+    width, height = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
+    # A sliver whose shorter side was raised to one pixel.
+    return (min(width, max_pixels), 1) if height == 1 else (width, min(height, max_pixels // width))
+
+
+def _prepare(image: Image, max_pixels: int) -> Picture:
+    size = size_within(image.size, max_pixels)
+    if size == image.size and image.media_type:
+        return Picture(image.encoded, image.media_type, size, image.name, image.digest)
+    picture = Pil.fromarray(image.rgb)
+    if size != image.size:
+        picture = picture.resize(size, Pil.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", compress_level=1)
+    return Picture(buffer.getvalue(), "image/png", size, image.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
-from .clock import LOOP_CLOCK, Clock, Timer
 from .limit import AdaptiveLimit, Trouble
+from .retry import LOOP_CLOCK, Clock
 
 E = TypeVar("E")
 
@@ -174,7 +174,7 @@ class Replica(Generic[E]):
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
         self._pause = policy.first_pause
-        self._timer: Timer | None = None
+        self._cancel_timer: Callable[[], None] | None = None
         self.target = connect(self)
 
     @property
@@ -335,12 +335,13 @@ class Replica(Generic[E]):
         self._enter(State.CLOSED)
 
     def _enter(self, state: State) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+            self._cancel_timer = None
         before, self.state = self.state, state
         if state is State.LOST:
-            self._timer = self._clock.call_later(self._pause, lambda: self._enter(State.DUE))
+            due = self._clock.call_later(self._pause, lambda: self._enter(State.DUE))
+            self._cancel_timer = due
         elif state is State.SERVING:
             self._pause = self._policy.first_pause
         if before is State.SERVING or state is State.CLOSED:
@@ -403,7 +404,7 @@ async def first_free(
         replica.enqueue(future, urgent=urgent)
         if future.done():
             break
-    timer = None if seconds is None else clock.call_later(seconds, lambda: _settle(future))
+    cancel = None if seconds is None else clock.call_later(seconds, lambda: _settle(future))
     try:
         return await future
     except asyncio.CancelledError:
@@ -412,8 +413,8 @@ async def first_free(
             place.replica.unasked(place)
         raise
     finally:
-        if timer is not None:
-            timer.cancel()
+        if cancel is not None:
+            cancel()
         for replica in replicas:
             replica.leave(future)
         future.cancel()

@@ -5,18 +5,40 @@ gRPC's own retry is off for requests above 256 KiB, which images are, so it is d
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unconnected
-from .clock import LOOP_CLOCK, Clock
 from .context import PATIENT, AnyTerms, is_over
 
 T = TypeVar("T")
 _LEAST = 0.001
 """Seconds that an attempt gets at least: transports take 0 for no limit."""
+
+
+class Clock:
+    """Monotonic time, in seconds since any moment: that of the event loop that runs.
+
+    Times are compared within one clock only.
+    """
+
+    def now(self) -> float:
+        """The time now."""
+        return asyncio.get_running_loop().time()
+
+    def call_later(self, seconds: float, do: Callable[[], None]) -> Callable[[], None]:
+        """Do something once after some time; returns what cancels that."""
+        return asyncio.get_running_loop().call_later(seconds, do).cancel
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after some time."""
+        await asyncio.sleep(seconds)
+
+
+LOOP_CLOCK = Clock()
 
 
 @dataclass(frozen=True, slots=True)

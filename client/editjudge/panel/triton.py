@@ -21,7 +21,7 @@ from ..base.identity import ModelIdentity
 from ..base.proxy import proxy_of
 from ..base.verdict import UnscoredKind
 from .context import PATIENT, AnyTerms
-from .grpc_errors import channel_to, service_error, words
+from .grpc_channel import channel_to, service_error, words
 from .retry import RetryPolicy, with_retries
 from .secrets import Secrets, short
 

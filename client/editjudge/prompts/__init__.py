@@ -48,7 +48,7 @@ from ..panel.transport import MAX_TOKENS
 from .folder import PromptFile, Words, parsed
 
 if TYPE_CHECKING:
-    from ..panel.pictures import Picture
+    from ..panel.prompt import Picture
 
 ORIGINAL = "original"
 """The origin of official prompts."""

@@ -156,6 +156,13 @@ def number(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
     return Number(value, place, sure_text(cell, decimals), coverage, footnote)
 
 
+def bare_number(value: float | None, decimals: int | None = None) -> Number:
+    """A number without coverage; nothing where there is none."""
+    if value is None:
+        return Number("")
+    return Number(f"{value:.4g}" if decimals is None else rounded(value, decimals))
+
+
 def carried(cells: Iterable[Cell]) -> int:
     """To how many decimals the numbers of a column are printed that no paper has printed.
 

@@ -24,6 +24,7 @@ from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .numbers import (
     arrow,
+    bare_number,
     best_and_second,
     carried,
     legend,
@@ -238,9 +239,8 @@ def results_tables(
     grouped = any(column.group for column in columns)
     if grouped:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
-    grid = _grid(columns, cells, beside, decimals if grouped else None, each_round=each_round)
-    for name, row in published.items():
-        grid[name, ""] = [_printed(row.get(c.id), c, decimals) for c in columns]
+    usual = decimals if grouped or published else None
+    grid = _grid(columns, cells, beside, published, usual, each_round=each_round)
     if not grouped:
         table = _by_model(columns, grid)
         if _width(table) <= width:
@@ -286,16 +286,24 @@ def _grid(
     columns: Sequence[Column],
     cells: Mapping[str, Mapping[str, Cell]],
     beside: JudgeSpread,
+    published: Mapping[str, Mapping[str, float]],
     decimals: int | None,
     *,
     each_round: bool,
 ) -> dict[tuple[str, str], list[Number]]:
+    """The numbers, as papers print them where there are decimals."""
     grid: dict[tuple[str, str], list[Number]] = {}
+    places = {
+        c.id: decimals if decimals is None or c.decimals is None else c.decimals for c in columns
+    }
 
     def add(model: str, judge: str, row: Mapping[str, Cell]) -> None:
         grid[model, judge] = [
-            _number_of(row.get(column.id), column, decimals) for column in columns
+            number(row[name], some) if name in row else _NOTHING for name, some in places.items()
         ]
+
+    def add_values(model: str, judge: str, row: Mapping[str, float | None]) -> None:
+        grid[model, judge] = [bare_number(row.get(name), some) for name, some in places.items()]
 
     for model, row in cells.items():
         add(model, "", row)
@@ -306,33 +314,11 @@ def _grid(
         for judge, of in judges.items() if each_round else ():
             for n in range(beside.rounds):
                 label = f"{judge}, round {n + 1}" if several else f"run {n + 1}"
-                grid[model, label] = [
-                    _printed(_of_round(of.get(c.id), n), c, decimals) for c in columns
-                ]
+                held = {name: cell for name, cell in of.items() if n < len(cell.rounds)}
+                add_values(model, label, {name: cell.rounds[n] for name, cell in held.items()})
+    for name, printed in published.items():
+        add_values(name, "", printed)
     return grid
-
-
-def _number_of(cell: Cell | None, column: Column, decimals: int | None) -> Number:
-    """A cell's number: as papers print where columns have groups."""
-    if cell is None:
-        return _NOTHING
-    return number(cell, None if decimals is None else _first(column.decimals, decimals))
-
-
-def _of_round(cell: Cell | None, place: int) -> float | None:
-    return cell.rounds[place] if cell and place < len(cell.rounds) else None
-
-
-def _printed(value: float | None, column: Column, decimals: int | None) -> Number:
-    """A number without coverage."""
-    if value is None:
-        return _NOTHING
-    own = None if decimals is None else _first(column.decimals, decimals)
-    return Number(f"{value:.4g}" if own is None else f"{value + 0.0:.{own}f}")
-
-
-def _first(own: int | None, usual: int) -> int:
-    return usual if own is None else own
 
 
 def comparability(beside: PublishedBeside) -> Iterator[str]:

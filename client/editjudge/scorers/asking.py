@@ -20,7 +20,7 @@ from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
     from ..base.config import GeneralistEndpoint
-    from ..panel.pictures import Picture
+    from ..panel.prompt import Picture
 
 JUDGE = ServiceName.generalist("judge")
 C = TypeVar("C", bound=OutputContract[Any])

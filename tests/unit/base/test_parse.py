@@ -12,7 +12,7 @@ from editjudge.base.config import load_settings
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.parse import parse_json, parse_toml
 from editjudge.benchmarks.registry import benchmark
-from editjudge.panel.vllm.tokens import Tokens
+from editjudge.panel.vllm.tokenizer import Tokens
 from editjudge.prompts.custom import custom_templates
 from editjudge.storage.codec import unpack
 

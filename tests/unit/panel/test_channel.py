@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from editjudge.panel.channel import Channel
+from editjudge.panel.grpc_channel import Channel
 
 from ...fakes.virtual_time import run
 

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.vllm.bundle import MAX_FILES, Bundle, unpack
-from editjudge.panel.vllm.chat_template import Chat
-from editjudge.panel.vllm.tokens import Tokens
+from editjudge.panel.prompt import Picture, Prompt, Text
+from editjudge.panel.vllm.tokenizer import MAX_FILES, Bundle, Chat, Tokens, unpack
 
 from ...fakes.vllm_grpc import (
     MARKUP,
@@ -361,7 +358,7 @@ def test_archives_that_cannot_be_read(case: str) -> None:
 
 
 def test_an_archive_that_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("editjudge.panel.vllm.bundle.MAX_FILES", 1000)
+    monkeypatch.setattr("editjudge.panel.vllm.tokenizer.MAX_FILES", 1000)
     assert MAX_FILES > 10**8
     with pytest.raises(ValueError, match="exceed 1,000 bytes"):
         unpack(zipped({"tokenizer.json": bytes(100_000)}))

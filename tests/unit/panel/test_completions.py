@@ -17,8 +17,7 @@ from editjudge.panel.openai.completions import (
     joined,
     text_of,
 )
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 
 TEXTS = st.text() | st.sampled_from(['"', "\\", "\ud800", "é\n", "</script>"])
 PICTURES = st.builds(Picture, st.binary(max_size=20), st.just("image/png"), st.just((1, 1)))

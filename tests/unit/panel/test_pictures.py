@@ -11,8 +11,7 @@ from PIL import Image as Pil
 from PIL.PngImagePlugin import PngInfo
 
 from editjudge.base.images import Image, load_image
-from editjudge.panel.pictures import Picture, Pictures, size_within
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Pictures, Prompt, Text, size_within
 
 NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
 

@@ -6,8 +6,7 @@ import gc
 import weakref
 
 from editjudge.panel.calls import Call, RememberedReplies, Reply
-from editjudge.panel.pictures import Picture
-from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text
 
 
 def call_about(picture: Picture) -> Call:

@@ -11,8 +11,8 @@ import pytest
 from editjudge.base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unreachable
 from editjudge.panel.coalesce import Coalesced
 from editjudge.panel.context import JointTerms, Terms
-from editjudge.panel.openai.habits import Habits
-from editjudge.panel.openai.replies import HttpReply
+from editjudge.panel.openai.completions import Habits
+from editjudge.panel.openai.http import HttpReply
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica, State, first_free
 from editjudge.panel.retry import RetryPolicy, with_retries

@@ -8,7 +8,7 @@ import pytest
 from smg_grpc_proto import vllm_engine_pb2 as pb
 from smg_grpc_proto.generated import common_pb2
 
-from editjudge.panel.pictures import Picture
+from editjudge.panel.prompt import Picture
 from editjudge.panel.vllm.request import Request
 
 # About the sizes at which a length takes one more byte.

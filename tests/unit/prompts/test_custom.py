@@ -16,8 +16,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import benchmark
 from editjudge.cli.prompts import command
-from editjudge.panel.pictures import Picture, Pictures
-from editjudge.panel.prompt import Text
+from editjudge.panel.prompt import Picture, Pictures, Text
 from editjudge.prompts import Labelled, template, templates
 from editjudge.prompts.custom import custom_in, custom_templates
 from editjudge.prompts.folder import prompt_files

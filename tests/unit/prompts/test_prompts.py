@@ -13,8 +13,7 @@ from editjudge.base import official as module
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.official import OfficialPrompts, import_official_prompts, official_prompts
-from editjudge.panel.pictures import Picture, Pictures
-from editjudge.panel.prompt import Text
+from editjudge.panel.prompt import Picture, Pictures, Text
 from editjudge.prompts import Labelled, Template, template, templates
 
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))

@@ -24,14 +24,13 @@ from ...base.errors import (
 )
 from ...base.proxy import proxy_of
 from ..calls import Usage
-from ..channel import Channel
-from ..grpc_errors import channel_options, service_error
+from ..grpc_channel import Channel, channel_options, service_error
 from ..secrets import Secrets
-from .bundle import MAX_ARCHIVE
+from .tokenizer import MAX_ARCHIVE
 
 if TYPE_CHECKING:
     from ...base.config import GeneralistEndpoint
-    from ..pictures import Picture
+    from ..prompt import Picture
     from .request import Request
 
 SERVICE = "vllm.grpc.engine.VllmEngine"

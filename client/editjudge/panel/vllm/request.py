@@ -14,7 +14,7 @@ from typing import Any
 from smg_grpc_proto import vllm_engine_pb2
 from smg_grpc_proto.generated import common_pb2
 
-from ..pictures import Picture
+from ..prompt import Picture
 
 _VARINT, _LENGTH = 0, 2
 

@@ -45,8 +45,8 @@ from .engine import MEDIA_OFF, Engine
 if TYPE_CHECKING:
     from ...base.config import GeneralistEndpoint
     from ..prompt import Prompt
-    from .chat_template import Chat
     from .request import Request
+    from .tokenizer import Chat
 
 T = TypeVar("T")
 
@@ -367,8 +367,7 @@ class VllmTransport(Transport):
 
 
 def _read(archive: bytes, engine: Engine) -> tuple[Chat, frozenset[int], str]:
-    from .bundle import unpack
-    from .chat_template import Chat
+    from .tokenizer import Chat, unpack
 
     try:
         bundle = unpack(archive)

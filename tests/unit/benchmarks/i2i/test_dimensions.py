@@ -11,7 +11,7 @@ from editjudge.base.images import load_image
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.i2i.taxonomy import TEXT
 from editjudge.benchmarks.registry import benchmark
-from editjudge.panel.pictures import Pictures
+from editjudge.panel.prompt import Pictures
 from editjudge.prompts import Labelled, Template, template
 from editjudge.scorers.asking import JUDGE, Asking
 from editjudge.scorers.region_similarity import RegionSimilarity

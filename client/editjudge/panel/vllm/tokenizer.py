@@ -1,0 +1,520 @@
+"""A model's tokenizer and chat template, from the files that its server sends.
+
+Text from data never becomes a control token: `<|im_end|>` in an instruction must stay eleven
+characters of text, while the template's own must be the one token. The tokenizers library can only
+switch this for a whole string, and only for tokens that are marked special (not for `<think>` or
+`<tool_call>`). So there are two tokenizers here: the model's own, and one to which every added
+token is plain text.
+
+The template never sees a prompt's texts, only marks in their place: it cannot be led astray by
+them, and the owner of every character is known. A template that trims or otherwise rewrites texts
+has no effect: what is sent is what the prompt says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import secrets
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from jinja2 import TemplateError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from ...base.parse import parse_json
+from ..prompt import Picture, Prompt
+
+if TYPE_CHECKING:
+    from jinja2.parser import Parser
+
+MAX_ARCHIVE = 128 * 1024 * 1024
+"""Bytes of the zip. The largest in use (vocabularies of 262,144 tokens) take about 15 MB."""
+MAX_FILES = 512 * 1024 * 1024
+"""Bytes of what is read out of it, together."""
+
+# Those that decide what a prompt becomes; the others are never read.
+_SHAPING = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json")
+_READ = (*_SHAPING, "config.json", "generation_config.json")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The files of a model's tokenizer, as its server sends them.
+
+    Attributes:
+        files: Contents by name, of those that are read.
+    """
+
+    files: Mapping[str, bytes]
+
+    @cached_property
+    def digest(self) -> str:
+        """`sha256:` and 16 hex digits of all that decides what a prompt becomes.
+
+        Not the archive's own: that holds the times of the files too.
+        """
+        whole = hashlib.sha256()
+        for name in _SHAPING:
+            if name in self.files:
+                whole.update(f"{name} {hashlib.sha256(self.files[name]).hexdigest()}\n".encode())
+        return "sha256:" + whole.hexdigest()[:16]
+
+    def text(self, name: str) -> str | None:
+        """A file as text, None where there is none.
+
+        Raises:
+            ValueError: it is not UTF-8.
+        """
+        data = self.files.get(name)
+        return None if data is None else data.decode("utf-8")
+
+    def tree(self, name: str) -> dict[str, Any]:
+        """A JSON file's object, empty where there is none.
+
+        Raises:
+            ValueError: it is not a JSON object.
+        """
+        text = self.text(name)
+        tree = {} if text is None else parse_json(text)
+        if not isinstance(tree, dict):
+            raise ValueError(f"{name} is not a JSON object")  # noqa: TRY004 - of a file, not a call
+        return tree
+
+    @cached_property
+    def template(self) -> str:
+        """The source of the chat template, from wherever this model keeps it.
+
+        Raises:
+            ValueError: it has none.
+        """
+        template: Any = self.text("chat_template.jinja")
+        template = template or self.tree("chat_template.json").get("chat_template")
+        template = template or self.tree("tokenizer_config.json").get("chat_template")
+        if isinstance(template, list):
+            named = {each.get("name"): each.get("template") for each in template}
+            template = named.get("default")
+        if not isinstance(template, str) or not template:
+            raise ValueError("the model has no chat template")
+        return template
+
+    @cached_property
+    def special_texts(self) -> dict[str, str]:
+        """`bos_token` and so on, as templates use them."""
+        texts = {}
+        for name, value in self.tree("tokenizer_config.json").items():
+            content = value.get("content") if isinstance(value, dict) else value
+            if name.endswith("_token") and isinstance(content, str):
+                texts[name] = content
+        return texts
+
+    @cached_property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Tokens that end a reply by the model's generation settings."""
+        ids = self.tree("generation_config.json").get("eos_token_id")
+        return tuple(int(i) for i in (ids if isinstance(ids, list) else [ids]) if i is not None)
+
+    @cached_property
+    def image_id(self) -> int | None:
+        """The token that stands for an image, where the model's configuration names it."""
+        config = self.tree("config.json")
+        token = config.get("image_token_id", config.get("image_token_index"))
+        return token if isinstance(token, int) else None
+
+
+def unpack(archive: bytes) -> Bundle:
+    """Read the files that are needed; nothing is written anywhere, so names can do no harm.
+
+    Raises:
+        ValueError: not a zip, a damaged one, or one that holds too much.
+    """
+    files: dict[str, bytes] = {}
+    left = MAX_FILES
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            for name in set(packed.namelist()) & set(_READ):
+                # What the directory says of sizes may be false: what is read is counted.
+                with packed.open(name) as file:
+                    files[name] = file.read(left + 1)
+                left -= len(files[name])
+                if left < 0:
+                    raise ValueError(f"the tokenizer's files exceed {MAX_FILES:,} bytes")
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+        raise ValueError(f"the tokenizer's archive cannot be read: {error}") from error
+    return Bundle(files)
+
+
+Piece: TypeAlias = tuple[str, bool]
+"""Text, and whether it is of a prompt (True) or of the chat template (False)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """Where a control token stands in a text."""
+
+    start: int
+    end: int
+    content: str
+
+
+class Tokens:
+    """A model's tokenizer.
+
+    Args:
+        source: `tokenizer.json`.
+
+    Raises:
+        ValueError: it is not a tokenizer.
+
+    Attributes:
+        size: Number of tokens, added ones included.
+    """
+
+    def __init__(self, source: str) -> None:
+        from tokenizers import Tokenizer
+
+        tree = parse_json(source)
+        try:
+            self._whole = Tokenizer.from_str(source)
+            # Runs of white space are added tokens of some models: no control tokens, those.
+            added = [t for t in tree.get("added_tokens", ()) if t["content"].strip()]
+            for token in added:
+                token["special"] = True
+            self._plain = Tokenizer.from_str(json.dumps(tree))
+        except Exception as error:  # the library raises nothing more precise
+            raise ValueError(f"tokenizer.json: {error}") from error
+        self._plain.encode_special_tokens = True
+        for tokenizer in (self._whole, self._plain):
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+        self.size: int = self._whole.get_vocab_size(with_added_tokens=True)
+        self._added: dict[str, dict[str, Any]] = {t["content"]: t for t in added}
+        # The unknown token is no threat: it stands for what has no other token.
+        unknown = tree["model"].get("unk_token") if isinstance(tree["model"], dict) else None
+        self._guarded = {int(t["id"]) for t in added if t["content"] != unknown}
+        # Longest first: where several begin at one place, the library takes the longest.
+        longest = sorted(self._added, key=len, reverse=True)
+        self._controls = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
+
+    def encode(self, pieces: Sequence[Piece]) -> list[int]:
+        """Token ids of a rendered prompt.
+
+        Exactly those of the whole text in one piece wherever its prompt pieces hold no control
+        token's text. Where they do, each run between the template's control tokens is encoded
+        as plain text.
+
+        Raises:
+            ValueError: this tokenizer cannot write a text without a control token.
+        """
+        text = "".join(part for part, _ in pieces)
+        own = [control for span in _template_spans(pieces) for control in self._find(text, *span)]
+        if own == list(self._find(text, 0, len(text))):
+            ids: list[int] = self._whole.encode(text, add_special_tokens=False).ids
+            # A normaliser could still have made one of something else (of a wide "<", say).
+            if self._guarded_in(ids) == self._guarded_in([self._id(one) for one in own]):
+                return ids
+        ids, at = [], 0
+        for control in own:
+            start, end = self._stripped(control, text, at)
+            ids += self.plain(text[at:start])
+            ids.append(self._id(control))
+            at = end
+        return ids + self.plain(text[at:])
+
+    def plain(self, text: str) -> list[int]:
+        """Token ids of a text in which nothing is a control token.
+
+        Raises:
+            ValueError: this tokenizer cannot write it without one.
+        """
+        ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids if text else []
+        if guarded := self._guarded_in(ids):
+            token = self._whole.id_to_token(guarded[0])
+            raise ValueError(f"the tokenizer makes {token!r} of a text that is none")
+        return ids
+
+    def single(self, text: str) -> int | None:
+        """The one token that is the text, or None where it takes several."""
+        ids = self._plain.encode(text, add_special_tokens=False).ids
+        return ids[0] if len(ids) == 1 else None
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of token ids, special ones left out."""
+        return str(self._whole.decode(ids, skip_special_tokens=True))
+
+    def text_of(self, token: int) -> str | None:
+        """What a token is called, None where there is no such."""
+        name: str | None = self._whole.id_to_token(token)
+        return name
+
+    def _id(self, control: _Control) -> int:
+        return int(self._added[control.content]["id"])
+
+    def _guarded_in(self, ids: Sequence[int]) -> list[int]:
+        return [token for token in ids if token in self._guarded]
+
+    def _find(self, text: str, start: int, end: int) -> Iterator[_Control]:
+        for match in self._controls.finditer(text, start, end):
+            around = text[max(0, match.start() - 1) : match.start()], text[match.end() :][:1]
+            if not (self._added[match[0]].get("single_word") and any(map(_in_a_word, around))):
+                yield _Control(match.start(), match.end(), match[0])
+
+    def _stripped(self, control: _Control, text: str, least: int) -> tuple[int, int]:
+        """A control token with the white space that it takes in."""
+        start, end = control.start, control.end
+        token = self._added[control.content]
+        while token.get("lstrip") and start > least and text[start - 1].isspace():
+            start -= 1
+        while token.get("rstrip") and end < len(text) and text[end].isspace():
+            end += 1
+        return start, end
+
+
+def _template_spans(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    """Where the template's text is, neighbours taken together."""
+    at, begin = 0, 0
+    for part, of_prompt in pieces:
+        if of_prompt:
+            if begin < at:
+                yield begin, at
+            begin = at + len(part)
+        at += len(part)
+    if begin < at:
+        yield begin, at
+
+
+def _in_a_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+_Shape: TypeAlias = tuple[bool, ...]
+_KEPT = 256
+
+
+class Chat:
+    """Writes prompts for one model.
+
+    Args:
+        source: The template, as `transformers` understands it.
+        tokens: The model's tokenizer.
+        variables: `bos_token` and so on.
+        image_id: The token that stands for an image, where it is known.
+
+    Raises:
+        ValueError: the template cannot be read.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        tokens: Tokens,
+        variables: Mapping[str, str] | None = None,
+        image_id: int | None = None,
+    ) -> None:
+        self.tokens = tokens
+        self._variables = dict(variables or {})
+        self._image_id = image_id
+        self._key = secrets.token_hex(16)
+        self._mark = re.compile(f"{self._key}x([0-9]+)x")
+        self._rendered: dict[tuple[bool, _Shape], list[str]] = {}
+        try:
+            self._template = _environment().from_string(source)
+        except TemplateError as error:
+            raise ValueError(f"the chat template cannot be read: {error}") from error
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Chat:
+        """From a model's files.
+
+        Raises:
+            ValueError: naming the file that is missing or cannot be read.
+        """
+        source = bundle.text("tokenizer.json")
+        if source is None:
+            raise ValueError("the model has no tokenizer.json")
+        return cls(bundle.template, Tokens(source), bundle.special_texts, bundle.image_id)
+
+    def ids(self, prompt: Prompt) -> list[int]:
+        """The prompt as token ids, up to where the reply begins; one placeholder per image.
+
+        Raises:
+            ValueError: the template does not take such a prompt (an image, a system turn), or a
+                text cannot be told from a control token.
+        """
+        ids = self.tokens.encode(self.pieces(prompt))
+        images = len(prompt.pictures)
+        if self._image_id in ids and ids.count(self._image_id) != images:
+            raise ValueError(
+                f"the chat template writes {ids.count(self._image_id)} placeholders for"
+                f" {images} images"
+            )
+        return ids
+
+    def pieces(self, prompt: Prompt) -> list[Piece]:
+        """The rendered prompt, by whose text it is.
+
+        Raises:
+            ValueError: the template does not take such a prompt.
+        """
+        runs = _runs(prompt)
+        shape = (bool(prompt.system), tuple(run is None for run in runs))
+        if shape not in self._rendered:
+            if len(self._rendered) >= _KEPT:
+                self._rendered.clear()
+            self._rendered[shape] = self._render(*shape)
+        # Every other element is the number of a text.
+        texts = [prompt.system, *runs]
+        return [
+            (part, False) if i % 2 == 0 else (texts[int(part)] or "", True)
+            for i, part in enumerate(self._rendered[shape])
+            if part
+        ]
+
+    def _render(self, system: bool, shape: _Shape) -> list[str]:
+        """The template's own text, split at the marks; in between the numbers of texts."""
+        order = [*([0] if system else []), *(i for i, image in enumerate(shape, 1) if not image)]
+        reasons = []
+        for messages in (self._as_parts(system, shape), self._as_text(system, shape)):
+            if messages is None:
+                continue
+            try:
+                text = self._template.render(
+                    messages=messages,
+                    tools=None,
+                    documents=None,
+                    add_generation_prompt=True,
+                    **self._variables,
+                )
+            except Exception as error:  # noqa: BLE001 - foreign code: it can raise anything
+                reasons.append(str(error))
+                continue
+            parts = self._mark.split(text)
+            if [int(number) for number in parts[1::2]] == order and self._key not in "".join(
+                parts[::2]
+            ):
+                return parts
+            reasons.append("it leaves out texts or changes their order")
+        raise ValueError(f"the chat template does not take the prompt: {'; '.join(reasons)}")
+
+    def _as_parts(self, system: bool, shape: _Shape) -> list[dict[str, Any]]:
+        """OpenAI's form. A template that expects text would write out the key, and is found."""
+        text = [
+            {"type": "text", "text": f"{self._key}x{i}x", self._key: ""}
+            for i in range(len(shape) + 1)
+        ]
+        image = {"type": "image"}
+        content = [image if is_image else text[i] for i, is_image in enumerate(shape, 1)]
+        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        return [{"role": "system", "content": [text[0]]}, *turns] if system else turns
+
+    def _as_text(self, system: bool, shape: _Shape) -> list[dict[str, Any]] | None:
+        """The form of older templates, where an image is its placeholder; None if not known."""
+        placeholder = self._placeholder()
+        if any(shape) and placeholder is None:
+            return None
+        content = "".join(
+            placeholder or "" if is_image else f"{self._key}x{i}x"
+            for i, is_image in enumerate(shape, 1)
+        )
+        turns = [{"role": "user", "content": content}]
+        return [{"role": "system", "content": f"{self._key}x0x"}, *turns] if system else turns
+
+    def _placeholder(self) -> str | None:
+        return None if self._image_id is None else self.tokens.text_of(self._image_id)
+
+
+def _runs(prompt: Prompt) -> list[str | None]:
+    """The user turn: texts, neighbours as one, and None for an image."""
+    runs: list[str | None] = []
+    for part in prompt.parts:
+        if isinstance(part, Picture):
+            runs.append(None)
+        elif part.text and runs and runs[-1] is not None:
+            runs[-1] += part.text
+        elif part.text:
+            runs.append(part.text)
+    return runs
+
+
+class _Generation(Extension):
+    """`{% generation %}` marks replies for training; here it is its content."""
+
+    tags = {"generation"}  # noqa: RUF012 - declared so by Extension
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    """As transformers makes it: templates are written for that one."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = _now
+    # Jinja's own two open ways out of the sandbox.
+    environment.globals["dict"] = _new_dict
+    environment.globals["namespace"] = _Names
+    return environment
+
+
+class _Names(Namespace):
+    """A namespace without private names."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        # So that a template may call an attribute `self`.
+        attributes = dict(*args[1:], **kwargs)
+        for name in attributes:
+            _check_public(name)
+        Namespace.__init__(args[0], attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_public(name)
+        super().__setitem__(name, value)
+
+
+def _check_public(name: str) -> None:
+    if name.startswith("_"):
+        raise SecurityError(f"the template uses the private name {name!r}")
+
+
+def _new_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+    return dict(*args, **kwargs)
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    # Jinja's own escapes HTML.
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+def _raise(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def _now(form: str) -> str:
+    # Local time, as transformers has it.
+    return datetime.now().astimezone().strftime(form)
