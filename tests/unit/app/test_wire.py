@@ -49,7 +49,7 @@ PRINTED = (
     *(checks.Estimate, Validation, checks.Change),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack, NoStack),
-    *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
+    *(lists.ListedDimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
 )
 
