@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from .panel.calls import Call, RememberedReplies, Reply, Said, SpecialistCall, Usage
     from .panel.context import CallContext, CallNotes, Terms
     from .scorers.scorer import Scorer
-    from .storage.earlier import EarlierVerdict
     from .storage.ledger import Ledger
     from .storage.store import StoredEdit, StoredPrompt, StoredVerdict
 
@@ -99,7 +98,6 @@ _WHERE = {
     "panel.context": ("CallContext", "CallNotes", "Terms"),
     "engine.header": ("RunHeader",),
     "engine.judge": ("Judgement",),
-    "storage.earlier": ("EarlierVerdict",),
     "storage.store": ("StoredEdit", "StoredPrompt", "StoredVerdict"),
     "base.signature": ("Signature",),
     "base.verdict": (
@@ -129,7 +127,6 @@ __all__ = [
     "Derived",
     "Dimension",
     "DimensionSet",
-    "EarlierVerdict",
     "Edit",
     "EditjudgeError",
     "Failed",

@@ -286,7 +286,7 @@ class Dataset(ABC):
         return tuple(path for paths in self._looked(ref)[0].values() for path in paths)
 
     def stats(self, ref: ItemRef) -> bytes:
-        """The stats of these files, 40 bytes each, when they were first looked for."""
+        """The stats of these files, 8 bytes each, when they were first looked for."""
         return b"".join(map(self._stat, self.files(ref)))
 
     def record(self, ref: ItemRef) -> bytes:

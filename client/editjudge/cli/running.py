@@ -171,11 +171,11 @@ def dry_run(
     as_json: bool,
 ) -> int:
     """Say what a session would take; returns the exit code."""
-    estimate, work, again = foreseen(spec, out, settings, shard=shard, as_named=as_named)
+    estimate, work = foreseen(spec, out, settings, shard=shard, as_named=as_named)
     if as_json:
-        say_json(text_of(Estimate.of(estimate, work.item_changes, again)))
+        say_json(text_of(Estimate.of(estimate)))
         return 0
-    for line in (*(one.text for one in again), *lines(estimate, work)):
+    for line in lines(estimate, work):
         say(line)
     return 0
 
