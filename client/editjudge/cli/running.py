@@ -19,7 +19,6 @@ from ..app.run import Retry, Running, RunResult, foreseen
 from ..app.spec import RunSpec
 from ..app.summary import columns, titles_of
 from ..app.unserved import naming, need_models
-from ..app.wire.checks import Estimate
 from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell
@@ -173,7 +172,7 @@ def dry_run(
     """Say what a session would take; returns the exit code."""
     estimate, work = foreseen(spec, out, settings, shard=shard, as_named=as_named)
     if as_json:
-        say_json(text_of(Estimate.of(estimate)))
+        say_json(text_of(estimate))
         return 0
     for line in lines(estimate, work):
         say(line)
