@@ -58,7 +58,7 @@ async def test_a_rubric_from_an_empty_folder(folder: Path) -> None:
 
     async with server.serving() as url:
         commands = list(typed(url))
-        assert [words[0] for words in commands] == ["prompts", "prompts", "score", "run", "summary"]
+        assert [words[0] for words in commands] == ["prompts", "score", "score", "run", "summary"]
         bare, preview, score, judge, summary = commands
         assert "- 3: most fits, one thing is off" in (await run(*bare)).out
         assert "add a lamp" in (await run(*preview)).out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from editjudge.base.config import GeneralistEndpoint, Price
 from editjudge.base.identity import ServiceName
@@ -15,6 +15,7 @@ from editjudge.panel.context import NOBODY, CallContext
 from editjudge.panel.generalist import Generalist
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt
+from editjudge.panel.replica import Replica
 from editjudge.panel.transport import (
     Choice,
     Completion,
@@ -31,6 +32,9 @@ def seen(prompt: Prompt) -> str:
     """A prompt as one text, images as [name]."""
     parts = (f"[{p.name}]" if isinstance(p, Picture) else p.text for p in prompt.parts)
     return "".join(parts)
+
+
+E = TypeVar("E")
 
 
 class ScriptedTransport(Transport):
@@ -103,6 +107,11 @@ class ScriptedTransport(Transport):
         return answer
 
 
+def pool_of(target: E, most: int) -> EndpointPool[E]:
+    """A pool of one server, whose client exists already and observes no attempts."""
+    return EndpointPool([Replica(str(getattr(target, "url", "")), lambda _: target, most)])
+
+
 def generalist(
     transport: ScriptedTransport,
     *,
@@ -115,7 +124,7 @@ def generalist(
     return Generalist(
         ServiceName.generalist("judge"),
         endpoint,
-        EndpointPool.of(transport, concurrency),
+        pool_of(transport, concurrency),
         ledger or RememberedReplies(),
     )
 

@@ -29,9 +29,8 @@ from ..base.item import Edit, Item
 from ..base.local import running_stack
 from ..base.threads import in_thread
 from ..base.verdict import calls_of
-from ..benchmarks.benchmark import in_words
+from ..benchmarks.benchmark import in_words, rubric_dimensions
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.own import rubric_dimensions
 from ..benchmarks.registry import CORE, benchmark, select, with_specialists
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds

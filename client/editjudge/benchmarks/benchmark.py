@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from ..base.errors import ConfigError
+from ..base.item import Need
 from ..prompts import Template
+from ..prompts.rubrics import SCORE, RubricTemplate, rubrics_among
+from ..scorers.asking import JUDGE
+from ..scorers.rubric import Rubric
 from .column import Column
 from .dataset import Dataset
-from .dimension import Dimension
-from .own import rubric_dimensions
+from .dimension import Dimension, Reading
 from .switches import Switches
 
 PAPER, OFFICIAL = "paper", "official"
+_NEEDS: Mapping[str, Need] = {need: need for need in get_args(Need)}
 _PROTOCOL = re.compile(
     r"(?P<name>\w+)(\.(?P<protocol>\w+))?\.(?P<version>\d+)(?P<changes>(?:[+-]\w+)*)"
 )
@@ -192,6 +197,21 @@ class Benchmark:
         )
 
 
-def one_protocol(*dimensions: Dimension) -> Callable[[Switches], Rules]:
-    """The rules of a benchmark without switches."""
-    return lambda _: Rules(dimensions)
+def rubric_dimensions(custom: Iterable[Template]) -> tuple[Dimension, ...]:
+    """The dimension of each rubric among templates of one's own."""
+    return tuple(map(_dimension, rubrics_among(custom)))
+
+
+def _dimension(rubric: RubricTemplate) -> Dimension:
+    """Its range is the rubric's scale; what it shows and an item may lack, it needs."""
+    return Dimension(
+        id=rubric.dimension,
+        asks=rubric.asks,
+        range=(rubric.low, rubric.high),
+        higher_is_better=rubric.higher_is_better,
+        source=rubric.source,
+        how=Reading(Rubric(JUDGE, rubric.name, custom=(rubric,)), SCORE),
+        protocol="rubric.1",
+        needs=frozenset(_NEEDS[name] for name in rubric.fields if name in _NEEDS),
+        variant="rubric",
+    )

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -182,7 +183,7 @@ class Dataset(ABC):
         self.folder = folder or (self.path if self.path.is_dir() else self.path.parent)
         self.roots = dict(roots or {})
         self._consent = Consent(self.folder, roots)
-        self._above = str(self.folder)
+        self._above = f"{self.folder}{os.sep}"
         self._stat = lru_cache(65_536)(stat_of)  # several ask for the same files
         self._is_usable = lru_cache(65_536)(self._usable_file)
         self._looked_at: tuple[ItemRef | None, dict[str, tuple[str, ...]], Flaws] = None, {}, {}
@@ -283,7 +284,7 @@ class Dataset(ABC):
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """All files that the item names, also those that are not there, sources first."""
-        return tuple(path for paths in self._looked(ref)[0].values() for path in paths)
+        return tuple(chain.from_iterable(self._looked(ref)[0].values()))
 
     def stats(self, ref: ItemRef) -> bytes:
         """The stats of these files, 8 bytes each, when they were first looked for."""
@@ -305,7 +306,7 @@ class Dataset(ABC):
         """An item with `placeholder()` for every image: enough to tell what applies to it."""
         entry: Entry = ref.data
         files, flaws = self._looked(ref)
-        usable = files.keys() - flaws.keys()
+        usable = files.keys() - flaws.keys() if flaws else files
         has_mask = "mask" in usable or (self.masked and "mask" not in flaws)
         return Item(
             id=ref.id,
@@ -386,10 +387,13 @@ class Dataset(ABC):
         """Absolute names of files, and flaws; who looks at an item asks for them several times."""
         if self._looked_at[0] is not ref:
             entry: Entry = ref.data
-            join = os.path.join  # many times faster than Path
-            files = {n: tuple(join(self._above, p) for p in of) for n, of in entry.files.items()}
+            above = self._above  # joined by words, which is many times faster than by Path
+            files = {
+                name: tuple([path if path[:1] == os.sep else above + path for path in paths])
+                for name, paths in entry.files.items()
+            }
             flaws = entry.flaws
-            if not all(self._is_usable(path) for paths in files.values() for path in paths):
+            if not all(map(self._is_usable, chain.from_iterable(files.values()))):
                 flaws = {**flaws, **dict(self._lost(files, flaws))}
             self._looked_at = ref, files, flaws
         return self._looked_at[1:]

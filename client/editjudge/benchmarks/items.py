@@ -30,6 +30,7 @@ _AS_LINES = "write one JSON object per line, in UTF-8, without commas or a list 
 # A value that stands where JSON has numbers; texts may hold the like, so it is looked at again.
 # Of fewer digits none is infinite with an exponent of two.
 _MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{200}")
+_EMPTY: Mapping[str, Any] = {"instruction": "", "questions": ()}
 _JUDGED = ("instruction", "target_text", "hint")
 """The texts that a judge reads."""
 
@@ -102,10 +103,14 @@ class Line(BaseModel):
     @property
     def flaws(self) -> dict[str, Unscored]:
         """What is given and cannot be used, by field."""
-        texts = ((name, getattr(self, name)) for name in _JUDGED)
-        wrong = {name: why_unusable(text) for name, text in texts if text is not None}
-        wrong["questions"] = next(filter(None, map(self.why_not_asked, self.questions)), "")
-        return {name: flaw(f"{name}: {why}") for name, why in wrong.items() if why}
+        flaws = {
+            name: flaw(f"{name}: {why}")
+            for name in _JUDGED
+            if (text := getattr(self, name)) is not None and (why := why_unusable(text))
+        }
+        if why := next(filter(None, map(self.why_not_asked, self.questions)), ""):
+            flaws["questions"] = flaw(f"questions: {why}")
+        return flaws
 
     @property
     def texts(self) -> dict[str, Any]:
@@ -118,8 +123,9 @@ class Line(BaseModel):
             "questions": self.questions,
             "extra": self.extra or {},
         }
-        empty = {"instruction": "", "questions": ()}
-        return texts | {name: empty.get(name) for name in self.flaws}
+        for name in self.flaws:
+            texts[name] = _EMPTY.get(name)
+        return texts
 
     @property
     def images(self) -> tuple[str, ...]:

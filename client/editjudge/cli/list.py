@@ -16,8 +16,7 @@ from ..base.errors import ConfigError
 from ..base.official import official_prompts
 from ..base.screen import say, say_json
 from ..base.strict import text_of
-from ..benchmarks.benchmark import Benchmark, in_words
-from ..benchmarks.own import rubric_dimensions
+from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
 from ..panel import SERVICES, model_name
 from ..panel.services import own_services

@@ -306,8 +306,11 @@ def with_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str
     return (*patterns, *ids) if patterns else ()
 
 
-SPEC = ("data", "root", "outputs", "dimension", "protocol", "with_", "without", "task",
-        "single_image", "limit", "judge", "rounds", "prompts", "rubric")  # fmt: skip
+SPEC = (
+    *("data", "root", "outputs", "task", "limit", "single_image"),
+    *("dimension", "protocol", "with_", "without", "prompts", "rubric"),
+    *("judge", "rounds"),
+)
 """The options that make a spec."""
 
 

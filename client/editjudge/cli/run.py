@@ -35,20 +35,11 @@ def command(benchmark: str, out: Path, *, dry_run: bool, json: bool, **asked: An
     settings = settings_of(asked)
     spec = spec_of(benchmark, asked, stored_spec(out), own_services(settings))
     check_judges(asked["judge"], settings)
-    part, as_named, retry = shard_of(asked["shard"]), asked["as_named"], asked["retry"]
-    if dry_run and retry:
-        raise InputError(
-            "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
-        )
-    if dry_run:
-        return running.dry_run(spec, out, settings, part, as_named=as_named, as_json=json)
-    return running.judged(
-        spec,
-        out,
-        settings,
-        part,
-        retry=retry,
-        fail_on_error=asked["fail_on_error"],
-        as_named=as_named,
-        as_json=json,
-    )
+    how = {"shard": shard_of(asked["shard"]), "as_named": asked["as_named"]}
+    if not dry_run:
+        how |= {"retry": asked["retry"], "fail_on_error": asked["fail_on_error"]}
+        return running.judged(spec, out, settings, as_json=json, **how)
+    if asked["retry"]:
+        what = f"does not foresee --retry {asked['retry']}"
+        raise InputError("--dry-run", what, "leave one of the two out")
+    return running.dry_run(spec, out, settings, as_json=json, **how)

@@ -15,7 +15,7 @@ from typing import Any
 from ..app.canary import last_checks
 from ..app.estimate import lines
 from ..app.events import Finished
-from ..app.run import Retry, Running, RunResult, foreseen
+from ..app.run import Running, RunResult, foreseen
 from ..app.spec import RunSpec
 from ..app.summary import columns, titles_of
 from ..app.unserved import naming, need_models
@@ -46,28 +46,20 @@ def judged(
     spec: RunSpec,
     out: Path,
     settings: Settings,
-    shard: tuple[int, int],
     *,
-    retry: Retry | None,
-    fail_on_error: float | None,
-    as_named: bool,
     as_json: bool,
+    **how: Any,
 ) -> int:
-    """Judge what is left of a run, and show it; returns the exit code."""
-    with display(as_json=as_json) as shown:
-        prepared = Running(
-            spec,
-            out,
-            settings,
-            tell=shown,
-            every=shown.every,
-            shard=shard,
-            retry=retry,
-            fail_on_error=fail_on_error,
-            as_named=as_named,
-        )
-        with prepared as running:
-            result = _outcome(running, settings)
+    """Judge what is left of a run, and show it; returns the exit code.
+
+    Args:
+        how: As `Running` takes it.
+    """
+    with (
+        display(as_json=as_json) as shown,
+        Running(spec, out, settings, tell=shown, every=shown.every, **how) as running,
+    ):
+        result = _outcome(running, settings)
     if result is None:
         tell(f"interrupted; {_RESUME}")
         return 130
@@ -160,17 +152,9 @@ def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[
                 signal.signal(number, handler)
 
 
-def dry_run(
-    spec: RunSpec,
-    out: Path,
-    settings: Settings,
-    shard: tuple[int, int],
-    *,
-    as_named: bool,
-    as_json: bool,
-) -> int:
+def dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
     """Say what a session would take; returns the exit code."""
-    estimate, work = foreseen(spec, out, settings, shard=shard, as_named=as_named)
+    estimate, work = foreseen(spec, out, settings, **how)
     if as_json:
         say_json(text_of(estimate))
         return 0

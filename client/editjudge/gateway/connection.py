@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -11,7 +10,7 @@ import grpc
 
 from ..base.config import GatewayEndpoint
 from ..base.contracts import TEAM_HEADER
-from ..base.errors import DeadlineExceeded, ServiceError
+from ..base.errors import ServiceError
 from ..base.proxy import proxy_of
 from ..panel.grpc_channel import Channel, channel_to, service_error
 from ..panel.retry import RetryPolicy, with_retries
@@ -85,7 +84,7 @@ class JudgeService:
             headers = dict(await call.initial_metadata() or ())
             return Told(panel, short(str(headers.get(TEAM_HEADER, ""))))
 
-        return await with_retries(self._typed(once), self._policy)
+        return await self._retried(once)
 
     async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """Have an edit judged, with retries inside the policy's deadline.
@@ -100,24 +99,21 @@ class JudgeService:
             )
             return response
 
-        return await with_retries(self._typed(once), self._policy)
+        return await self._retried(once)
 
-    def _typed(self, once: Callable[[float], Awaitable[T]]) -> Callable[[float], Awaitable[T]]:
-        """An attempt that fails with the typed error of its status."""
+    async def _retried(self, once: Callable[[float], Awaitable[T]]) -> T:
+        """Attempts that fail with the typed error of their status."""
 
         async def typed(left: float) -> T:
-            began = asyncio.get_running_loop().time()
             try:
                 answer = await once(left)
             except grpc.RpcError as error:
                 failure = service_error(error, service=SERVICE, endpoint=self.url)
-                if isinstance(failure, DeadlineExceeded):
-                    self._channel.late(began)
                 raise self.error(type(failure), failure.detail) from error
             self._channel.heard()
             return answer
 
-        return typed
+        return await with_retries(typed, self._policy, late=self._channel.late)
 
     def error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         """An error of this service, its secrets blotted out."""

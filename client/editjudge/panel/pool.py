@@ -80,11 +80,6 @@ class EndpointPool(Generic[E]):
         self._clock = clock
         self._turn = 0
 
-    @classmethod
-    def of(cls, target: E, most: int) -> EndpointPool[E]:
-        """A pool of one server, whose client exists already and observes no attempts."""
-        return cls([Replica(str(getattr(target, "url", "")), lambda _: target, most)])
-
     def only(self, replicas: Sequence[Replica[E]]) -> EndpointPool[E]:
         """A pool of fewer replicas, with the same policy."""
         return EndpointPool(replicas, self._policy, self._clock)

@@ -1,7 +1,7 @@
 """What is on disk: checkpoints as the hub lays them out, and what was exported from them.
 
 ```
-<models>/<entry>/checkpoint/            pulled from the hub, or made by `models untrained`
+<models>/<entry>/checkpoint/            pulled from the hub, or made by `models pull --untrained`
 <models>/<entry>/<precision>/           exported: the files, and artefact.json
 ```
 """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.benchmark import Benchmark, Rules, one_protocol
+from editjudge.benchmarks.benchmark import Benchmark, Rules
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.core import BENCHMARK as CORE
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
@@ -168,7 +168,7 @@ def test_a_name_of_elsewhere_is_refused() -> None:
 
 def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
     dimension = Dimension("c.x", "?", "-", Reading(Scripted(), "value"), (0, 1))
-    only = Benchmark("c", "C", lambda path: None, one_protocol(dimension))  # type: ignore[arg-type,return-value]
+    only = Benchmark("c", "C", lambda path: None, lambda _: Rules((dimension,)))  # type: ignore[arg-type,return-value]
     rules = only.rules()
     assert rules.protocol == "c.1"
     assert rules.switches.on == frozenset()

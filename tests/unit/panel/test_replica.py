@@ -21,6 +21,7 @@ from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Place, PoolPolicy, Replica, State, first_free
 from editjudge.panel.retry import RetryPolicy, with_retries
 
+from ...fakes.transport import pool_of
 from ...fakes.virtual_time import ManualClock, Server, insist, run
 
 FULL = Overloaded("full", service="s")
@@ -156,7 +157,7 @@ def test_it_stays_in_its_bounds_and_near_the_capacity(
     async def main() -> None:
         dice = random.Random(seed)
         server = Server(capacity, queue=queue)
-        pool = EndpointPool.of(server, most)
+        pool = pool_of(server, most)
         seen = []
 
         async def numbered(number: int) -> None:
@@ -183,7 +184,7 @@ def test_it_stays_in_its_bounds_and_near_the_capacity(
 def test_it_recovers() -> None:
     async def main() -> None:
         server = Server(32)
-        pool = EndpointPool.of(server, 64)
+        pool = pool_of(server, 64)
 
         async def limit_after(calls: int) -> int:
             await asyncio.gather(*(insist(pool) for _ in range(calls)))
@@ -201,7 +202,7 @@ def test_it_recovers() -> None:
 def test_whoever_waits_longest_is_next() -> None:
     async def main() -> None:
         server = Server(3)
-        pool = EndpointPool.of(server, 3)
+        pool = pool_of(server, 3)
         await asyncio.gather(*(insist(pool, n) for n in range(50)))
         assert server.served == list(range(50))
 

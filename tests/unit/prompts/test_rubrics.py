@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.benchmarks.benchmark import Benchmark
-from editjudge.benchmarks.own import rubric_dimensions
+from editjudge.benchmarks.benchmark import Benchmark, rubric_dimensions
 from editjudge.benchmarks.registry import benchmark, select
 from editjudge.cli.prompts import command
 from editjudge.cli.score import command as score

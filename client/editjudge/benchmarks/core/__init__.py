@@ -1,6 +1,6 @@
 """The generic dimensions, for data of one's own."""
 
-from ..benchmark import Benchmark, one_protocol
+from ..benchmark import Benchmark, Rules
 from ..items import ItemsFile
 from .dimensions import DIMENSIONS
 
@@ -11,5 +11,5 @@ class CoreData(ItemsFile):
     name = "core"
 
 
-BENCHMARK = Benchmark("core", "Generic dimensions", CoreData, one_protocol(*DIMENSIONS))
+BENCHMARK = Benchmark("core", "Generic dimensions", CoreData, lambda _: Rules(DIMENSIONS))
 """Data of one's own."""
