@@ -349,7 +349,7 @@ class RunStore:
         return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
 
     def _outcomes(self, row: _Row) -> Iterator[tuple[Signed, Any]]:
-        return zip(self._signing(row.signing), from_json(row.outcomes), strict=True)
+        return zip(self._signing(row.signing), _parsed(row.outcomes), strict=True)
 
     def _put_verdicts(self, row: _Row, documents: Mapping[str, _Document]) -> None:
         ordered = [documents[name] for name in sorted(documents)]
@@ -641,7 +641,7 @@ class _Stands:
             stands = frozenset(s.dimension for s in signed if self._is_of_today(s))
             self._by_signing[row.signing] = stands
         if _FAILED in row.outcomes:
-            there = zip(self._signing(row.signing), from_json(row.outcomes), strict=True)
+            there = zip(self._signing(row.signing), _parsed(row.outcomes), strict=True)
             failed = {one.dimension for one, outcome in there if _status(outcome) == "failed"}
             stands = stands - failed
             stands = self._shared.setdefault(stands, stands)
@@ -674,6 +674,14 @@ def _verdict(
         return Scored(value=outcome, evidence=evidence, calls=calls)
     more = {"evidence": evidence, "calls": calls} if outcome["status"] != "failed" else {}
     return _VERDICT.validate_python(outcome | more)
+
+
+def _parsed(outcomes: bytes) -> list[Any]:
+    try:
+        parsed: list[Any] = from_json(outcomes)
+    except ValueError:  # it is strict about the lone surrogates that a judge may have written
+        parsed = list(parse_json(text(outcomes)))
+    return parsed
 
 
 def _status(outcome: Any) -> str:
