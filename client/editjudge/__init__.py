@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .app.client import Client, make_edit, make_edit_async, score, score_many
     from .app.dimensions import DimensionSet
     from .app.events import RunEvent
+    from .app.lists import ListedDimension
     from .app.results import Results
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "app.dimensions": ("DimensionSet",),
+    "app.lists": ("ListedDimension",),
     "storage.ledger": ("Ledger",),
     "app.client": ("Client", "make_edit", "make_edit_async", "score", "score_many"),
     "app.results": ("Results",),
@@ -136,6 +138,7 @@ __all__ = [
     "Judgement",
     "Ledger",
     "Line",
+    "ListedDimension",
     "Mask",
     "Mean",
     "MissingOutput",

@@ -12,7 +12,7 @@ from ..benchmarks.registry import dimensions
 from ..engine.judge import roles_of
 
 
-class Dimension(Strict):
+class ListedDimension(Strict):
     """An entry of `list dimensions --json`.
 
     Attributes:

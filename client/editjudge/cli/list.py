@@ -29,7 +29,7 @@ N = TypeVar("N", bound=str)
 Listed: TypeAlias = (
     Sequence[lists.Benchmark]
     | Sequence[lists.Switch]
-    | Sequence[lists.Dimension]
+    | Sequence[lists.ListedDimension]
     | Sequence[lists.Service]
     | lists.Prompts
 )
@@ -90,13 +90,13 @@ def _switches(names: tuple[str, ...], _: Path | None) -> list[lists.Switch]:
     ]
 
 
-def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[lists.Dimension]:
+def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[lists.ListedDimension]:
     custom = custom_in(prompts) if prompts else ()
     rubrics = {d.id: d for d in rubric_dimensions(custom)}
     others = tuple(name for name in patterns if name not in rubrics)
     own = [d for name, d in rubrics.items() if name in patterns or not patterns]
     ours = select(others) if others or not patterns else ()
-    return [lists.Dimension.of(d) for d in (*in_words(ours, custom), *own)]
+    return [lists.ListedDimension.of(d) for d in (*in_words(ours, custom), *own)]
 
 
 def _services(names: tuple[str, ...], _: Path | None) -> list[lists.Service]:
@@ -179,7 +179,9 @@ def _lines(listed: Listed, *, text: bool) -> Iterator[str]:
         yield from _entry(one)
 
 
-def _entry(one: lists.Benchmark | lists.Switch | lists.Dimension | lists.Service) -> Iterator[str]:
+def _entry(
+    one: lists.Benchmark | lists.Switch | lists.ListedDimension | lists.Service,
+) -> Iterator[str]:
     match one:
         case lists.Benchmark():
             yield f"{one.benchmark:<10} {one.title:<22} {one.protocols or 'one protocol'}"
@@ -188,7 +190,7 @@ def _entry(one: lists.Benchmark | lists.Switch | lists.Dimension | lists.Service
         case lists.Switch():
             yield f"{one.switch:<28} on in: {one.on_in or 'none'}"
             yield f"    {one.what} ({one.source})"
-        case lists.Dimension():
+        case lists.ListedDimension():
             low, high = one.range
             unit = f" {one.unit}" if one.unit else ""
             needs = ", ".join([*(need.replace("_", " ") for need in one.needs), *one.services])

@@ -19,8 +19,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from editjudge import Dimension, Panel, Score
-from editjudge.app.lists import Dimension as DimensionListed
+from editjudge import Dimension, ListedDimension, Panel, Score
 from editjudge.base.errors import EditjudgeError, InputError
 from editjudge.base.frame import FrameMask
 from editjudge.base.identity import untrained
@@ -323,7 +322,7 @@ class Batch(Part):
     """In the order of its requests."""
 
 
-class DimensionServed(DimensionListed):
+class DimensionServed(ListedDimension):
     """A dimension that can be asked for."""
 
     model_config = Part.model_config
@@ -334,7 +333,7 @@ class DimensionServed(DimensionListed):
     def all_of(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
         """Dimensions as they are served by a panel."""
         served = frozenset(map(str, panel.served))
-        known = (DimensionListed.of(each) for each in dimensions)
+        known = (ListedDimension.of(each) for each in dimensions)
         return [cls(**dict(each), served=served.issuperset(each.services)) for each in known]
 
 

@@ -50,7 +50,7 @@ PRINTED = (
     *(Estimate, Validation, Rescored),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack, NoStack),
-    *(lists.Dimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
+    *(lists.ListedDimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
 )
 

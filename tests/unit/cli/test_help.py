@@ -50,10 +50,8 @@ def test_an_option_has_one_spelling() -> None:
             assert option.help.endswith("."), f"{words}: {option.opts}"
 
 
-def test_help_is_as_it_was_looked_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a change: `EDITJUDGE_WRITE_HELP=1 pytest tests/unit/cli/test_help.py`, and look."""
-    writing = os.environ.get("EDITJUDGE_WRITE_HELP")
-    monkeypatch.delenv("EDITJUDGE_WRITE_HELP", raising=False)
+def test_help_is_as_it_was_looked_over() -> None:
+    """After a change: `make golden`, and look at the difference."""
     pages = []
     for words, _ in commands():
         shown = CliRunner().invoke(
@@ -62,7 +60,7 @@ def test_help_is_as_it_was_looked_over(monkeypatch: pytest.MonkeyPatch) -> None:
         assert shown.exit_code == 0, words
         pages.append(f"$ {' '.join(('editjudge', *words))} --help\n{shown.output}")
     text = "\n".join(pages)
-    if writing:
+    if os.environ.get("EDITJUDGE_GOLDEN") == "write":
         HELP.write_text(text, encoding="utf-8")
     assert text == HELP.read_text(encoding="utf-8")
 
