@@ -360,7 +360,7 @@ def test_validate_finds_everything(kris: Kris) -> None:
 
     file.write_text(file.read_text().replace('"explain"', '"explain_en"').replace("so that 1", ""))
     done = verb("validate", *kris.arguments("ours"))
-    assert "biology: 1 item without an explanation where the release has 0" in done.out
+    assert "biology: 1 item: no explanation, which 0 of the release lack" in done.out
 
 
 def test_temporal_prediction_is_three_tasks(kris: Kris) -> None:

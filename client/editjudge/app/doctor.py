@@ -18,11 +18,11 @@ from ..base.strict import Strict
 from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
 from ..panel import SERVICES, Panel, Service, model_name
-from ..panel.bind import transport_for
 from ..panel.budget import Budget
 from ..panel.context import CallContext
 from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
+from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
 from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint

@@ -50,7 +50,6 @@ class Gateway(Panel):
         self.url = endpoint.url
         self.version = ""
         self._endpoint = endpoint
-        self._policy = policy
         self._known: dict[ServiceName, ModelIdentity] = {}
         self._priced: frozenset[ServiceName] = frozenset()
         self.told: tuple[str, ...] = ()
@@ -61,11 +60,11 @@ class Gateway(Panel):
             return JudgeService(self._endpoint, limited)
 
         try:
-            replica: Replica[JudgeService] = await self._bound.replica(self.url, connect)
+            replica: Replica[JudgeService] = await self._replica(self.url, connect)
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
-        self._bound.beside.append(replica)
+        self._beside.append(replica)
         self._pool = EndpointPool([replica], self._policy)
         return self
 

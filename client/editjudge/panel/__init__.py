@@ -5,23 +5,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-from collections.abc import Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
-from ..base.config import Settings
+from ..base.config import Concurrency, Endpoint, GeneralistEndpoint, Settings
 from ..base.contracts import Tensors
-from ..base.errors import NotServed, ServiceError
+from ..base.errors import ConfigError, NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
-from .bind import Bound
 from .calls import CallStore, RememberedReplies, Said
 from .context import NOBODY, CallContext
-from .generalist import Generalist, replaying_generalist
-from .replica import DEFAULT_POLICY, Gauge, PoolPolicy
-from .services import SERVICES, CachedSpecialists, Service, model_name
+from .generalist import Generalist, altered_line, replaying_generalist
+from .limit import start_of
+from .pool import EndpointPool
+from .reach import (
+    add_problem,
+    become,
+    check_consent,
+    check_prices,
+    differs,
+    limit_fact,
+    policy_of,
+    transport_for,
+    triton_identity,
+)
+from .replica import DEFAULT_POLICY, Gauge, PoolPolicy, Replica
+from .retry import RetryPolicy
+from .services import SERVICES, CachedSpecialists, Service, known, model_name
+from .transport import Transport
+from .triton import TritonEndpoint
 
 __all__ = ["SERVICES", "Panel", "PoolPolicy", "Service", "model_name"]
+
+E = TypeVar("E", bound=AbstractAsyncContextManager[object])
 
 
 class Panel:
@@ -56,16 +74,22 @@ class Panel:
     ) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
-        replies = RememberedReplies() if ledger is None else ledger
-        self._bound = Bound(settings, policy, self._stack, replies)
+        self._policy = policy
+        self._replies = RememberedReplies() if ledger is None else ledger
         self._calls = ledger
         self._cached = CachedSpecialists()
         self._replaying = False
         self._asked = False
-        self.services = self._bound.services
-        self.generalists = self._bound.generalists
-        self.problems = self._bound.problems
+        # What `within` returns holds the same objects, so they are filled and never replaced.
+        self.services: dict[ServiceName, Service] = {}
+        self.generalists: dict[ServiceName, Generalist] = {}
+        self.problems: dict[str, str] = {}
         self.context = NOBODY
+        self._tritons: list[tuple[Replica[TritonEndpoint], tuple[ServiceName, ...]]] = []
+        self._transports: dict[ServiceName, list[Replica[Transport]]] = {}
+        self._refused: dict[str, str] = {}
+        self._beside: list[Replica[Any]] = []
+        self._binding = asyncio.Lock()
 
     @classmethod
     def replaying(
@@ -105,8 +129,8 @@ class Panel:
         if self._replaying:
             return self
         try:
-            await self._bound.connect()
-            await self._bound.bind()
+            await self._connect()
+            await self.rebind()
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
@@ -120,19 +144,6 @@ class Panel:
         trace: TracebackType | None,
     ) -> None:
         await self._stack.aclose()
-
-    async def rebind(self) -> None:
-        """Ask the endpoints again: services that came are taken up, those that went are dropped.
-
-        What is the same model at the same endpoints is not touched, nor are calls in flight.
-        Nothing is asked where all is answered from a ledger.
-        """
-        if not self._replaying:
-            await self._bound.bind()
-
-    async def altered(self) -> tuple[str, ...]:
-        """Ask the bound servers for their models again: a line for each that is another now."""
-        return () if self._replaying else await self._bound.altered()
 
     async def settle(self) -> None:
         """Find out how generalists answer choices now: it is part of their identity."""
@@ -226,12 +237,183 @@ class Panel:
 
     async def said(self, calls: Iterable[str]) -> Mapping[str, Said]:
         """What came back from calls, by key, as far as they are kept."""
-        return await (self.context.calls or self._bound.replies).said(calls)
-
-    async def keep_limits(self) -> None:
-        """Keep how many calls each endpoint was found to take, for the next session."""
-        await self._bound.keep_limits()
+        return await (self.context.calls or self._replies).said(calls)
 
     def gauges(self) -> dict[str, Gauge]:
         """The load of every endpoint now, by its address."""
-        return {replica.url: replica.gauge() for replica in self._bound.replicas}
+        return {replica.url: replica.gauge() for replica in self._servers()}
+
+    def _servers(self) -> tuple[Replica[Any], ...]:
+        """Those that are used: the specialists' first, in the order of the settings."""
+        tritons = (triton for triton, _ in self._tritons)
+        transports = (each for group in self._transports.values() for each in group)
+        return (*tritons, *transports, *self._beside)
+
+    async def _connect(self) -> None:
+        """Make the connections; no server is asked anything.
+
+        Raises:
+            ConfigError: a setting cannot be used.
+        """
+        check_prices(self._settings)
+        for endpoint in self._settings.endpoints.values():
+            names = known(endpoint.services or SERVICES, endpoint.url)
+            self._tritons.append((await self._triton(endpoint), names))
+        for name, generalist in self._settings.generalists.items():
+            service = ServiceName.generalist(name)
+            self._transports[service] = await self._replicas(service, generalist)
+
+    async def keep_limits(self) -> None:
+        """Keep how many calls each server was found to take: the next session begins there."""
+        for replica in self._servers():
+            if learned := replica.learned:
+                await self._replies.keep_fact(limit_fact(replica.url), learned)
+
+    async def rebind(self) -> None:
+        """Ask the endpoints again: services that came are taken up, those that went are dropped.
+
+        What is the same model at the same endpoints stays the same object, and calls in flight are
+        not touched. Nothing is asked where all is answered from a ledger.
+        """
+        if self._replaying:
+            return
+        async with self._binding:
+            problems: dict[str, str] = dict(self._refused)
+            services = await self._served(problems)
+            opened = await asyncio.gather(
+                *(self._opened(name, problems) for name in self._transports)
+            )
+            generalists = {one.name: one for one in opened if one is not None}
+            become(self.services, services)
+            become(self.generalists, generalists)
+            become(self.problems, problems)
+
+    async def altered(self) -> tuple[str, ...]:
+        """Ask the servers in use what they are: a line for each that is not what was bound."""
+        if self._replaying:
+            return ()
+        specialists = (self._altered(*triton) for triton in self._tritons)
+        generalists = (
+            one.altered(self._settings.probe_timeout) for one in self.generalists.values()
+        )
+        told = await asyncio.gather(*specialists, *generalists)
+        return tuple(line for lines in told for line in lines)
+
+    async def _altered(
+        self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]
+    ) -> list[str]:
+        bound = {n: self.services[n] for n in names if n in self.services}
+        used = {n: one.identity for n, one in bound.items() if triton in one.replicas}
+        if not used or triton.gauge().open:
+            return []
+        now = await self._ready(triton, tuple(used), {})
+        return [
+            altered_line(name, triton.url, used[name], identity)
+            for name, identity in now.items()
+            if identity != used[name]
+        ]
+
+    async def _served(self, problems: dict[str, str]) -> dict[ServiceName, Service]:
+        """The specialists that any Triton has ready."""
+        answers = await asyncio.gather(
+            *(self._ready(triton, names, problems) for triton, names in self._tritons)
+        )
+        serving: dict[ServiceName, list[Replica[TritonEndpoint]]] = {}
+        identities: dict[ServiceName, ModelIdentity] = {}
+        for (triton, _), ready in zip(self._tritons, answers, strict=True):
+            for name, identity in ready.items():
+                first = identities.setdefault(name, identity)
+                if identity == first:
+                    serving.setdefault(name, []).append(triton)
+                else:
+                    there = serving[name][0].url
+                    what = f"{name} is not used: {differs(identity, first)} at {there}"
+                    add_problem(problems, triton.url, what)
+        return {
+            name: self._service(name, identities[name], serving[name])
+            for name in dict.fromkeys((*SERVICES, *serving))
+            if name in serving
+        }
+
+    def _service(
+        self, name: ServiceName, identity: ModelIdentity, tritons: list[Replica[TritonEndpoint]]
+    ) -> Service:
+        """The service as it is bound already, where nothing of it has changed."""
+        bound = self.services.get(name)
+        if bound is not None and bound.identity == identity and bound.replicas == tuple(tritons):
+            return bound
+        return Service(name, identity, EndpointPool(tritons, self._policy))
+
+    async def _opened(self, name: ServiceName, problems: dict[str, str]) -> Generalist | None:
+        """A generalist with the replicas that have its model; None where none has."""
+        if not (transports := self._transports[name]):
+            return None
+        endpoint = self._settings.generalists[name.variant]
+        generalist = Generalist(
+            name, endpoint, EndpointPool(transports, self._policy), self._replies
+        )
+        try:
+            await generalist.open(self._settings.probe_timeout)
+        except ServiceError:  # they are its problems
+            return None
+        finally:
+            for url, problem in generalist.problems.items():
+                add_problem(problems, url, problem)
+        bound = self.generalists.get(name)
+        return bound if bound is not None and bound.is_still(generalist) else generalist
+
+    async def _triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
+        return await self._replica(endpoint.url, lambda policy: TritonEndpoint(endpoint, policy))
+
+    async def _replicas(
+        self, name: ServiceName, endpoint: GeneralistEndpoint
+    ) -> list[Replica[Transport]]:
+        transports = []
+        for url in (endpoint.url, *endpoint.replicas):
+            replica = endpoint.model_copy(update={"url": url, "replicas": ()})
+            try:
+                check_consent(replica)
+            except ConfigError as error:
+                add_problem(self._refused, url, str(error))
+                continue
+            transports.append(await self._transport(replica, name))
+        return transports
+
+    async def _transport(self, endpoint: GeneralistEndpoint, name: str) -> Replica[Transport]:
+        concurrency = self._settings.concurrency
+        return await self._replica(
+            endpoint.url, lambda policy: transport_for(endpoint, policy, name, concurrency)
+        )
+
+    async def _replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
+        """A server with its client, both closed with the panel: first the server's queue."""
+        policy = policy_of(self._settings)
+        calls = Concurrency.parsed(self._settings.concurrency)
+        start = start_of(calls, self._policy.start, await self._replies.fact(limit_fact(url)))
+        pool = replace(self._policy, start=start, least=calls.least or self._policy.least)
+
+        def connected(server: Replica[E]) -> E:
+            return connect(replace(policy, observe=server.observe, pause=server.pause))
+
+        replica = Replica(url, connected, int(calls), pool)
+        await self._stack.enter_async_context(replica.target)
+        self._stack.callback(replica.close)
+        return replica
+
+    async def _ready(
+        self,
+        triton: Replica[TritonEndpoint],
+        names: tuple[ServiceName, ...],
+        problems: dict[str, str],
+    ) -> Identities:
+        """The services among these that a Triton has ready."""
+        timeout = self._settings.probe_timeout
+        try:
+            await triton.target.server(timeout)
+            ready = await asyncio.gather(
+                *(triton_identity(triton.target, n, timeout) for n in names)
+            )
+        except ServiceError as error:
+            add_problem(problems, triton.url, error.detail)
+            return {}
+        return {name: one for name, one in zip(names, ready, strict=True) if one is not None}

@@ -11,6 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from editjudge.base.writing import put
+
 _STUB = "triton_python_backend_stub"
 _SEEN = "processes.json"
 """In the repository, how many processes each model had when all were first seen."""
@@ -30,9 +32,7 @@ def main(repository: Path, processes: Path = Path("/proc")) -> str:
     gone = [model for model in models if not now[model]]
     record = repository / _SEEN
     if not gone and not record.is_file():
-        partial = record.with_suffix(".partial")
-        partial.write_text(json.dumps(now))
-        partial.replace(record)
+        put(record, json.dumps(now).encode())
     before = json.loads(record.read_text()) if record.is_file() else {}
     fewer = [model for model in models if now[model] < before.get(model, 1)]
     return f"no process any more: {', '.join(sorted({*gone, *fewer}))}" if gone or fewer else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import os
 import signal
 import socket
 import subprocess
@@ -24,6 +25,8 @@ LOOPBACK = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 0.1
 _libc = ctypes.CDLL(None)
+# A child becomes another program: what gRPC would do in it after the fork can only end it.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def ports(chosen: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:

@@ -29,6 +29,7 @@ from editjudge.base.local import (
     state_dir,
     state_file,
 )
+from editjudge.base.writing import put
 
 from ..front.local import Renewal, check_front, local_front
 from ..front.server import EnvoyServer
@@ -168,7 +169,7 @@ def supervise(
             started = time.time()
 
             def tell() -> None:
-                _write(stack.state(started))
+                put(state_file(), stack.state(started).model_dump_json().encode())
 
             tell()
             renewal = Renewal(settings)
@@ -253,13 +254,6 @@ class _Stack:
             unloaded=dict(triton.unloaded) if served else {},
             stop_seconds=_WHOLE_STOP_SECONDS + sum(each.stop_seconds for each in self.servers),
         )
-
-
-def _write(state: StackState) -> None:
-    """Whole or not at all: a reader never sees half a state."""
-    partial = state_file().with_suffix(".partial")
-    partial.write_text(state.model_dump_json())
-    partial.replace(state_file())
 
 
 def main() -> None:

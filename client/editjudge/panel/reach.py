@@ -1,0 +1,115 @@
+"""The way to servers: how it is configured, and whether images may go it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from ..base.config import GeneralistEndpoint, Settings
+from ..base.errors import ConfigError
+from ..base.identity import ModelIdentity, ServiceName
+from ..base.proxy import is_loopback, proxy_of, without_password
+from .retry import RetryPolicy
+from .services import model_name
+from .transport import Transport
+from .triton import TritonEndpoint
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def policy_of(settings: Settings) -> RetryPolicy:
+    """How often and how long is asked."""
+    return RetryPolicy(
+        attempts=settings.attempts, deadline=settings.deadline, first_wait=settings.retry_wait
+    )
+
+
+def limit_fact(url: str) -> str:
+    """The name of a fact."""
+    return f"limit of {url}"
+
+
+def become(held: dict[K, V], now: Mapping[K, V]) -> None:
+    """Replace what a dictionary holds; others hold the dictionary."""
+    held.clear()
+    held.update(now)
+
+
+def add_problem(problems: dict[str, str], url: str, text: str) -> None:
+    """Add to what is wrong with a server."""
+    before = problems.get(url)
+    problems[url] = f"{before}; {text}" if before else text
+
+
+async def triton_identity(
+    triton: TritonEndpoint, name: ServiceName, timeout: float
+) -> ModelIdentity | None:
+    """Which model serves a specialist there; None where none is ready."""
+    if not await triton.ready(model_name(name), timeout):
+        return None
+    return await triton.identity(model_name(name), timeout)
+
+
+def differs(identity: ModelIdentity, first: ModelIdentity) -> str:
+    """In what two models of one service differ."""
+    if str(identity) == str(first):
+        return f"{identity} here, but its fingerprint is not that of the same"
+    return f"{identity} here, {first}"
+
+
+def check_prices(settings: Settings) -> None:
+    """That a limit of the cost can be held.
+
+    Raises:
+        ConfigError: a generalist has no price.
+    """
+    for name, generalist in settings.generalists.items():
+        if settings.max_cost is not None and generalist.price is None:
+            raise ConfigError(
+                f"max_cost is set, but {ServiceName.generalist(name)} has no price",
+                f"write price = {{input = …, output = …}} in [generalists.{name}]",
+            )
+
+
+def transport_for(
+    endpoint: GeneralistEndpoint, policy: RetryPolicy, service: str, concurrency: int
+) -> Transport:
+    """The transport that an address asks for."""
+    if urlsplit(endpoint.url).scheme == "grpc":
+        from .vllm import VllmTransport
+
+        return VllmTransport(endpoint, policy, service=service)
+    from .openai import OpenAiTransport
+
+    return OpenAiTransport(endpoint, policy, service=service, concurrency=concurrency)
+
+
+def check_consent(endpoint: GeneralistEndpoint) -> None:
+    """Refuse to send images to a server outside one's own network, or by a proxy, without consent.
+
+    Raises:
+        ConfigError: naming the host or the proxy, and the setting.
+    """
+    host = urlsplit(endpoint.url).hostname or ""
+    proxy = proxy_of(endpoint.url)
+    if endpoint.send_images or (_own_network(host) and proxy is None):
+        return
+    to, mend = f"{host}, outside your own network", "set send_images = true for this generalist"
+    if proxy is not None:
+        to = f"{host} by the proxy {without_password(proxy)}, which counts as leaving your network"
+        mend += f" (or no_proxy={host})"
+    raise ConfigError(f"{endpoint.url}: images would be sent to {to}", f"if they may be, {mend}")
+
+
+def _own_network(host: str) -> bool:
+    if is_loopback(host):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        # A name without a dot, or in a domain that public name servers do not have.
+        return "." not in host or host.endswith((".local", ".internal", ".localhost", ".svc"))
+    return address.is_private
