@@ -58,8 +58,7 @@ def begin(folder: Path) -> None:
     from editjudge.base.config import Settings
     from editjudge.base.files import Files
     from editjudge.base.verdict import Scored
-    from editjudge.engine.items import item_changes, state_of
-    from editjudge.engine.keeping import JudgedEdit
+    from editjudge.engine.contents import JudgedEdit, content_of
     from editjudge.engine.runplan import observe
     from editjudge.storage.store import RunStore
 
@@ -67,14 +66,13 @@ def begin(folder: Path) -> None:
     observed = observe(resolved.order)
     signatures = resolved.order.signatures({})
     verdicts = {DIMENSION: Scored(value=1.0)}
-    with RunStore.open(folder / "run", resolved.header(Settings())) as store:
-        store.keep_changes([], [], item_changes(observed.look, store, files), {})
-        with store.database.transaction():
-            for ref in resolved.dataset.items(range(len(observed.ids) - LEFT)):
-                seen = files.seen(str(folder / "outputs" / f"{ref.id}.png"))
-                state = state_of(resolved.dataset, ref, files)
-                edit = JudgedEdit(ref.id, "a", seen.digest, None, seen, state)
-                store.keep_now(edit, verdicts, signatures)
+    header = resolved.header(Settings())
+    with RunStore.open(folder / "run", header) as store, store.database.transaction():
+        for ref in resolved.dataset.items(range(len(observed.ids) - LEFT)):
+            seen = files.seen(str(folder / "outputs" / f"{ref.id}.png"))
+            content = content_of(resolved.dataset, ref, files)
+            edit = JudgedEdit(ref.id, "a", seen, None, content)
+            store.keep_now(edit, verdicts, signatures)
 
 
 def asked(folder: Path):
@@ -98,9 +96,8 @@ def go_on(folder: Path) -> dict[str, float]:
     from editjudge.app.shift import refuse_shifted
     from editjudge.app.summary import cells
     from editjudge.base.config import Settings
-    from editjudge.engine.runplan import observe
+    from editjudge.engine.runplan import observe, plan_run
     from editjudge.engine.scheduler import jobs
-    from editjudge.engine.session import planned
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
@@ -111,7 +108,7 @@ def go_on(folder: Path) -> dict[str, float]:
     refuse_shifted(observed)
     compared = time.process_time()
     with RunStore.open(folder / "run", resolved.header(Settings())) as store:
-        plan = planned(observed, store, {})
+        plan = plan_run(observed, store, {})
         next(jobs(plan))
         first = time.process_time()
         assert plan.edits == LEFT

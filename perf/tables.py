@@ -59,8 +59,10 @@ def asked(folder: Path, name: str):
 def make(folder: Path, name: str, verdicts: int) -> None:
     """Items of which four share a picture, and a run in which all is judged."""
     from editjudge.base.config import Settings
+    from editjudge.base.files import ABSENT, Seen
     from editjudge.base.item import Missing
     from editjudge.base.verdict import Scored, Unscored
+    from editjudge.engine.contents import JudgedEdit
     from editjudge.storage.store import RunStore
 
     rng = random.Random(0)
@@ -88,7 +90,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
         for index, model in product(range(items), resolved.spec.outputs):
             item = f"{index // 1000}/{index}"
             if rng.random() < 0.02:
-                store.edit_id(item, model, None, Missing("absent", "no file"))
+                store.keep_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
                 continue
             verdicts_of = {}
             for dimension in signatures:
@@ -96,8 +98,8 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                 if rng.random() < 0.02:
                     verdict = Unscored(kind="unparsable", reason=f"reply {index}")
                 verdicts_of[dimension] = verdict
-            edit = store.edit_id(item, model, "sha256:" + "0" * 64)
-            store.put_verdicts(edit, verdicts_of, signatures)
+            edit = JudgedEdit(item, model, Seen(ABSENT, "sha256:" + "0" * 64))
+            store.keep_now(edit, verdicts_of, signatures)
 
 
 def measure(folder: Path, what: str) -> dict[str, float]:

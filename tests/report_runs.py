@@ -19,6 +19,7 @@ from editjudge.base.files import Seen, stat_of
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
+from editjudge.engine.contents import JudgedEdit
 from editjudge.panel.calls import Call, Reply
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.storage.store import RunStore
@@ -98,19 +99,19 @@ def make_run(
             path = outputs[model] / f"{item}.png"
             if odd and number == items - 1 and model == models[-1] and len(models) > 1:
                 path.unlink()
-                store.edit_id(item, model, None, Missing("absent", f"no {path}"))
+                why = Missing("absent", f"no {path}")
+                store.keep_now(JudgedEdit(item, model, None, why))
                 continue
             real = path.resolve()
             digest = digests.get(real) or digests.setdefault(real, file_digest(real))
             seen = Seen(stat_of(path), digest)
-            edit = store.edit_id(item, model, digest, seen=seen)
             said = reply if reply and not number else f"The cup is red now, item {number}."
             verdicts = {
                 dimension: _verdict(store, dimension, number, model, said, rng, odd=odd)
                 for dimension in signatures
                 if dimension in dimensions and not resolved.order.roles([dimension]) & absent.keys()
             }
-            store.put_verdicts(edit, verdicts, signatures)
+            store.keep_now(JudgedEdit(item, model, seen), verdicts, signatures)
     return folder / name
 
 

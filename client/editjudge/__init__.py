@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from .panel.calls import Call, RememberedReplies, Reply, Said, SpecialistCall, Usage
     from .panel.context import CallContext, CallNotes, Terms
     from .scorers.scorer import Scorer
-    from .storage.earlier import EarlierVerdict
     from .storage.ledger import Ledger
     from .storage.store import StoredEdit, StoredPrompt, StoredVerdict
 
@@ -101,7 +100,6 @@ _WHERE = {
     "panel.context": ("CallContext", "CallNotes", "Terms"),
     "engine.header": ("RunHeader",),
     "engine.judge": ("Judgement",),
-    "storage.earlier": ("EarlierVerdict",),
     "storage.store": ("StoredEdit", "StoredPrompt", "StoredVerdict"),
     "base.signature": ("Signature",),
     "base.verdict": (
@@ -131,7 +129,6 @@ __all__ = [
     "Derived",
     "Dimension",
     "DimensionSet",
-    "EarlierVerdict",
     "Edit",
     "EditjudgeError",
     "Failed",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.verdict import Scored
+from editjudge.engine.contents import JudgedEdit
 from editjudge.report import view as module
 from editjudge.report.view import LiveRuns, serving
 from editjudge.storage.store import RunStore
@@ -33,7 +34,9 @@ async def test_a_page_follows_its_run_and_keeps_what_is_open(
             edit = store.edit("item 1", "alpha")
             assert edit is not None
             signatures = {v.dimension: v.signature for v in store.verdicts()}
-            store.put_verdicts(edit.id, {DIMENSIONS[0]: Scored(value=value)}, signatures)
+            store.keep_now(
+                JudgedEdit(edit.item, edit.model), {DIMENSIONS[0]: Scored(value=value)}, signatures
+            )
 
     with LiveRuns([run]) as live:
         async with serving(live) as address:

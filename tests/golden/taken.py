@@ -10,12 +10,14 @@ import contextlib
 import io
 import json
 import re
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from editjudge.cli import main
+from editjudge.panel.calls import call_json
+from editjudge.storage.database import Database
+from editjudge.storage.tables import CALLS
 
 from .cases import Case
 from .services import served
@@ -122,14 +124,14 @@ def _row_name(row: Mapping[str, Any]) -> str:
 
 
 def ledger(file: Path) -> dict[str, Any]:
-    """Calls by key: the service's identity, the form and whether it abstained. Of version 2."""
-    with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as db:
-        rows = db.execute(
-            "SELECT hex(calls.key), services.text, forms.text, calls.repeat, calls.abstained"
-            " FROM calls JOIN texts services ON services.id = calls.service"
-            " JOIN texts forms ON forms.id = calls.form WHERE calls.dropped = 0"
-        )
-        calls = [(key.lower(), *rest) for key, *rest in sorted(rows)]
+    """Calls by key: the service's identity, the form and whether it abstained."""
+    calls = []
+    with contextlib.closing(Database(file, read_only=True)) as database:
+        for row in database.rows(CALLS, "WHERE dropped = 0 ORDER BY key", long=True):
+            document = database.packer.unpack(row[7])
+            abstained = row[4] is None and row[8] is None
+            told = document["service"], call_json(document["form"]), document.get("repeat", 0)
+            calls.append((row[2].hex(), *told, abstained))
     services = sorted({service for _, service, *_ in calls})
     forms = sorted({form for _, _, form, *_ in calls})
     return {

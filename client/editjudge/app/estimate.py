@@ -246,7 +246,6 @@ def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
             f"cost about {estimated.cost:,.4g}, without what is generated or asked again"
         )
     for_people += estimated.notes
-    for_people += plan.item_changes.lines
     for model, (count, reason) in plan.missing.items():
         if count:
             for_people.append(

@@ -14,7 +14,6 @@ from ..benchmarks.cell import Cell
 from ..engine.progress import Progress, took
 from ..engine.session import HowEnded
 from ..panel import Panel
-from .wire.checks import Outdated
 
 
 class Line(Strict):
@@ -155,13 +154,6 @@ class Noted(Event):
     text: str
 
 
-class Again(Event):
-    """Verdicts are judged again, since something changed; before any call."""
-
-    event: Literal["again"] = "again"
-    outdated: Outdated
-
-
 class Finished(Counted):
     """The session is over.
 
@@ -187,7 +179,7 @@ class Finished(Counted):
 
 
 RunEvent: TypeAlias = Annotated[
-    Started | Progressed | Noted | Again | Finished, Field(discriminator="event")
+    Started | Progressed | Noted | Finished, Field(discriminator="event")
 ]
 
 

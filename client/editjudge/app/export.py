@@ -20,11 +20,11 @@ from ..base.errors import ConfigError, MissingExtra
 from ..base.verdict import Scored
 from ..base.words import inert
 from ..base.writing import on_disk, put, written_whole
-from ..storage.codec import dumps
+from ..storage.packing import dumps
 from . import exported, label_studio
 from .pictured import PICTURES, Placed
 from .view import RunView
-from .wire.verdict import EarlierRow, Row
+from .wire.verdict import Row
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl", "label-studio"]
 Plain: TypeAlias = dict[str, Any]
@@ -33,7 +33,6 @@ Fields: TypeAlias = tuple[str, ...]
 FIELDS = tuple(Row.model_fields)
 """The columns; see `Row`."""
 _EDIT = ("item", "model", "missing")
-_EARLIER = tuple(EarlierRow.model_fields)
 _ROWS_AT_ONCE = 10_000
 _REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
 
@@ -43,14 +42,12 @@ class Asked:
     """What is to be in a file.
 
     Attributes:
-        earlier: Instead of verdicts those in whose place they came, which count in nothing.
         wide: A row for each edit, with a column for each dimension; see `edits_of`.
         pictures: With the paths of each edit's pictures.
         dimensions: Ids, globs, parts of ids or titles of columns; all for none.
         urls: By folder, what stands in its place in the paths of pictures.
     """
 
-    earlier: bool = False
     wide: bool = False
     pictures: bool = False
     dimensions: tuple[str, ...] = ()
@@ -69,8 +66,8 @@ def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> i
         How many rows it has.
 
     Raises:
-        ConfigError: the file cannot be written, or is there and is no former export; earlier
-            verdicts are asked for edit by edit, or a dimension is not in the run.
+        ConfigError: the file cannot be written, or is there and is no former export; a dimension is
+            not in the run.
         InputError: the data is not there any more, where it is needed.
         MissingExtra: parquet without pyarrow.
         StoreError: the run cannot be read, or the disk is full.
@@ -85,8 +82,6 @@ def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> i
 
 
 def _tasks(view: RunView, file: Path, asked: Asked) -> int:
-    if asked.earlier:
-        raise ConfigError("earlier verdicts are no predictions", "leave --earlier out")
     names = view.named(asked.dimensions)
     known = view.resolved.known
     dimensions = {name: known[name] for name in view.header.dimensions if name in names}
@@ -97,14 +92,10 @@ def _tasks(view: RunView, file: Path, asked: Asked) -> int:
 
 
 def _table(view: RunView, asked: Asked) -> tuple[Iterator[Plain], Fields]:
-    if asked.earlier and asked.wide:
-        raise ConfigError("an edit may have several earlier verdicts on a dimension", "leave one")
     names = view.named(asked.dimensions) if asked.dimensions else None
     if asked.wide:
         meant = [name for name in view.header.dimensions if names is None or name in names]
         rows, fields = edits_of(view, meant), (*_EDIT, *meant)
-    elif asked.earlier:
-        rows, fields = (_plain(EarlierRow.by(each)) for each in view.earlier()), _EARLIER
     else:
         rows, fields = map(_plain, rows_of(view)), FIELDS
     if names is not None and not asked.wide:
@@ -163,12 +154,11 @@ def rows_of(view: RunView) -> Iterator[Row]:
                 reason=str(edit.missing),
             )
     spoilt = view.spoilt()
-    became = view.became()
     judged: set[tuple[str, str, str]] = set()
     for stored in view.verdicts():
         if stored.item in spoilt:
             judged.add((stored.item, stored.model, stored.dimension))
-        yield Row.of(stored, became(stored.item, stored.model))
+        yield Row.of(stored)
     for item, outcomes in spoilt.items():
         for model in view.header.outputs:
             for name, outcome in outcomes.items():
@@ -215,7 +205,7 @@ def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: st
             f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
         ) from error
     kinds = {"value": pa.float64(), "imputed": pa.bool_()}
-    texts = {*FIELDS, *_EARLIER, *_EDIT, *PICTURES}
+    texts = {*FIELDS, *_EDIT, *PICTURES}
     schema = pa.schema(
         [
             pa.field(name, kinds.get(name, pa.string() if name in texts else pa.float64()))

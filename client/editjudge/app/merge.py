@@ -15,7 +15,6 @@ from ..base.verdict import Failed, Scored
 from ..base.writing import on_disk
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
-from ..storage.copying import copy_calls
 from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import Resolved, RunSpec
 
@@ -108,17 +107,9 @@ def _header(runs: Sequence[RunStore]) -> RunHeader:
                     _ALIKE.format(run.folder),
                 )
         header = header.joined(later, str(runs[0].folder), _ALIKE.format(run.folder))
-        same = header.data_digest == later.data_digest
-        by_item = header.per_item and later.per_item
-        if not same and not by_item:
-            raise ConfigError(
-                f"{run.folder} has other data than a run before it, and an earlier editjudge began"
-                " one of them, which did not keep what each item was",
-                "give the command of each of them once more, on today's data, then merge",
-            )
-        # Of no data is it known that it says what both say; the next session compares each item.
-        digest = header.data_digest if same else ""
-        header = header.model_copy(update={"per_item": by_item, "data_digest": digest})
+        if header.data_digest != later.data_digest:
+            # Of no data is it known that it says what both say; each item is compared again.
+            header = header.model_copy(update={"data_digest": ""})
     return header
 
 
@@ -135,21 +126,22 @@ class _Merger:
 
     def add(self, run: RunStore) -> None:
         """Add one run's calls, facts, items, edits and verdicts."""
-        calls = copy_calls(run.database, self._target.database)
+        calls = run.ledger.copy_to(self._target.ledger)
         self._add_items(run)
         for edit in run.edits():
-            if self._takes_output(run, edit):
-                number = self._target.edit_id(
-                    edit.item, edit.model, edit.digest, edit.missing, edit.seen
+            if not self._takes_output(run, edit):
+                continue
+            judged, numbers = run.judged_edit(edit), run.calls_of(edit)
+            self._target.keep_now(judged)
+            for chosen in self._chosen(run, edit):
+                name = chosen.dimension
+                self._target.keep_now(
+                    judged,
+                    {name: chosen.verdict},
+                    {name: chosen.signature},
+                    chosen.versions,
+                    {name: [calls[number] for number in numbers[name]]},
                 )
-                self._target.take_earlier(run, edit.id, number, calls)
-                for chosen in self._chosen(run, edit):
-                    name = chosen.dimension
-                    self._target.put_verdicts(
-                        number, {name: chosen.verdict}, {name: chosen.signature}, chosen.versions
-                    )
-                    rests_on = (calls[call] for call in run.calls_of(edit.id, name))
-                    self._target.rests_on(number, name, rests_on)
 
     def _add_items(self, run: RunStore) -> None:
         """Add what its items were when they were judged.
@@ -157,18 +149,16 @@ class _Merger:
         Raises:
             ConfigError: an item was another one in a run before.
         """
-        if not self._target.header.per_item:
-            return
-        earlier, states = dict(self._target.items()), dict(run.items())
-        for item, state in states.items():
-            if item in earlier and not state.is_of(earlier[item]):
+        there = {item: one for item, one, is_current in self._target.contents() if is_current}
+        contents = {item: one for item, one, is_current in run.contents() if is_current}
+        for item, content in contents.items():
+            if item in there and not content.is_of(there[item]):
                 raise ConfigError(
                     f"{run.folder} judged another {item} than a run before it: what the data says"
                     " of it, or a picture of it, changed in between",
                     "give the command of each of them once more, on today's data, then merge",
                 )
-        names = (*(self._target.item_names() or ()), *(run.item_names() or ()))
-        self._target.keep_items(states, dict.fromkeys(names))
+        self._target.keep_items(contents)
 
     def _takes_output(self, run: RunStore, edit: StoredEdit) -> bool:
         """Whether the new run has this output of an edit, and counts what that changes."""

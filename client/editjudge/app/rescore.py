@@ -12,9 +12,8 @@ from typing import Any
 from ..base.errors import first_of
 from ..base.verdict import Failed, Verdict
 from ..benchmarks.cell import Tally
-from ..engine.items import item_changes
+from ..engine.contents import JudgedEdit, item_changes
 from ..engine.judges import Near
-from ..engine.keeping import JudgedEdit
 from ..engine.order import Order
 from ..engine.progress import Progress
 from ..engine.runplan import RunPlan, observe, plan_run
@@ -63,7 +62,8 @@ class _Compared:
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:
-        item, model, digest = edit.item, edit.model, edit.digest
+        item, model = edit.item, edit.model
+        digest = edit.seen.digest if edit.seen and not edit.missing else None
         old = {
             stored.dimension: stored.verdict
             for stored in self._store.verdicts(model, item=item, evidence=False)
@@ -108,7 +108,7 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
     plan = plan_run(observed, None, header.identities, absent)
     _only_judged(plan, store)
     changes = item_changes(observed.look, store, observed.files)
-    compared = _Compared(store, changes.changed, write=write)
+    compared = _Compared(store, changes.other, write=write)
 
     async def judge() -> None:
         panel = Panel.replaying(store.ledger, header.identities)

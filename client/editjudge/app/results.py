@@ -6,21 +6,21 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import ConfigDict, Field, PlainSerializer, computed_field
 from pydantic.dataclasses import dataclass as result
 
 from ..base.files import Files
 from ..base.identity import Identities, printed, untrained
-from ..base.strict import STRICT, Strict
+from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.tabulation import Tabulation
+from ..engine.contents import ItemChanges, Look, item_changes, other_outputs
 from ..engine.fold import fold
-from ..engine.items import ItemChanges, Look, item_changes, other_outputs
 from ..engine.order import Order
 from ..engine.plan import in_order
 from ..stats import Linking
@@ -41,44 +41,6 @@ _ITEMS_AT_ONCE = 100
 """Items whose verdicts are held at once."""
 
 
-class Counted(Strict):
-    """How many there are, and the first; None where there is none."""
-
-    count: int
-    first: str | None
-
-    @classmethod
-    def of(cls, names: Collection[str]) -> Self:
-        """Of these names."""
-        return cls(count=len(names), first=next(iter(names), None))
-
-
-class DataChanges(Strict):
-    """What became of a run's items since they were judged.
-
-    Attributes:
-        changed: They say or show something else: what was judged of them is to be judged again.
-        new: The run did not know them.
-        gone: They were judged, and are not in the data any more: they count no more.
-        outputs: By model under test, outputs that are others than those that were judged.
-    """
-
-    changed: Counted
-    new: Counted
-    gone: Counted
-    outputs: dict[str, Counted]
-
-    @classmethod
-    def of(cls, changes: ItemChanges) -> Self:
-        """As JSON."""
-        return cls(
-            changed=Counted.of(changes.changed),
-            new=Counted.of(changes.new),
-            gone=Counted.of(changes.gone),
-            outputs={model: Counted.of(items) for model, items in changes.outputs.items()},
-        )
-
-
 @result(frozen=True, kw_only=True, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
 class Results(JudgeSpread):
     """A run as its benchmark's table.
@@ -90,8 +52,7 @@ class Results(JudgeSpread):
             `+`; None without prompts.
         identities: Of the services that the columns can rest on.
         cells: By model under test and column.
-        changes: What became of items and outputs since they were judged: what changed is
-            `pending`.
+        changes: The items and outputs that are not what they were: they are `pending`.
         count_missing: Missing outputs count as the worst value, marked as imputed.
         common: Each dimension counts on the items alone on which all models have a number.
         sources: Clusters of items that share no source picture with each other.
@@ -111,11 +72,7 @@ class Results(JudgeSpread):
     ]
     columns: tuple[Column, ...]
     cells: Annotated[Cells, Field(serialization_alias="models")]
-    changes: Annotated[
-        ItemChanges,
-        PlainSerializer(DataChanges.of, return_type=DataChanges),
-        Field(serialization_alias="data"),
-    ]
+    changes: Annotated[ItemChanges, Field(exclude=True)]
     count_missing: bool = False
     common: bool = False
     sources: int = 0
@@ -166,8 +123,8 @@ def results(
     table = _columns(resolved)
     alone = frozenset((*header.single_image, *single_image))
     asked = {d.id for d in order.dimensions}
-    became = changes(store, resolved)
-    shown = _Shown(order, table, became, rules.single_image, alone, count_missing)
+    changes = changes_of(store, resolved)
+    shown = _Shown(order, table, changes, rules.single_image, alone, count_missing)
     tabulation = Tabulation(table)
     spreading = Spreading(table, order.judge_rounds, order.known, asked)
     clusters = _clusters(store, resolved)
@@ -198,7 +155,7 @@ def results(
         identities={r: identity for r, identity in header.identities.items() if r in roles},
         columns=table,
         cells=with_rounds,
-        changes=became,
+        changes=changes,
         count_missing=count_missing,
         common=common,
         sources=max(clusters, default=-1) + 1,
@@ -243,7 +200,7 @@ def rows(
     resolved: Resolved,
     *,
     items: Collection[str] | None = None,
-    became: ItemChanges | None = None,
+    changes: ItemChanges | None = None,
     each: Each | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
@@ -251,21 +208,21 @@ def rows(
 
     Args:
         items: Only of these, by their ids.
-        became: What became of items, where that is known.
+        changes: The items that are not what they were, where that is known.
         each: Is shown every edit on the way.
         evidence: It gets evidence and replies too.
     """
-    became = changes(store, resolved) if became is None else became
-    shown = _Shown(resolved.order, _columns(resolved), became, items=items)
+    others = changes_of(store, resolved) if changes is None else changes
+    shown = _Shown(resolved.order, _columns(resolved), others, items=items)
     return _rows(store, shown, each, evidence=evidence)
 
 
-def changes(store: RunStore, resolved: Resolved) -> ItemChanges:
-    """What became of a run's items and outputs since they were judged."""
+def changes_of(store: RunStore, resolved: Resolved) -> ItemChanges:
+    """The items and outputs of a run that are not what they were."""
     look, files = Look.at(resolved.dataset, store.header), Files()
-    became = item_changes(look, store, files)
-    became.outputs = other_outputs(look, store, files)
-    return became
+    changes = item_changes(look, store, files)
+    changes.outputs = other_outputs(look, store, files)
+    return changes
 
 
 def _columns(resolved: Resolved) -> tuple[Column, ...]:
@@ -342,7 +299,7 @@ def _rows(
         for stored in store.verdicts([*header.outputs], item=names, evidence=evidence):
             if each is not None:
                 kept.setdefault((stored.model, stored.item), []).append(stored)
-            if shown.changes.became(stored.item, stored.model) != "same":
+            if not shown.changes.stands(stored.item, stored.model):
                 continue
             edit = judged.setdefault((stored.model, stored.item), {})
             if today.get(stored.dimension) == stored.signature:

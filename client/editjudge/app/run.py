@@ -22,10 +22,9 @@ from ..base.words import counted
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
 from ..engine.order import Order
-from ..engine.outdated import Outdated, outdated
 from ..engine.progress import Progress
 from ..engine.runplan import Observed, RunPlan, observe, plan_run, told_of_data
-from ..engine.session import Finished, HowEnded, Session, asking, planned_as_before
+from ..engine.session import Finished, HowEnded, Session, planned_as_before
 from ..engine.unasked import check_asked, told_of_unasked
 from ..panel import Panel
 from ..storage.shared import calls_of_run
@@ -41,7 +40,6 @@ from .spec import Resolved, RunSpec
 from .spread import JudgeSpread
 from .summary import Cells, by_judge, cells
 from .view import RunView
-from .wire import checks as wired
 
 Tell: TypeAlias = Callable[[events.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
@@ -277,7 +275,7 @@ class Running:
             self.left = self._session.left(self._before)
             for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):
                 self.say(f"data: {line}")
-            for line in (*self.unasked, *self.left.item_changes.lines):
+            for line in self.unasked:
                 self.say(line)
             self._tell_outputs()
             self._open = opened.pop_all()
@@ -334,11 +332,8 @@ class Running:
         order, store = self._observed.order, self._store
         before = store.verdict_count
         above = order.above
-        dropped = sum(
-            store.drop_verdicts(status, model=model, dimension=dimension.id, above=above)
-            for model in order.outputs
-            for dimension in order.dimensions
-        )
+        names = {dimension.id for dimension in order.dimensions}
+        dropped = store.drop_verdicts(status, models=order.outputs, dimensions=names, above=above)
         beside = before - store.verdict_count - dropped
         told = f"{dropped:,} {status} verdicts are asked for again"
         return f"{told}, and {beside:,} that rest on the same replies" if beside else told
@@ -387,10 +382,6 @@ class _Teller:
         """Tell people something."""
         self.tell(events.Noted(text=line))
 
-    def outdated(self, verdicts: Outdated) -> None:
-        """Tell what is judged again, why, and what that takes."""
-        self.tell(events.Again(outdated=wired.Outdated.of(verdicts, self.settings)))
-
 
 def _unasked(resolved: Resolved, observed: Observed) -> tuple[str, ...]:
     """Nobody chose what is asked by default: much of that needs what most data has not."""
@@ -404,8 +395,8 @@ def foreseen(
     *,
     shard: tuple[int, int] = (0, 1),
     as_named: bool = False,
-) -> tuple[Estimate, RunPlan, tuple[wired.Outdated, ...]]:
-    """What a session would take, what it would do, and why it would judge verdicts again.
+) -> tuple[Estimate, RunPlan]:
+    """What a session would take, and what it would do.
 
     Nothing is called or written.
 
@@ -427,14 +418,12 @@ def foreseen(
 
     if not RunView.is_at(out):
         plan = plan_run(observed, None, {})
-        return estimated(plan, None), plan, ()
+        return estimated(plan, None), plan
     with RunStore.open(out, read_only=True) as store:
         header = store.header
         header.joined(resolved.header(settings), str(out))  # what a session would refuse
         plan = planned_as_before(observed, store, header, settings)
-        again = outdated(plan, store, header.settings, asking(settings))
-    told = tuple(wired.Outdated.of(one, at_hand) for one in again)
-    return estimated(plan, header), plan, told
+    return estimated(plan, header), plan
 
 
 def header_of(out: Path) -> RunHeader | None:

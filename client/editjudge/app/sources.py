@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..base.digest import DIGEST
 from ..benchmarks.dataset import Dataset, ItemRef
+from ..engine.contents import SHORT
 from ..storage.store import RunStore
 
 
@@ -15,7 +15,7 @@ class SourcesOf:
 
     def __init__(self, store: RunStore, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._kept = {name: state.files for name, state in store.items()}
+        self._kept = {name: one.files for name, one, is_current in store.contents() if is_current}
 
     def item(self, ref: ItemRef, count: int) -> tuple[str, ...]:
         """Those of an item.
@@ -23,7 +23,7 @@ class SourcesOf:
         Args:
             count: How many it has.
         """
-        digests = self._kept.get(ref.id, b"")[: DIGEST * count]
+        digests = self._kept.get(ref.id, b"")[: SHORT * count]
         if digests:
-            return tuple(digests.hex(" ", DIGEST).split())
+            return tuple(digests.hex(" ", SHORT).split())
         return tuple(self._dataset.files(ref)[:count])

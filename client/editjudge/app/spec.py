@@ -338,7 +338,6 @@ class Resolved:
             protocol=self.rules.protocol,
             data=str(self.dataset.path),
             data_digest=self.dataset.digest,
-            per_item=True,
             outputs=self.order.places,
             dimensions=tuple(d.id for d in self.dimensions),
             roots={old: str(new) for old, new in self.spec.roots.items()},

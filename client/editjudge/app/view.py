@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ..base.errors import ConfigError, EditjudgeError, StoreError
+from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
 from ..base.verdict import NotServed, Unscored
 from ..benchmarks.benchmark import Rules
@@ -16,15 +16,13 @@ from ..benchmarks.column import Row
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
+from ..engine.contents import ItemChanges
 from ..engine.fold import fold
 from ..engine.header import RunHeader
-from ..engine.items import ItemChanges, Known
 from ..engine.judge import roles_of
 from ..engine.plan import in_order
-from ..storage.named import NamedItem
 from ..storage.store import (
     FILE,
-    EarlierVerdict,
     RunStore,
     StoredEdit,
     StoredPrompt,
@@ -35,8 +33,6 @@ from .sources import SourcesOf
 from .spec import Resolved, RunSpec
 
 __all__ = [
-    "EarlierVerdict",
-    "Known",
     "Pictures",
     "RunView",
     "StoredEdit",
@@ -138,29 +134,13 @@ class RunView:
         return frozenset(dimension.id for dimension in chosen)
 
     def changes(self) -> ItemChanges:
-        """What became of the items since they were judged; pictures that may have changed are read.
+        """The items and outputs that are not what they were; what may have changed is read.
 
         Raises:
             ConfigError: the data has none of the items that were judged.
             InputError: the data is not there any more.
         """
-        return tables.changes(self._store, self.resolved)
-
-    def became(self) -> Callable[[str, str | None], Known]:
-        """What became of an item, and of its output by a model under test, since they were judged.
-
-        Returns:
-            It, by the item's id and the model; for None as model of the item alone.
-
-        Raises:
-            StoreError: the run is damaged.
-        """
-        try:
-            return self.changes().became
-        except StoreError:
-            raise
-        except EditjudgeError:  # the data is not there any more, or is another one
-            return lambda _, __: "unknown"
+        return tables.changes_of(self._store, self.resolved)
 
     def by(self, rules: Rules | None) -> Resolved:
         """The same by other rules than the run's own, all of whose dimensions must be known.
@@ -201,20 +181,11 @@ class RunView:
     def other_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.
 
-        Nothing of runs that did not keep what each was. The data is not looked at.
+        The data is not looked at.
         """
-        mine = dict(self._store.items())
-        others = other._store.items()
-        return frozenset(i for i, state in others if i in mine and not mine[i].is_of(state))
-
-    def by_name(self) -> Iterator[NamedItem]:
-        """Every item that has edits, in the order of their ids, one held at a time."""
-        return self._store.by_name()
-
-    @property
-    def signatures(self) -> frozenset[str]:
-        """Those of all its verdicts."""
-        return self._store.signatures
+        mine = {item: content for item, content, is_current in self._store.contents() if is_current}
+        others = ((item, one) for item, one, is_current in other._store.contents() if is_current)
+        return frozenset(i for i, one in others if i in mine and not mine[i].is_of(one))
 
     def verdicts(
         self,
@@ -231,16 +202,6 @@ class RunView:
             evidence: False leaves it out: several times as fast.
         """
         return self._store.verdicts(model, dimension, item=item, evidence=evidence)
-
-    def earlier(
-        self, model: str | None = None, *, item: str | None = None
-    ) -> Iterator[EarlierVerdict]:
-        """The verdicts in whose place others came; nothing counts them.
-
-        Args:
-            item: Only this item's, by its id.
-        """
-        return self._store.earlier(model, item=item)
 
     def prompt(self, digest: str) -> StoredPrompt | None:
         """A prompt as it was sent, without its pictures; None where it is not kept.
@@ -316,7 +277,7 @@ class RunView:
         self,
         items: Collection[str] | None = None,
         *,
-        became: ItemChanges | None = None,
+        changes: ItemChanges | None = None,
         each: tables.Each | None = None,
         evidence: bool = False,
     ) -> Iterator[Row]:
@@ -327,7 +288,7 @@ class RunView:
 
         Args:
             items: Only of these, by their ids.
-            became: What became of the items since they were judged, where that is known.
+            changes: The items that are not what they were, where that is known.
             each: Is shown every edit on the way, with the verdicts that are stored of it.
             evidence: It gets evidence and replies too; half as fast.
 
@@ -337,7 +298,7 @@ class RunView:
             InputError: its data is not there any more.
         """
         return tables.rows(
-            self._store, self.by(None), items=items, became=became, each=each, evidence=evidence
+            self._store, self.by(None), items=items, changes=changes, each=each, evidence=evidence
         )
 
     def results(

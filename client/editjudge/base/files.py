@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 import stat
 import struct
+from hashlib import blake2b
 from time import time_ns
 from typing import NamedTuple
 
 from .digest import file_digest
 
-STAT = 40
+STAT = 8
 """Bytes of a stat."""
 ABSENT = bytes(STAT)
 """In the place of the stat of a file that is not there, or had just changed when it was read."""
@@ -26,14 +27,13 @@ SETTLED = 2 * 10**9
 _KNOWN = 100_000
 """Files that are remembered within a session."""
 _PACKED = struct.Struct("<QQQqq")
-_CTIME = struct.Struct("<q")
 
 
 class Seen(NamedTuple):
     """A file as it was read.
 
     Attributes:
-        stat: 40 bytes; `ABSENT` where they tell nothing.
+        stat: 8 bytes; `ABSENT` where they tell nothing.
         digest: Of its content: `sha256:` and 64 hex digits.
     """
 
@@ -45,30 +45,35 @@ def stat_of(path: str | os.PathLike[str]) -> bytes:
     """Device, inode, size and times of a file, which a link is followed to.
 
     Returns:
-        40 bytes that are equal while it is the same file with the same content; `ABSENT` where
-        there is no file.
+        8 bytes of a digest that are equal while it is the same file with the same content;
+        `ABSENT` where there is no file.
     """
+    return _stat(path)[0]
+
+
+def _stat(path: str | os.PathLike[str]) -> tuple[bytes, int]:
+    """The same, and when the file changed; 0 where there is none."""
     try:
         of = os.stat(path)  # noqa: PTH116 - a hundred thousand times
     except (OSError, ValueError):
-        return ABSENT
+        return ABSENT, 0
     if not stat.S_ISREG(of.st_mode):
-        return ABSENT
-    return _PACKED.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
+        return ABSENT, 0
+    told = _PACKED.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
+    return blake2b(told, digest_size=STAT).digest(), of.st_ctime_ns
 
 
 class Reading:
     """A file that is about to be read."""
 
     def __init__(self, path: str) -> None:
-        self.before = stat_of(path)
+        self.before, self._changed = _stat(path)
         self._path = path
         self._began = time_ns()
 
     def stat(self) -> bytes:
         """Its stat, once it was read; `ABSENT` where it may have changed without showing it."""
-        (changed,) = _CTIME.unpack_from(self.before, STAT - _CTIME.size)
-        at_rest = changed + SETTLED <= self._began
+        at_rest = self._changed + SETTLED <= self._began
         return self.before if at_rest and stat_of(self._path) == self.before else ABSENT
 
     def has_changed(self) -> bool:

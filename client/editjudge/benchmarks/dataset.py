@@ -287,7 +287,7 @@ class Dataset(ABC):
         return tuple(chain.from_iterable(self._looked(ref)[0].values()))
 
     def stats(self, ref: ItemRef) -> bytes:
-        """The stats of these files, 40 bytes each, when they were first looked for."""
+        """The stats of these files, 8 bytes each, when they were first looked for."""
         return b"".join(map(self._stat, self.files(ref)))
 
     def record(self, ref: ItemRef) -> bytes:

@@ -55,12 +55,6 @@ def command(
         count = export(view, file, format_, asked)
         if gone := view.without_data:
             tell(f"dimensions that the data spoilt are not in the file: {gone}")
-        else:
-            lines = view.changes().lines
-            for line in lines:
-                tell(line)
-            if lines and not (wide or tasks):
-                tell("rows whose `became` is not `same` count in no number of summary")
     say(f"{file}: {counted(count, 'task' if tasks else 'row')}")
     if tasks:
         say(f"{file.with_suffix('.xml')}: the labelling configuration for them")

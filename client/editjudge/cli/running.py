@@ -155,11 +155,11 @@ def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[
 
 def dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
     """Say what a session would take; returns the exit code."""
-    estimate, work, again = foreseen(spec, out, settings, **how)
+    estimate, work = foreseen(spec, out, settings, **how)
     if as_json:
-        say_json(text_of(Estimate.of(estimate, work.item_changes, again)))
+        say_json(text_of(Estimate.of(estimate)))
         return 0
-    for line in (*(one.text for one in again), *lines(estimate, work)):
+    for line in lines(estimate, work):
         say(line)
     return 0
 

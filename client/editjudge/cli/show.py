@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from ..app.view import Known, RunView
+from ..app.view import RunView
 from ..app.wire.verdict import Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
@@ -16,11 +16,6 @@ from ..base.strict import text_of
 from .options import PATH, takes
 
 V = TypeVar("V", bound=Stored)
-
-_BECAME = {
-    "changed": "the item changed since this was judged, and is to be judged again",
-    "gone": "the item is gone from the data: what was judged of it counts no more",
-}
 
 
 @click.command("show")
@@ -36,22 +31,19 @@ def command(
     while the run goes on.
     """
     with RunView(run) as view:
-        became = view.became()
         of_item = [each for each in view.edits(model) if each.item == edit]
-        edits = tuple(ShownEdit.of(view, e, became(edit, e.model)) for e in of_item)
+        edits = tuple(ShownEdit.of(view, e) for e in of_item)
         if not edits:
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
-        shown = _shown(view, edit, edits, became(edit, None))
+        shown = _shown(view, edit, edits)
         shown = _only(shown, view.named(dimension)) if dimension else shown
     if json:
         say_json(text_of(shown))
         return 0
     if shown.instruction is not None:
         say(f"{edit}: {shown.instruction}")
-    if shown.became in _BECAME:
-        say(_BECAME[shown.became], bold=True)
     for shown_edit in shown.edits:
         _show(shown_edit)
     for name, why in shown.not_served.items():
@@ -61,7 +53,7 @@ def command(
     return 0
 
 
-def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...], became: Known) -> Shown:
+def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
     """Add what the data has of the item, where the data is still there."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
@@ -75,7 +67,6 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...], became: Known
         item=edit,
         instruction=instruction,
         files=files,
-        became=became,
         edits=edits,
         not_served=view.waiting_for(edit),
         spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
@@ -100,8 +91,6 @@ def _only(shown: Shown, names: frozenset[str]) -> Shown:
 
 def _show(edit: ShownEdit) -> None:
     say(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
-    if edit.became == "changed":
-        say("  another output is there now, or the item changed: to be judged again", bold=True)
     for verdict in edit.verdicts:
         _show_verdict(verdict)
 

@@ -143,7 +143,6 @@ def _show(
     of_table = (row[column.id] for row in results.cells.values() for column in columns)
     for line in (
         *legend(of_table),
-        *results.changes.lines,
         *reasons(columns, results.cells),
         *without_intervals(columns, results.cells),
         *(() if printed else left_out),

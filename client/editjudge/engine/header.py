@@ -29,8 +29,6 @@ class RunHeader(BaseModel):
         repeats: In how many rounds each does.
         data: Where the benchmark's data lies.
         data_digest: Of what was read there, by the last session.
-        per_item: Whether the run knows what each of its items was; one that an earlier editjudge
-            began does not, until it goes on.
         outputs: Folder of outputs by model under test.
         dimensions: Ids.
         single_image: Models under test that take one image only.
@@ -47,7 +45,6 @@ class RunHeader(BaseModel):
     protocol: str
     data: str
     data_digest: str
-    per_item: bool = False
     outputs: dict[str, str]
     dimensions: tuple[str, ...]
     created: str = Field(default_factory=_now)
@@ -94,7 +91,6 @@ class RunHeader(BaseModel):
             update={
                 "created": self.created,
                 "data_digest": self.data_digest,
-                "per_item": self.per_item,
                 "outputs": {**self.outputs, **later.outputs, **self.outputs},
                 "single_image": tuple(dict.fromkeys((*self.single_image, *later.single_image))),
                 "dimensions": tuple(dict.fromkeys((*self.dimensions, *later.dimensions))),

@@ -14,11 +14,10 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ..base.digest import digest_bytes
-from ..base.errors import InputError
-from ..base.files import ABSENT, STAT, Files, Seen, stat_of
+from ..base.errors import ConfigError, InputError
+from ..base.files import Files, Seen, stat_of
 from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
 from ..base.item import Flaws, Item, Missing
@@ -26,47 +25,14 @@ from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
+from .contents import ItemChanges, JudgedEdit, KnownVerdicts, Look, Standing, item_changes
 from .fold import fold
 from .header import RunHeader
-from .items import ItemChanges, Look
 from .order import Order
 from .plan import in_order
 
 _NOT_ASKED = -1
 _NOTHING: frozenset[str] = frozenset()
-
-
-class Standing(NamedTuple):
-    """What is known of an edit.
-
-    Attributes:
-        digest: Of its output; None where it was missing.
-        missing: Why it was; None where it was not.
-        dimensions: Those on which a verdict stands.
-        seen: The file of the output as it was judged, or found to be unreadable: its stat, then,
-            of one that is unreadable, the 32 bytes of its digest.
-    """
-
-    item: str
-    digest: str | None
-    missing: Missing | None
-    dimensions: frozenset[str]
-    seen: bytes = ABSENT
-
-    def is_of(self, digest: str) -> bool:
-        """Whether a file of this content is what it was judged by, or what could not be read."""
-        return digest == self.digest or digest_bytes(digest) == self.seen[STAT:]
-
-    def reads_otherwise(self, why: Missing) -> bool:
-        """Whether the output was missing for another reason."""
-        return self.missing is not None and self.missing != why
-
-
-class Known(Protocol):
-    """Where verdicts are kept, as far as planning asks."""
-
-    def standing(self, model: str, signatures: Mapping[str, str]) -> Iterable[Standing]:
-        """Every edit of a model, with its verdicts that are scored or unscored and of today."""
 
 
 class Flawed(NamedTuple):
@@ -155,13 +121,11 @@ class RunPlan:
         missing: By model, how many outputs are missing, and the first reason.
         others: By model, how many files in its folder are outputs of no item, and the first.
         gone: By model, how many of these were judged before they went, and stay judged.
-        changed: Item, model and digest of outputs that are not what the run knows of them.
-        replaced: Item and model of those of them in whose place another output was known.
         same: By model, how many outputs are what was judged before.
+        other: By model, how many outputs are others than were judged before.
         judged: Edits on which verdicts stand and nothing is left to judge.
-        seen: Item, model and file of those that had to be read to know it.
-        item_changes: What became of the items since they were judged.
-        absent: Item, model and reason of outputs that are missing, or for another reason now.
+        met: Edits of which the run is to know what they are now.
+        changes: The items that are not what they were.
     """
 
     order: Order
@@ -173,13 +137,11 @@ class RunPlan:
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
     others: dict[str, tuple[int, str]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
-    changed: list[tuple[str, str, str]] = field(default_factory=list)
-    replaced: list[tuple[str, str]] = field(default_factory=list)
-    absent: list[tuple[str, str, Missing]] = field(default_factory=list)
     same: Counter[str] = field(default_factory=Counter)
+    other: Counter[str] = field(default_factory=Counter)
     judged: int = 0
-    seen: list[tuple[str, str, Seen]] = field(default_factory=list)
-    item_changes: ItemChanges = field(default_factory=ItemChanges)
+    met: list[JudgedEdit] = field(default_factory=list)
+    changes: ItemChanges = field(default_factory=ItemChanges)
 
     @property
     def told_of_others(self) -> list[str]:
@@ -276,10 +238,9 @@ def observe(order: Order, before: RunHeader | None = None) -> Observed:
 @making_many()
 def plan_run(
     observed: Observed,
-    known: Known | None,
+    known: KnownVerdicts | None,
     identities: Identities,
     unserved: Mapping[str, str] | None = None,
-    changes: ItemChanges | None = None,
 ) -> RunPlan:
     """What is left to do of what was observed.
 
@@ -287,21 +248,41 @@ def plan_run(
         known: The verdicts there are; None for none.
         identities: Of the services, for signatures.
         unserved: By dimension, why its own readings cannot be made; None where nothing is known.
-        changes: What became of the items since they were judged; None for nothing.
 
     Raises:
+        ConfigError: the data has none of the items that were judged, or another folder of outputs
+            holds none that were judged of that model.
         InputError: a model has no output at all.
     """
     order = observed.order
     plan = RunPlan(order, observed.ids, observed.asked, order.signatures(identities))
-    plan.item_changes = changes or plan.item_changes
+    if known is not None:
+        plan.changes = item_changes(observed.look, known, observed.files)
     states = _States(observed, unserved or {})
     for model in order.outputs:
         edits = compare(plan, observed, model, known)
         plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
         plan.counts[model] = count(order.dimensions, states, edits)
         plan.judged += sum(1 for edit in edits if edit is not None and states.is_judged(edit))
+    if known is not None:
+        _refuse_other_models(plan, known.header)
     return plan
+
+
+def _refuse_other_models(plan: RunPlan, header: RunHeader) -> None:
+    """Refuse another folder of outputs, unless it holds some that were judged of that model.
+
+    Raises:
+        ConfigError: there is such a folder.
+    """
+    for model, folder in plan.order.places.items():
+        before = header.outputs.get(model, folder)
+        if before != folder and plan.other[model] and not plan.same[model]:
+            raise ConfigError(
+                f"the outputs of {model} were judged from {before}, and {folder} holds none of"
+                " them",
+                "give these outputs another model's name, or another folder for this run",
+            )
 
 
 class _Kinds:
@@ -346,7 +327,7 @@ class _Alike(NamedTuple):
 
 
 def compare(
-    plan: RunPlan, observed: Observed, model: str, known: Known | None
+    plan: RunPlan, observed: Observed, model: str, known: KnownVerdicts | None
 ) -> list[_Alike | None]:
     """Look at a model's outputs, and compare them with what stands.
 
@@ -375,13 +356,10 @@ def compare(
         if path is None:
             why = outputs.why_not(item)
             _note_missing(plan, (item, model, why), stands, begun=known is not None)
-        elif stands is not None and not stands.seen.startswith(stat_of(path)):
-            was_known = stands.digest is not None
-            stands = _of_this_file(plan, observed.files, (item, model, path), stands)
-            if stands is None and was_known:
-                plan.replaced.append((item, model))
-        there = path is not None and stands is not None and stands.digest is not None
-        absent = path is None or (stands is not None and stands.digest is None)
+        elif known is not None and (stands is not None or item in plan.changes.other):
+            stands = _of_this_file(plan, observed.files, known, (item, model, path), stands)
+        there = path is not None and stands is not None and stands.missing is None
+        absent = path is None or (stands is not None and stands.missing is not None)
         plan.same[model] += there
         edits[place] = _Alike(kind, stands.dimensions if stands else _NOTHING, absent)
     plan.same[model] += judged.same
@@ -407,7 +385,7 @@ class _Judged:
         self, plan: RunPlan, observed: Observed, outputs: Outputs, standing: Iterable[Standing]
     ) -> None:
         kinds, places = observed.kinds, observed.places
-        changed = plan.item_changes.changed
+        changed = plan.changes.other
         alike: dict[tuple[int, frozenset[str], bool], _Alike] = {}
         self.any = False
         self.edits: list[_Alike | None] = [None] * len(observed.ids)
@@ -422,10 +400,10 @@ class _Judged:
                 self.others[place] = stands._replace(dimensions=_NOTHING)
                 continue
             path = outputs.path(stands.item)
-            if path is None or not stands.seen.startswith(stat_of(path)):
+            if path is None or stands.stat != stat_of(path):
                 self.others[place] = stands
                 continue
-            of = kinds[place], stands.dimensions, stands.digest is None
+            of = kinds[place], stands.dimensions, stands.missing is not None
             if (edit := alike.get(of)) is None:
                 edit = alike[of] = _Alike(*of)
             self.edits[place] = edit
@@ -525,28 +503,43 @@ def _note_missing(
         absent: Item, model and why.
         begun: Whether there is a run, which is to know of it.
     """
-    _, model, why = absent
+    item, model, why = absent
     number, first = plan.missing[model]
     plan.missing[model] = number + 1, first or str(why)
-    if begun and (stands is None or stands.reads_otherwise(why)):
-        plan.absent.append(absent)
+    is_new = stands is None or stands.missing not in {None, why}
+    if begun and is_new:
+        plan.met.append(JudgedEdit(item, model, None, why))
     plan.gone[model] += stands is not None and bool(stands.dimensions)
 
 
 def _of_this_file(
-    plan: RunPlan, files: Files, output: tuple[str, str, str], stands: Standing
+    plan: RunPlan,
+    files: Files,
+    known: KnownVerdicts,
+    output: tuple[str, str, str],
+    stands: Standing | None,
 ) -> Standing | None:
-    """What stands of an output that must be read; None, and a note, where it is another one now.
+    """What stands of an output that is, or may be, another one now; None where nothing does.
 
     Args:
         output: Item, model and path.
+        stands: What is known of the edit.
     """
     item, model, path = output
-    seen = files.seen(path)
+    seen: Seen | None
+    if stands is not None and stands.digest is not None and stands.stat == stat_of(path):
+        seen = Seen(stands.stat, stands.digest)
+    else:
+        seen = files.seen(path)
     if seen is None:
         return stands  # what is gone, or cannot be read just now, stays judged
-    if stands.is_of(seen.digest):
-        plan.seen.append((item, model, seen))
+    content = plan.changes.other.get(item)
+    if content is None and stands is not None and seen.digest == stands.digest:
+        plan.met.append(JudgedEdit(item, model, seen, stands.missing))
         return stands
-    plan.changed.append((item, model, seen.digest))
-    return None
+    plan.other[model] += stands is not None and stands.digest not in {None, seen.digest}
+    found = known.standing_on(item, content, model, seen.digest, plan.signatures)
+    if found is not None or content is None:
+        missing = found.missing if found else None
+        plan.met.append(JudgedEdit(item, model, seen, missing, content))
+    return found

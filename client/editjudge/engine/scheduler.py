@@ -42,10 +42,9 @@ from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
-from .items import ItemState, state_of
+from .contents import ItemContent, JudgedEdit, VerdictSink, content_of
 from .judge import Answered, Judgement, Settled, at_once
 from .judges import Judges
-from .keeping import JudgedEdit, VerdictSink
 from .order import Order
 from .progress import Progress
 from .runplan import RunPlan
@@ -67,7 +66,7 @@ class _Loaded(NamedTuple):
     """An item, and what it was when it was loaded."""
 
     item: Item
-    state: ItemState
+    content: ItemContent
 
 
 class _Source:
@@ -101,7 +100,7 @@ class _Source:
             readings = {path: Reading(path) for path in self._dataset.files(self.ref)}
             item = self._dataset.load(self.ref, left_encoded)
             read = _read(item, readings)
-            state = state_of(self._dataset, self.ref, files, read)
+            content = content_of(self._dataset, self.ref, files, read)
             unread = (readings[path] for path in readings.keys() - read.keys())
             if any(reading.has_changed() for reading in unread):
                 return InputError(self.ref.id, "its files change while they are read")
@@ -109,7 +108,7 @@ class _Source:
             return error
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this item's edits
             return InputError(self.ref.id, f"{type(error).__name__}: {error}")
-        return _Loaded(item, state)
+        return _Loaded(item, content)
 
 
 def _read(item: Item, readings: Mapping[str, Reading]) -> dict[str, Seen]:
@@ -241,7 +240,7 @@ class Scheduler:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
-            await self._keep_failed(job, JudgedEdit(item, job.model, None), _failed(error))
+            await self._keep_failed(job, JudgedEdit(item, job.model), _failed(error))
             return
         try:
             order = self.order
@@ -268,9 +267,8 @@ class Scheduler:
             self._edited, job, loaded.item, judges, left_encoded
         )
         await self._has_loaded(job, held)
-        digest = edit.image.digest if edit.image else None
         item = job.source.ref.id
-        return edit, JudgedEdit(item, job.model, digest, edit.missing, seen, loaded.state)
+        return edit, JudgedEdit(item, job.model, seen, edit.missing, loaded.content)
 
     def _edited(
         self, job: Job, item: Item, judges: Iterable[Generalist], left_encoded: int

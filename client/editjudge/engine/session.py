@@ -17,20 +17,17 @@ from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import ConfigError, first_of
 from ..base.identity import Identities, ModelIdentity, ServiceName
-from ..base.words import counted
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import OthersCallStore
 from ..panel.transport import MAX_TOKENS
+from .contents import VerdictStore
 from .header import RunHeader
-from .items import completed, item_changes
 from .judge import Settled, unserved
 from .judges import Judges, Opened, near
-from .keeping import JudgedEdit, VerdictStore
 from .order import Order
-from .outdated import Outdated, outdated
 from .progress import Progress, took
-from .runplan import Observed, RunPlan, making_many, plan_run
+from .runplan import Observed, RunPlan, plan_run
 from .scheduler import Ended, Scheduler, jobs
 
 T = TypeVar("T")
@@ -55,9 +52,6 @@ class Watcher(Protocol):
     def say(self, line: str) -> None:
         """Something people should know."""
 
-    def outdated(self, verdicts: Outdated) -> None:
-        """Verdicts are judged again, since something changed; told before any call."""
-
 
 @dataclass
 class Finished:
@@ -78,37 +72,6 @@ class Finished:
     usage: Mapping[str, float] = field(default_factory=dict)
 
 
-@making_many()
-def planned(
-    observed: Observed,
-    store: VerdictStore,
-    identities: Identities,
-    unserved: Mapping[str, str] | None = None,
-) -> RunPlan:
-    """What is left to do of a run; see `plan_run`."""
-    changes = item_changes(observed.look, store, observed.files)
-    plan = plan_run(observed, store, identities, unserved, changes)
-    _refuse_other_models(plan, store.header)
-    return plan
-
-
-def _refuse_other_models(plan: RunPlan, header: RunHeader) -> None:
-    """Refuse another folder of outputs, unless it holds some that were judged of that model.
-
-    Raises:
-        ConfigError: there is such a folder.
-    """
-    for model, folder in plan.order.places.items():
-        before = header.outputs.get(model, folder)
-        others = any(of == model for _, of in plan.replaced)
-        if before != folder and others and not plan.same[model]:
-            raise ConfigError(
-                f"the outputs of {model} were judged from {before}, and {folder} holds none of"
-                " them",
-                "give these outputs another model's name, or another folder for this run",
-            )
-
-
 def planned_as_before(
     observed: Observed, store: VerdictStore, before: RunHeader | None, settings: Settings
 ) -> RunPlan:
@@ -119,7 +82,7 @@ def planned_as_before(
         settings: Where they ask otherwise than that session, nothing that was judged stands.
     """
     same = before is not None and before.settings == asking(settings)
-    return planned(observed, store, before.identities if before and same else {})
+    return plan_run(observed, store, before.identities if before and same else {})
 
 
 def asking(settings: Settings) -> dict[str, JsonValue]:
@@ -240,8 +203,7 @@ class Session:
         plan = left
         waiting = unserved(self._observed.dimensions, panel, here=judges.here)
         if changed or waiting:
-            plan = await _aside(lambda: planned(self._observed, self._store, identities, waiting))
-        await self._tell_changes(header, plan)
+            plan = await _aside(lambda: plan_run(self._observed, self._store, identities, waiting))
         self._check_judges(plan, panel)
         return plan
 
@@ -340,11 +302,11 @@ class Session:
         self._store.amend(header.model_copy(update=now))
 
     def _keep_changes(self, plan: RunPlan) -> None:
-        """Keep what became of outputs and items; what stays as it is from now on is known."""
-        edits = [JudgedEdit(*edit) for edit in plan.changed]
-        edits += [JudgedEdit(item, model, None, reason) for item, model, reason in plan.absent]
-        items = completed(plan.item_changes, self.order.dataset, self._observed.files)
-        self._store.keep_changes(edits, plan.seen, items, self.order.places)
+        """Keep what items and outputs hold now, so that the next session need not read them."""
+        changes, before = plan.changes, self._store.header.outputs
+        header = {"data_digest": changes.digest, "outputs": {**before, **self.order.places}}
+        items = {**changes.other, **changes.moved}
+        self._store.keep_contents(plan.met, items, changes.gone, header)
 
     def _progress(self, plan: RunPlan, budget: Budget) -> Progress:
         standing: dict[str, Counter[str]] = {}
@@ -352,19 +314,6 @@ class Session:
             for name, counts in row.items() if model in plan.todo else ():
                 standing.setdefault(name, Counter()).update(counts)
         return Progress.of(plan, standing, budget)
-
-    async def _tell_changes(self, header: RunHeader, plan: RunPlan) -> None:
-        if plan.replaced:
-            item, model = plan.replaced[0]
-            count = counted(
-                len(plan.replaced),
-                "output is another than last time, and is",
-                "outputs are others than last time, and are",
-            )
-            self._watcher.say(f"{count} judged anew (first: {item} of {model})")
-        again = await _aside(lambda: outdated(plan, self._store, header.settings, self._asking))
-        for verdicts in again:
-            self._watcher.outdated(verdicts)
 
     def _check_judges(self, plan: RunPlan, panel: Panel) -> None:
         """A judge that was asked for and cannot be used ends the run; a specialist does not."""

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ..app.events import Again, Counted, Line, Noted, Progressed, RunEvent
+from ..app.events import Counted, Line, Noted, Progressed, RunEvent
 from ..base.console import console, styled
 from ..base.screen import say_json, tell
 from ..base.strict import text_of
@@ -43,8 +43,6 @@ class Display(AbstractContextManager["Display"]):
         match event:
             case Noted():
                 self.say(event.text)
-            case Again():
-                self.say(event.outdated.text)
             case Progressed():
                 self.progressed(event)
 

@@ -182,7 +182,7 @@ def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
         before = f"{run.name}: " if len(runs) > 1 else ""
         untrained = untrained_line(run.results.identities)
         lines = [untrained] if untrained else []
-        lines += [*filter(None, [run.checks]), *run.results.changes.lines]
+        lines += [*filter(None, [run.checks])]
         if run.header.editjudge != today:
             by = run.header.editjudge
             lines.append(f"the run was last written by editjudge {by}, this is {today}")

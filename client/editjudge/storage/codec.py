@@ -1,14 +1,13 @@
-"""JSON, digests and specialists' outputs in their stored form.
+"""Specialists' outputs and digests in their stored form.
 
-Each can be read by itself: JSON is text or, where that is shorter, deflated; outputs are a file
-of `numpy.savez_compressed`. They are kept exactly, with two exceptions. An embedding is kept in
-half precision, and a mask as run lengths: its pixels come back exactly, its bytes as a 1-bit PNG.
+Outputs are a file of `numpy.savez_compressed`. They are kept exactly, with two exceptions. An
+embedding is kept in half precision, and a mask as run lengths: its pixels come back exactly, its
+bytes as a 1-bit PNG.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -19,72 +18,29 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..base.contracts import CONTRACTS, Tensors
+from ..base.digest import DIGEST
 from ..base.errors import ImageError
 from ..base.images import load_mask
-from ..base.parse import parse_json
+from .tables import encoded, text
 
-_DEFLATED = b"x"
-"""How every zlib stream begins, and no JSON."""
 _UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """What NumPy raises for a file that is none of its own, or damaged."""
 _HALF = (2.0**-6, 65504.0)
 """Largest absolute values of an embedding that half precision holds to 11 bits throughout."""
 
 
-def dumps(value: object) -> str:
-    """JSON text without spaces; the order of keys is kept.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def pack(value: object) -> bytes:
-    """JSON in its stored form."""
-    # A judge's reply may hold lone surrogates, which strict UTF-8 refuses.
-    data = dumps(value).encode("utf-8", "surrogatepass")
-    return min(data, zlib.compress(data, 9), key=len)
-
-
-def unpack(stored: bytes) -> Any:
-    """What `pack` was given.
-
-    Raises:
-        ValueError: the stored form is damaged, or of a newer editjudge.
-    """
-    try:
-        data = zlib.decompress(stored) if stored[:1] == _DEFLATED else stored
-        return parse_json(data.decode("utf-8", "surrogatepass"))
-    except (zlib.error, ValueError) as error:
-        raise ValueError(f"stored text cannot be read: {error}") from error
-
-
-def to_text(text: str) -> str | bytes:
-    """A text as SQLite takes it: with lone surrogates, which it refuses, as bytes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return text
-
-
-def from_text(stored: str | bytes) -> str:
-    """What `to_text` was given."""
-    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
-
-
-def digest_to_bytes(digest: str) -> bytes | str:
-    """`sha256:` and 64 hex digits as 32 bytes; any other text as it is."""
+def digest_to_bytes(digest: str) -> bytes:
+    """`sha256:` and 64 hex digits as 32 bytes; any other text as its UTF-8, behind a zero."""
     kind, _, digits = digest.partition(":")
     if kind == "sha256" and len(digits) == 64 and set(digits) <= set("0123456789abcdef"):
         return bytes.fromhex(digits)
-    return digest
+    return b"\0" + encoded(digest)
 
 
-def digest_from_bytes(stored: bytes | str) -> str:
+def digest_from_bytes(stored: bytes) -> str:
     """What `digest_to_bytes` was given."""
-    return stored if isinstance(stored, str) else f"sha256:{stored.hex()}"
+    is_text = stored[:1] == b"\0" and len(stored) != DIGEST
+    return text(stored[1:]) if is_text else f"sha256:{stored.hex()}"
 
 
 def outputs_to_bytes(

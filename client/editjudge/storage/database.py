@@ -1,7 +1,7 @@
-"""The SQLite file under ledgers and runs: its tables, its versions, and what can go wrong.
+"""The SQLite file under ledgers and runs: its rows, and what can go wrong.
 
-Rows are written by `put`, `change` and `delete` alone, and what is selected has been compared with
-the checksums that these wrote; see `checksums`.
+Rows are written by `put`, `change` and `delete` alone, and read by `rows`, which compares each with
+its checksum.
 
 Committed is kept: a process may end at any moment, however it comes, and loses at most the
 transaction it was in. When the machine goes down the last transactions can be lost too, never
@@ -13,30 +13,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import marshal
 import sqlite3
-from collections.abc import Callable, Generator, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import RLock
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from ..base.errors import ConfigError, EditjudgeError, StoreError
-from .checksums import Checks, Damage, Value, as_stored, checked, damaged, expressions, sound
-from .codec import from_text, to_text
-from .damage import HEAD, head_damage, page_size, told
-from .tables import FACTS, TABLES, TEXTS, VERSION, Table
+from .packing import Packer
+from .tables import DICTIONARIES, FACTS, TABLES, VERSION, Table, Value, checksum, encoded
+from .tables import long_checksum as checksum_of_long
+from .tables import text as text_of
 
 Row: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_CACHED = 4096
+_AT_ONCE = 256
+_AT_A_TIME = 2000
+"""Rows that are looked at in one transaction where many are deleted."""
 _BUSY_SECONDS = 30
-_CONNECTED: dict[str, Any] = {
-    "isolation_level": None,
-    "timeout": _BUSY_SECONDS,
-    "check_same_thread": False,
-}
+_HEAD = 100
+"""Bytes of the head of a file of SQLite's."""
+_MAGIC = b"SQLite format 3\0"
 
 
 class Database:
@@ -48,22 +50,27 @@ class Database:
     Args:
         path: None keeps everything in memory.
         read_only: Changes nothing and takes no lock; sees what others commit meanwhile.
+        is_run: Nothing of it is ever purged, so that its first documents may help to pack others.
+
+    Attributes:
+        packer: Packs the documents of this file.
 
     Raises:
         ConfigError: the file cannot be opened, is something else, or of a newer editjudge.
         StoreError: it is damaged.
     """
 
-    def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path | None = None, *, read_only: bool = False, is_run: bool = False
+    ) -> None:
         self.path = path
-        self._checks = Checks()
+        self.packer = Packer(
+            lambda: [row[1] for row in self.rows(DICTIONARIES, "ORDER BY id")],
+            self._keep_dictionary if is_run else None,
+        )
         self._depth = 0
         self._turn = RLock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="editjudge-store")
-        self._ids: dict[str, int] = {}
-        self._texts: dict[int, str] = {}
-        self._all: dict[int, str] | None = None
-        self._version_of_others: Row | None = None
         try:
             if path is not None and not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,27 +118,23 @@ class Database:
             StoreError: the disk is full or fails; what was committed before is kept.
         """
         with self._turn:
-            yield from self._in_transaction()
-
-    def _in_transaction(self) -> Iterator[None]:
-        if self._depth:
-            yield
-            return
-        self._depth += 1
-        try:
-            self.run("BEGIN IMMEDIATE")
-            self._look_for_others()
-            yield
-            self.run("COMMIT")
-        except BaseException:  # an interruption must not leave half a transaction either
-            self._forget()
-            # Where the disk is full SQLite has rolled back by itself.
-            if self._db.in_transaction:
-                with contextlib.suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-            raise
-        finally:
-            self._depth -= 1
+            if self._depth:
+                yield
+                return
+            self._depth += 1
+            try:
+                self.run("BEGIN IMMEDIATE")
+                yield
+                self.run("COMMIT")
+            except BaseException:  # an interruption must not leave half a transaction either
+                self.packer.forget()
+                # Where the disk is full SQLite has rolled back by itself.
+                if self._db.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._db.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth -= 1
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -149,89 +152,57 @@ class Database:
                 if self._db.in_transaction:
                     self.run("COMMIT")
 
-    def _look_for_others(self) -> None:
-        """Forget texts where another connection has written: it may have purged them."""
-        version = self.one("PRAGMA data_version")
-        if version != self._version_of_others:
-            self._version_of_others = version
-            self._forget()
-
-    def _forget(self) -> None:
-        """Read numbers and texts anew: those that are held may stand for nothing."""
-        self._ids.clear()
-        self._texts.clear()
-        self._all = None
-
     def run(self, sql: str, *values: object) -> sqlite3.Cursor:
         """Execute one statement."""
-        return self._execute(sql, values)
-
-    def _execute(self, sql: str, values: tuple[object, ...] | dict[str, object]) -> sqlite3.Cursor:
-        # Comparing checksums takes the interpreter's lock inside SQLite's; a thread that has the
-        # former and waits for the latter would wait for ever.
         with self._turn:
             try:
                 return self._db.execute(sql, values)
             except _RAISED as error:
                 raise self._translated(error) from error
 
-    def put(self, table: Table, *, instead: str = "", **values: object) -> int:
-        """Write a row, with its checksums.
+    def put(self, table: Table, **values: Value) -> int:
+        """Write a row, with its checksums; returns its number.
 
         Args:
-            instead: What becomes of a row of the same key that is there: `REPLACE`, or `IGNORE`
-                to leave it; by default there must be none.
-            values: By column; others stay empty.
-
-        Returns:
-            Its number, where rows of this table are numbered.
+            values: By column; others stay empty. With `id` it takes the place of that row.
         """
-        row = {
-            name: as_stored(table, name, values.pop(name, None))
-            for name in (*table.columns, *table.long)
-        }
-        if values:
-            raise TypeError(f"{table.name} has no {', '.join(values)}")
-        if not table.is_numbered or row["id"] is not None:
-            return self._write(table, instead, row)
         with self.transaction():
-            row["id"] = self._next_number(table)
-            return self._write(table, instead, row)
-
-    def _write(self, table: Table, instead: str, row: dict[str, Value]) -> int:
-        whole = checked(table, row)
-        self.run(_insertion(table, instead), *[whole[name] for name in table.names])
-        number = row.get("id", 0)
-        return number if isinstance(number, int) else 0
+            if values.get("id") is None:
+                values["id"] = self._next_number(table)
+            row = {name: _as_stored(table, name, values.pop(name, None)) for name in table.long}
+            if table.long:
+                row["long_checksum"] = checksum_of_long(row[name] for name in table.long)  # type: ignore[misc]
+            for name in ("id", *table.columns):
+                row[name] = _as_stored(table, name, values.pop(name, None))
+            if values:
+                raise TypeError(f"{table.name} has no {', '.join(values)}")
+            row["checksum"] = checksum(tuple(row[name] for name in table.short))
+            self.run(_insertion(table), *[row[name] for name in table.names])
+            return int(row["id"] or 0)
 
     def _next_number(self, table: Table) -> int:
-        row = self.one(f"SELECT ifnull(max(id), 0) + 1 FROM main.{table.name}")  # noqa: S608
+        row = self.one(f"SELECT ifnull(max(id), 0) + 1 FROM {table.name}")  # noqa: S608
         return int(row[0]) if row else 1
 
-    def change(self, table: Table, where: str, at: Mapping[str, object], **values: object) -> int:
-        """Change rows, and their checksums.
-
-        Args:
-            where: A condition, in which names after a colon stand for those of `at`.
-            at: Values by name, which must not be names of columns that are changed.
-            values: By column, none of them long.
-
-        Returns:
-            How many rows there were.
-        """
-        stored = {name: as_stored(table, name, value) for name, value in values.items()}
-        sets = ", ".join(f"{name} = :{name}" for name in stored)
-        done = self._execute(
-            f"UPDATE main.{table.name} SET {sets},"  # noqa: S608 - names of columns, never data
-            f" checksum = row_checksum({expressions(table, stored)})"
-            f" WHERE ({where}) AND {sound(table)}",
-            {**stored, **at},
-        )
-        return done.rowcount
+    def change(self, table: Table, number: int, **values: Value) -> None:
+        """Change values of a row."""
+        with self.transaction():
+            for row in self.rows(table, "WHERE id = ?", number, long=True):
+                names = (*("id", *table.columns), *table.long)
+                self.put(table, **{**dict(zip(names, row, strict=True)), **values})
 
     def delete(self, table: Table, where: str, *values: object) -> int:
-        """Delete rows; how many there were."""
-        return self.run(f"DELETE FROM main.{table.name} WHERE {where}", *values).rowcount  # noqa: S608
+        """Delete rows, some at a time, so that others can write in between; how many there were."""
+        last, deleted = 0, 0
+        while True:
+            with self.transaction():
+                among = f"SELECT id FROM {table.name} WHERE id > ? ORDER BY id LIMIT {_AT_A_TIME}"  # noqa: S608
+                row = self.one(f"SELECT max(id) FROM ({among})", last)  # noqa: S608
+                if row is None or row[0] is None:
+                    return deleted
+                sql = f"DELETE FROM {table.name} WHERE id > ? AND id <= ? AND ({where})"  # noqa: S608
+                deleted += self.run(sql, last, row[0], *values).rowcount
+                last = row[0]
 
     def shrink(self) -> None:
         """Give the room of what was deleted back; others wait meanwhile.
@@ -239,135 +210,106 @@ class Database:
         Raises:
             StoreError: the disk is full, or another process is busy for long; nothing is lost.
         """
-        if self.path is None:
-            return
-        with self._turn:
-            try:
-                # On a connection of its own: our views stand where VACUUM looks for tables.
-                with contextlib.closing(_connected(str(self.path))) as db:
-                    db.execute("VACUUM")
-            except _RAISED as error:
-                raise self._translated(error) from error
+        if self.path is not None:
+            self.run("VACUUM")
 
     def one(self, sql: str, *values: object) -> Row | None:
-        """The first row, or None."""
-        with contextlib.closing(self.each(sql, *values)) as rows:
-            return next(rows, None)
+        """The first row of a query that counts or looks for something, or None."""
+        with self._turn, contextlib.closing(self.run(sql, *values)) as cursor:
+            rows = self._fetched(cursor)
+            return rows[0] if rows else None
 
-    def each(self, sql: str, *values: object) -> Generator[Row, None, None]:
-        """Rows one by one, as of the moment of the first."""
-        cursor = self.run(sql, *values)
+    def rows(
+        self, table: Table, where: str = "", *values: object, long: bool = False
+    ) -> Generator[Row, None, None]:
+        """Rows of a table, as of the moment of the first.
+
+        Args:
+            where: What follows the table's name.
+            long: With the long values behind the others.
+
+        Returns:
+            The number and the columns of each, in their order.
+
+        Raises:
+            StoreError: one is not as it was written.
+        """
+        long = long and bool(table.long)
+        names, size = table.names if long else (*table.short, "checksum"), len(table.short)
+        cursor = self.run(f"SELECT {', '.join(names)} FROM {table.name} {where}", *values)  # noqa: S608
+        own = size - bool(table.long)
+        crc, dumped = zlib.crc32, marshal.dumps  # looking up names counts
         try:
-            while rows := self._fetched(cursor):
-                yield from rows
+            while several := self._fetched(cursor):
+                for row in several:
+                    if crc(dumped(row[:size], 2)) != row[size]:
+                        raise self._damaged(table, row[0])
+                if not long:
+                    yield from [row[:own] for row in several]
+                    continue
+                for row in several:
+                    if checksum_of_long(row[size + 1 :]) != row[own]:
+                        raise self._damaged(table, row[0])
+                    yield row[:own] + row[size + 1 :]
         finally:
             # Who never comes to an end may be closed after the file.
             with self._turn, contextlib.suppress(sqlite3.ProgrammingError):
                 cursor.close()
 
+    def row(self, table: Table, where: str, *values: object, long: bool = False) -> Row | None:
+        """The first of these rows, or None."""
+        with contextlib.closing(self.rows(table, where, *values, long=long)) as found:
+            return next(found, None)
+
     def _fetched(self, cursor: sqlite3.Cursor) -> list[Row]:
         with self._turn:
             try:
-                return cursor.fetchmany(256)
+                return cursor.fetchmany(_AT_ONCE)
             except _RAISED as error:
                 raise self._translated(error) from error
 
-    def rows(self, table: Table, where: str = "", *values: object) -> Iterator[Row]:
-        """Rows of one table without its long values, compared here: for a hundred thousand.
-
-        As from `each` no row comes that is not as it was written. One that is compared where it
-        was fetched costs half as much as one that SQLite has compared by a call of its own.
-
-        Args:
-            where: What follows the table's name, in columns of the table.
-
-        Returns:
-            Each row's checksum, then its `checked` columns, with texts as their bytes.
-        """
-        names = ", ".join(("checksum", expressions(table)))
-        cursor = self.run(f"SELECT {names} FROM main.{table.name} {where}", *values)  # noqa: S608
-        try:
-            while rows := self._fetched(cursor):
-                for row in damaged(rows):
-                    key = (row[1 + table.checked.index(name)] for name in table.key)
-                    raise self._damaged(Damage(table, tuple(key)))
-                yield from rows
-        finally:
-            with self._turn, contextlib.suppress(sqlite3.ProgrammingError):
-                cursor.close()
-
-    def intern(self, text: str) -> int:
-        """The number that stands for a text, given to it here where it has none."""
-        if (known := self._ids.get(text)) is not None:
-            return known
-        stored = to_text(text)
-        row = self.one("SELECT id FROM texts WHERE text = ?", stored)
-        if row is None:
-            self._all = None
-        number = self.put(TEXTS, text=stored) if row is None else int(row[0])
-        if len(self._ids) >= _CACHED:
-            self._ids.clear()
-        self._ids[text] = number
-        return number
-
-    def text(self, number: int) -> str:
-        """The text that a number stands for."""
-        if (known := self._texts.get(number)) is not None:
-            return known
-        row = self.one("SELECT text FROM texts WHERE id = ?", number)
-        if row is None:
-            raise StoreError(f"{self.path} is damaged: it lacks text {number}", RESTORE)
-        if len(self._texts) >= _CACHED:
-            self._texts.clear()
-        return self._texts.setdefault(number, from_text(row[0]))
-
-    def number(self, text: str) -> int | None:
-        """The number that stands for a text; None where it has none."""
-        row = self.one("SELECT id FROM texts WHERE text = ?", to_text(text))
-        return None if row is None else int(row[0])
-
-    def texts(self) -> Mapping[int, str]:
-        """All texts by the numbers that stand for them, for those who go through all rows.
-
-        They are read once, until a text is new; another process may have put in more.
-        """
-        if self._all is None:
-            rows = self.rows(TEXTS)
-            self._all = {number: text.decode("utf-8", "surrogatepass") for _, number, text in rows}
-        return self._all
-
     def fact(self, name: str) -> str | None:
         """Something found out before, or None."""
-        row = self.one("SELECT value FROM facts WHERE name = ?", name)
-        return None if row is None else str(row[0])
+        row = self.row(FACTS, "WHERE name = ?", encoded(name))
+        return None if row is None else text_of(row[2])
 
     def keep_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
         with self.transaction():
-            self.put(FACTS, instead="REPLACE", name=name, value=value)
+            row = self.row(FACTS, "WHERE name = ?", encoded(name))
+            number = None if row is None else row[0]
+            self.put(FACTS, id=number, name=encoded(name), value=encoded(value))
+
+    def facts(self, prefix: str) -> list[str]:
+        """What was found out under names that begin so, in the order of their names."""
+        rows = self.rows(FACTS, "ORDER BY name")
+        return [text_of(value) for _, name, value in rows if text_of(name).startswith(prefix)]
+
+    def _keep_dictionary(self, text: bytes) -> None:
+        self.put(DICTIONARIES, text=text)
 
     def _opened(self) -> sqlite3.Connection:
         db = _connected(str(self.path or ":memory:"))
         try:
-            self._checks.register(db)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             if self._version(db) != VERSION:
                 db.execute("BEGIN IMMEDIATE")
                 # Another process may have been here in between.
                 if self._version(db) == 0:
-                    self._check_empty(db)
-                    for table in TABLES:
-                        db.execute(table.sql)
-                        if table.index:
-                            db.execute(table.index)
-                db.execute(f"PRAGMA user_version = {VERSION}")
+                    self._make(db)
                 db.execute("COMMIT")
-            self._checks.shadow(db)
         except BaseException:  # also when interrupted; closing rolls back
             db.close()
             raise
         return db
+
+    def _make(self, db: sqlite3.Connection) -> None:
+        if db.execute("SELECT 1 FROM sqlite_master").fetchone():  # none of ours beside another's
+            raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
+        for statement in (sql for table in TABLES for sql in table.sql):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {VERSION}")
 
     def _check_whole(self) -> None:
         """Refuse a file with a damaged head, and one that was cut within a page.
@@ -379,17 +321,12 @@ class Database:
         if self.path is None or not self.path.is_file():
             return
         with self.path.open("rb") as file:
-            head = file.read(HEAD)
-        why = head_damage(head)
-        if not why and self.path.stat().st_size % page_size(head) and not self._log_bytes():
+            head = file.read(_HEAD)
+        why = _head_damage(head)
+        if not why and not self._log_bytes() and self.path.stat().st_size % _page_size(head):
             why = "its end is missing"
         if why:
             raise StoreError(f"{self.path}: the file is damaged ({why})", RESTORE)
-
-    def _check_empty(self, db: sqlite3.Connection) -> None:
-        """Put no tables of ours beside somebody else's."""
-        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
 
     def _log_bytes(self) -> int:
         """Size of the write-ahead log; 0 where there is none."""
@@ -421,8 +358,6 @@ class Database:
             db.close()
             raise
         if version == VERSION:
-            self._checks.register(db)
-            self._checks.shadow(db)
             return db
         db.close()
         raise ConfigError(f"{self.path}: this is no ledger and no run", "give another file")
@@ -436,16 +371,14 @@ class Database:
             )
         return int(version)
 
-    def _damaged(self, damage: Damage) -> StoreError:
-        what = told(self._db, damage)
+    def _damaged(self, table: Table, number: object) -> StoreError:
+        what = f"row {number} (table {table.name})"
         return StoreError(f"{self.path} is damaged: {what} is not as it was written", COPY)
 
     def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
         """The error for people; a mistake of ours in using SQLite stays what it is."""
         if isinstance(error, UnicodeDecodeError):
             return StoreError(f"{self.path}: the file is damaged ({error.reason})", RESTORE)
-        if damage := self._checks.taken():
-            return self._damaged(damage)
         if str(error).startswith(_NOT_READ):
             return StoreError(f"{self.path}: the file is damaged ({error})", RESTORE)
         code = getattr(error, "sqlite_errorcode", None)
@@ -461,8 +394,8 @@ class Database:
 COPY = "restore a copy of the file"
 _RAISED = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; the latter where what it says of a damaged file is no text."""
-_NOT_READ = ("Could not decode to UTF-8", "user-defined function raised")
-"""How Python says that a text, or a row to be compared, is of no known form."""
+_NOT_READ = "Could not decode to UTF-8"
+"""How Python says that a text is of no known form."""
 RESTORE = "restore a copy; what can still be read: sqlite3 FILE .recover"
 _ROOM = "make room on its disk and give the same command again; what was stored is kept"
 _WRITABLE = "give another file, or make it and its folder writable"
@@ -488,8 +421,44 @@ def _connected(where: str, *, uri: bool = False) -> sqlite3.Connection:
     )
 
 
+def _head_damage(head: bytes) -> str:
+    """What is wrong with the head of a file that is, or was, one of SQLite's; else "".
+
+    Only what is the same in every file is looked at. Whether the rest is true SQLite finds out.
+    """
+    if len(head) < _HEAD:
+        return ""
+    if not any(head):
+        return "its beginning is all zeros"
+    alike = sum(is_ == was for is_, was in zip(head, _MAGIC, strict=False))
+    if alike < len(_MAGIC) // 2:
+        return ""
+    page = _page_size(head)
+    sound = (
+        alike == len(_MAGIC)
+        and 512 <= page <= 65536
+        and page & (page - 1) == 0
+        and {head[18], head[19]} <= {1, 2}
+        and head[21:24] == bytes((64, 32, 32))
+        and int.from_bytes(head[44:48], "big") <= 4
+    )
+    return "" if sound else "its first bytes are not as they were written"
+
+
+def _page_size(head: bytes) -> int:
+    """Bytes of a page by the head of a file; 1 where that tells none."""
+    page = int.from_bytes(head[16:18], "big") if head.startswith(_MAGIC) else 1
+    return {0: 1, 1: 65536 if head.startswith(_MAGIC) else 1}.get(page, page)
+
+
+def _as_stored(table: Table, name: str, value: Value) -> Value:
+    """A value as SQLite gives it back."""
+    if table.columns.get(name) == "REAL" and value is not None:
+        return float(value) + 0.0  # SQLite has no negative zero
+    return int(value) if isinstance(value, bool) else value
+
+
 @functools.cache
-def _insertion(table: Table, instead: str) -> str:
-    how = f"OR {instead} " if instead else ""
+def _insertion(table: Table) -> str:
     names, places = ", ".join(table.names), ", ".join("?" * len(table.names))
-    return f"INSERT {how}INTO main.{table.name} ({names}) VALUES ({places})"  # noqa: S608
+    return f"INSERT OR REPLACE INTO {table.name} ({names}) VALUES ({places})"  # noqa: S608

@@ -7,11 +7,11 @@ depend on. Replies are kept raw, so reading them by other rules needs no new cal
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +19,15 @@ from pydantic import JsonValue
 
 from ..base.contracts import Tensors
 from ..base.errors import Abstained, StoreError
-from ..panel.calls import Call, Reply, Said, SpecialistCall, call_json
+from ..panel.calls import Call, Reply, Said, SpecialistCall
 from ..panel.prompt import Prompt, Text
-from .codec import (
-    digest_from_bytes,
-    digest_to_bytes,
-    outputs_from_bytes,
-    outputs_to_bytes,
-    pack,
-    unpack,
-)
-from .database import RESTORE, Database
-from .tables import CALLS, NAMING_TEXTS, PROMPTS, TEXTS, Table
+from .codec import digest_from_bytes, digest_to_bytes, outputs_from_bytes, outputs_to_bytes
+from .database import RESTORE, Database, Row
+from .tables import CALLS, FACTS, PROMPTS, encoded, text
 
-_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost")
-_USUAL = {
-    **dict.fromkeys(("dropped", "repeat", "abstained", *_COUNTS[:-1]), 0),
-    "attempts": 1,
-}
-_AT_A_TIME = 5000
-"""Rows that are deleted in one transaction."""
 _FEW = 16
 """Numbers of a specialist that are shown one by one."""
+_TAKEN = ("prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 class Ledger:
@@ -96,16 +83,18 @@ class Ledger:
         return await self._database.aside(self._get, call)
 
     def _get(self, call: Call) -> Reply | None:
-        with self._database.snapshot():  # its texts may be purged with it
-            row = self._database.one(
-                "SELECT reply, model, prompt_tokens, cached_tokens, completion_tokens, attempts,"
-                " cost, seconds FROM calls WHERE team = ? AND key = ? AND dropped = 0",
-                self.team,
-                digest_to_bytes(call.key),
-            )
-            if row is None:
-                return None
-            return Reply(unpack(row[0]), self._database.text(row[1]), *row[2:])
+        row = self._row(call.key)
+        if row is None:
+            return None
+        document = self._database.packer.unpack(row[7])
+        return Reply(
+            document["reply"],
+            document["model"],
+            **{name: document[name] for name in _TAKEN},
+            attempts=document.get("attempts", 1),
+            cost=row[6],
+            seconds=document["seconds"],
+        )
 
     async def put(self, call: Call, reply: Reply) -> None:
         """Keep a reply; the first one for a call stays."""
@@ -113,20 +102,21 @@ class Ledger:
 
     def _put(self, call: Call, reply: Reply) -> None:
         with self._database.transaction():
+            self._keep_prompt(call.prompt.digest, _shown_prompt(call.prompt))
             self._keep(
                 call.key,
-                service=self._database.intern(call.judge),
-                form=self._database.intern(call_json(call.form)),
-                prompt=self._prompt(call.prompt),
-                repeat=call.repeat,
-                reply=pack(reply.content),
-                model=self._database.intern(reply.model),
-                prompt_tokens=reply.prompt_tokens,
-                cached_tokens=reply.cached_tokens,
-                completion_tokens=reply.completion_tokens,
-                attempts=reply.attempts,
+                {
+                    "service": call.judge,
+                    "form": call.form,
+                    "repeat": call.repeat,
+                    "reply": reply.content,
+                    "model": reply.model,
+                    **{name: getattr(reply, name) for name in _TAKEN},
+                    "attempts": reply.attempts,
+                    "seconds": reply.seconds,
+                },
+                prompt=call.prompt.digest,
                 cost=reply.cost,
-                seconds=reply.seconds,
             )
 
     async def outputs(self, call: SpecialistCall) -> Tensors | None:
@@ -138,17 +128,13 @@ class Ledger:
         return await self._database.aside(self._outputs, call)
 
     def _outputs(self, call: SpecialistCall) -> Tensors | None:
-        row = self._database.one(
-            "SELECT reply, abstained FROM calls WHERE team = ? AND key = ? AND dropped = 0",
-            self.team,
-            digest_to_bytes(call.key),
-        )
+        row = self._row(call.key)
         if row is None:
             return None
-        if row[1]:
-            stored = unpack(row[0])
-            raise _abstained(call, stored["kind"], stored["reason"])
-        return outputs_from_bytes(row[0])
+        if row[8] is None:
+            why = self._database.packer.unpack(row[7])["reply"]
+            raise Abstained(why["kind"], why["reason"], calls=(call.key,))
+        return outputs_from_bytes(row[8])
 
     async def keep_outputs(
         self,
@@ -173,7 +159,7 @@ class Ledger:
         seconds: float,
     ) -> Tensors:
         stored = outputs_to_bytes(call.role, outputs)
-        self._keep_specialist(call, stored, seconds, abstained=False)
+        self._keep_specialist(call, None, seconds, stored)
         kept = self._outputs(call)
         return outputs_from_bytes(stored) if kept is None else kept
 
@@ -185,9 +171,22 @@ class Ledger:
         Returns:
             What `outputs` raises from now on, to be raised: it names the call.
         """
-        stored = pack({"kind": kind, "reason": reason})
-        await self._database.aside(self._keep_specialist, call, stored, seconds, abstained=True)
-        return _abstained(call, kind, reason)
+        why = {"kind": kind, "reason": reason}
+        await self._database.aside(self._keep_specialist, call, why, seconds)
+        return Abstained(kind, reason, calls=(call.key,))
+
+    def _keep_specialist(
+        self,
+        call: SpecialistCall,
+        why: Mapping[str, str] | None,
+        seconds: float,
+        outputs: bytes | None = None,
+    ) -> None:
+        form = {"service": str(call.service), "parameters": dict(call.parameters)}
+        abstained = {} if why is None else {"reply": why}
+        document = {"service": call.identity, "form": form, **abstained, "seconds": seconds}
+        with self._database.transaction():
+            self._keep(call.key, document, outputs=outputs)
 
     async def keep_said(self, said: Iterable[Said]) -> None:
         """Keep what generalists said to others who asked for us; see `CallStore`."""
@@ -195,20 +194,21 @@ class Ledger:
 
     def _keep_said(self, said: Iterable[Said]) -> None:
         with self._database.transaction():
-            for reply in said:
-                if reply.prompt is None or not isinstance(reply.reply, dict):
+            for one in said:
+                if one.prompt is None or not isinstance(one.reply, dict):
                     continue
+                self._keep_prompt(one.prompt, {"system": "", "parts": []})
                 self._keep(
-                    reply.call,
-                    service=self._database.intern(reply.judge),
-                    form=self._database.intern(call_json({})),
-                    prompt=self._prompt_row(reply.prompt, "", []),
-                    reply=pack(reply.reply),
-                    model=self._database.intern(reply.model or ""),
-                    prompt_tokens=reply.prompt_tokens,
-                    cached_tokens=reply.cached_tokens,
-                    completion_tokens=reply.completion_tokens,
-                    seconds=0.0,
+                    one.call,
+                    {
+                        "service": one.judge,
+                        "form": {},
+                        "reply": one.reply,
+                        "model": one.model or "",
+                        **{name: getattr(one, name) for name in _TAKEN},
+                        "seconds": 0.0,
+                    },
+                    prompt=one.prompt,
                 )
 
     async def drop(self, keys: Iterable[str]) -> int:
@@ -219,27 +219,23 @@ class Ledger:
         Returns:
             How many there were.
         """
-        return await self._database.aside(self._drop, tuple(keys))
+        return await self._database.aside(self.drop_now, tuple(keys))
 
-    def _drop(self, keys: Iterable[str]) -> int:
+    def drop_now(self, keys: Iterable[str]) -> int:
+        """The same, in the thread that calls."""
         with self._database.transaction():
-            return sum(
-                self._database.change(
-                    CALLS,
-                    "team = :of AND key = :is AND dropped = 0",
-                    {"of": self.team, "is": digest_to_bytes(key)},
-                    dropped=True,
-                )
-                for key in keys
-            )
+            numbers = [number for key in keys if (number := self.number(key)) is not None]
+            for number in numbers:
+                self._database.change(CALLS, number, dropped=True)
+        return len(numbers)
 
     async def purge(
         self, before: float | None = None, *, team: str | None = None, shrink: bool = False
     ) -> int:
-        """Delete calls for good, with their prompts and texts: what stood there is overwritten.
+        """Delete calls for good, with their prompts: what stood there is overwritten.
 
-        Other processes may go on reading and writing the file. What verdicts rest on is not to be
-        purged: it is for ledgers, not for runs.
+        Other processes may go on reading and writing the file: no transaction is long. What
+        verdicts rest on is not to be purged: it is for ledgers, not for runs.
 
         Args:
             before: Only those made before this time, in seconds since 1970.
@@ -252,57 +248,36 @@ class Ledger:
         return await self._database.aside(self._purge, before, team, shrink)
 
     def _purge(self, before: float | None, team: str | None, shrink: bool) -> int:
-        database = self._database
-        database.run("PRAGMA secure_delete = ON")
-        asked_for = {"made < ?": before, "team = ?": team}
-        conditions = {sql: value for sql, value in asked_for.items() if value is not None}
-        purged = self._delete_some(CALLS, " AND ".join(conditions) or "1", *conditions.values())
-        asked = "SELECT prompt FROM main.calls WHERE prompt IS NOT NULL"
-        self._delete_some(PROMPTS, f"id NOT IN ({asked})")
-        self._purge_texts()
+        asked = {"made < ?": before, "team = ?": None if team is None else encoded(team)}
+        conditions = {sql: value for sql, value in asked.items() if value is not None}
+        which = " AND ".join(conditions) or "1"
+        self._database.run("PRAGMA secure_delete = ON")
+        purged = self._database.delete(CALLS, which, *conditions.values())
+        self._database.delete(PROMPTS, which, *conditions.values())
         if shrink:
-            database.shrink()
-        database.run("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._database.shrink()
+        self._database.run("PRAGMA wal_checkpoint(TRUNCATE)")
         return purged
 
-    def _purge_texts(self) -> None:
-        """Delete the texts that no row names any more."""
-        named = (
-            f"SELECT {column} FROM main.{table} WHERE {column} IS NOT NULL"  # noqa: S608
-            for table, column in NAMING_TEXTS
-        )
-        unnamed = f"id NOT IN ({' UNION '.join(named)})"
-        last = "(SELECT max(id) FROM main.texts)"
-        # The last is overwritten and stays: numbers go on from it, so that one which another
-        # process holds never becomes that of another text.
-        self._database.change(TEXTS, f"id = {last} AND {unnamed}", {}, text=f"purged {uuid4().hex}")
-        self._delete_some(TEXTS, f"{unnamed} AND id < {last}")
-
-    def _delete_some(self, table: Table, where: str, *values: object) -> int:
-        """Delete rows, some at a time, so that others can write in between; returns how many."""
-        some = f"id IN (SELECT id FROM main.{table.name} WHERE {where} LIMIT {_AT_A_TIME})"  # noqa: S608
-        deleted = 0
-        while count := self._database.delete(table, some, *values):
-            deleted += count
-        return deleted
-
     async def space(self) -> dict[str, int]:
-        """About how many bytes the calls of each team take."""
+        """About how many bytes the calls and prompts of each team take."""
         return await self._database.aside(self._space)
 
     def _space(self) -> dict[str, int]:
-        rows = self._database.each("SELECT team, sum(length(reply)) FROM calls GROUP BY team")
-        return {str(team): int(size) for team, size in rows}
+        sizes: Counter[str] = Counter()
+        for table in (CALLS, PROMPTS):
+            at = table.short.index("team")
+            for row in self._database.rows(table, long=True):
+                sizes[text(row[at])] += sum(len(one) for one in row if isinstance(one, bytes))
+        return dict(sizes)
 
     async def dropped(self) -> frozenset[str]:
         """Keys of calls whose replies were dropped, at some time."""
         return await self._database.aside(self._dropped)
 
     def _dropped(self) -> frozenset[str]:
-        rows = self._database.each(
-            "SELECT DISTINCT key FROM calls WHERE team = ? AND dropped + 0 = 1", self.team
-        )
-        return frozenset(digest_from_bytes(key) for (key,) in rows)
+        rows = self._database.rows(CALLS, "WHERE team = ? AND dropped = 1", encoded(self.team))
+        return frozenset(digest_from_bytes(row[2]) for row in rows)
 
     async def fact(self, name: str) -> str | None:
         """Something found out about a service before, or None."""
@@ -318,66 +293,143 @@ class Ledger:
 
     def _said(self, keys: Iterable[str]) -> dict[str, Said]:
         with self._database.snapshot():  # they may be purged meanwhile
-            numbers = {key: call_id(self._database, key, self.team) for key in keys}
-            return {k: said(self._database, number) for k, number in numbers.items() if number}
+            rows = {key: self._row(key) for key in keys}
+            return {key: self._as_said(row) for key, row in rows.items() if row is not None}
+
+    def said_by(self, number: int) -> Said:
+        """What came back from the call of a row.
+
+        Raises:
+            StoreError: there is none.
+            ValueError: it cannot be read.
+        """
+        row = self._database.row(CALLS, "WHERE id = ?", number, long=True)
+        if row is None:
+            raise StoreError(f"{self.path} is damaged: it lacks call {number}", RESTORE)
+        return self._as_said(row)
+
+    def _as_said(self, row: Row) -> Said:
+        _, _, key, _, prompt, _, cost, stored, outputs = row
+        document = self._database.packer.unpack(stored)
+        return Said(
+            call=digest_from_bytes(key),
+            judge=document["service"],
+            model=document.get("model"),
+            prompt=None if prompt is None else digest_from_bytes(prompt),
+            reply=document["reply"] if outputs is None else _shown(outputs_from_bytes(outputs)),
+            **{name: document.get(name, 0) for name in _TAKEN},
+            cost=cost,
+        )
+
+    def number(self, key: str) -> int | None:
+        """The row of the call that answers to a key, or None."""
+        row = self._row(key, long=False)
+        return None if row is None else int(row[0])
+
+    def prompt(self, digest: str) -> StoredPrompt | None:
+        """A prompt as it was sent, without its pictures; None where it is not kept."""
+        row = self._prompt_row(digest, long=True)
+        if row is None:
+            return None
+        document = self._database.packer.unpack(row[4])
+        return StoredPrompt(document["system"], tuple(document["parts"]))
 
     @property
     def count(self) -> int:
         """How many calls it can answer."""
         row = self._database.one(
-            "SELECT count(*) FROM calls WHERE team || '' = ? AND NOT dropped", self.team
+            "SELECT count(*) FROM calls WHERE team = ? AND dropped = 0", encoded(self.team)
         )
         return int(row[0]) if row else 0
 
     @property
     def costs(self) -> tuple[float, float]:
         """What all its calls have cost, and the dearest of them."""
-        row = self._database.one("SELECT sum(cost), max(cost) FROM calls")
-        spent, dearest = row or (None, None)
-        return float(spent or 0.0), float(dearest or 0.0)
+        costs = [row[6] or 0.0 for row in self._database.rows(CALLS)]
+        return sum(costs), max(costs, default=0.0)
 
-    def _keep_specialist(
-        self, call: SpecialistCall, stored: bytes, seconds: float, *, abstained: bool
+    def copy_to(self, other: Ledger) -> dict[int, int]:
+        """Copy all calls, their prompts and facts; what the other has stays.
+
+        A call that the other has with another reply answers nobody there, and neither does one
+        that was dropped: they are for the verdicts that rest on them.
+
+        Returns:
+            By number of a call here, its number there.
+        """
+        mine, others = self._database, other._database
+        for _, _, digest, _, document in mine.rows(PROMPTS, long=True):
+            other._keep_prompt(digest_from_bytes(digest), mine.packer.unpack(document))
+        for _, name, value in mine.rows(FACTS):
+            if others.fact(text(name)) is None:
+                others.put(FACTS, name=name, value=value)
+        numbers = {}
+        names = (*CALLS.columns, *CALLS.long)
+        for number, *values in mine.rows(CALLS, long=True):
+            row = dict(zip(names, values, strict=True))
+            there = other._row(digest_from_bytes(row["key"]))
+            document = mine.packer.unpack(row["document"])
+            if there is not None:
+                same = others.packer.unpack(there[7]) == document and there[8] == row["outputs"]
+                if same:
+                    numbers[number] = int(there[0])
+                    continue
+            row |= {
+                "document": others.packer.pack(document),
+                "dropped": bool(row["dropped"] or there),
+            }
+            numbers[number] = others.put(CALLS, **row)
+        return numbers
+
+    def _row(self, key: str, *, long: bool = True) -> Row | None:
+        return self._database.row(
+            CALLS,
+            "WHERE team = ? AND key = ? AND dropped = 0",
+            encoded(self.team),
+            digest_to_bytes(key),
+            long=long,
+        )
+
+    def _keep(
+        self,
+        key: str,
+        document: Mapping[str, Any],
+        *,
+        prompt: str | None = None,
+        cost: float | None = None,
+        outputs: bytes | None = None,
     ) -> None:
-        with self._database.transaction():
-            self._keep(
-                call.key,
-                service=self._database.intern(call.identity),
-                form=self._database.intern(
-                    call_json({"service": call.service, "parameters": call.parameters})
-                ),
-                inputs=pack(dict(call.inputs)),
-                reply=stored,
-                abstained=abstained,
-                seconds=seconds,
-            )
+        if self.number(key) is not None:
+            return
+        self._database.put(
+            CALLS,
+            team=encoded(self.team),
+            key=digest_to_bytes(key),
+            dropped=False,
+            prompt=None if prompt is None else digest_to_bytes(prompt),
+            made=time.time(),
+            cost=cost,
+            document=self._database.packer.pack(document),
+            outputs=outputs,
+        )
 
-    def _keep(self, key: str, **columns: object) -> None:
-        row = {
-            **_USUAL,
-            "team": self.team,
-            "key": digest_to_bytes(key),
-            "made": time.time(),
-            **columns,
-        }
-        self._database.put(CALLS, instead="IGNORE", **row)
+    def _keep_prompt(self, digest: str, document: Mapping[str, Any]) -> None:
+        """Keep a prompt, or that it was asked again now: it is purged with the last call."""
+        row = self._prompt_row(digest)
+        if row is not None:
+            self._database.change(PROMPTS, row[0], made=time.time())
+            return
+        self._database.put(
+            PROMPTS,
+            team=encoded(self.team),
+            digest=digest_to_bytes(digest),
+            made=time.time(),
+            document=self._database.packer.pack(document),
+        )
 
-    def _prompt(self, prompt: Prompt) -> int:
-        parts = [
-            {"text": part.text, "data": part.data}
-            if isinstance(part, Text)
-            else {"image": part.digest, "size": list(part.size), "name": part.name}
-            for part in prompt.parts
-        ]
-        return self._prompt_row(prompt.digest, prompt.system, parts)
-
-    def _prompt_row(self, digest: str, system: str, parts: list[dict[str, Any]]) -> int:
-        """The row of a prompt; without parts where only others know them."""
-        known = digest_to_bytes(digest)
-        if row := self._database.one("SELECT id FROM prompts WHERE digest = ?", known):
-            return int(row[0])
-        named = self._database.intern(system)
-        return self._database.put(PROMPTS, digest=known, system=named, parts=pack(parts))
+    def _prompt_row(self, digest: str, *, long: bool = False) -> Row | None:
+        asked = encoded(self.team), digest_to_bytes(digest)
+        return self._database.row(PROMPTS, "WHERE team = ? AND digest = ?", *asked, long=long)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,50 +445,14 @@ class StoredPrompt:
     parts: tuple[Mapping[str, JsonValue], ...]
 
 
-def stored_prompt(database: Database, digest: str) -> StoredPrompt | None:
-    """The prompt of a digest; None where it is not kept."""
-    row = database.one(
-        "SELECT system, parts FROM prompts WHERE digest = ?", digest_to_bytes(digest)
-    )
-    return None if row is None else StoredPrompt(database.text(row[0]), tuple(unpack(row[1])))
-
-
-def call_id(database: Database, key: str, team: str = "") -> int | None:
-    """The row of the call that answers to a key, or None."""
-    row = database.one(
-        "SELECT id FROM calls WHERE team = ? AND key = ? AND dropped = 0",
-        team,
-        digest_to_bytes(key),
-    )
-    return None if row is None else int(row[0])
-
-
-def said(database: Database, number: int) -> Said:
-    """What came back from the call of a row.
-
-    Raises:
-        StoreError: there is none.
-        ValueError: it cannot be read.
-    """
-    row = database.one(
-        "SELECT calls.key, calls.service, calls.model, prompts.digest, calls.reply,"
-        " calls.abstained, calls.prompt_tokens, calls.cached_tokens, calls.completion_tokens,"
-        " calls.cost FROM calls LEFT JOIN prompts ON prompts.id = calls.prompt WHERE calls.id = ?",
-        number,
-    )
-    if row is None:
-        raise StoreError(f"{database.path} is damaged: it lacks call {number}", RESTORE)
-    key, service, model, prompt, reply, abstained, *taken = row
-    in_words = prompt is not None or abstained
-    counts = dict(zip(_COUNTS, taken, strict=True))
-    return Said(
-        call=digest_from_bytes(key),
-        judge=database.text(service),
-        model=None if model is None else database.text(model),
-        prompt=None if prompt is None else digest_from_bytes(prompt),
-        reply=unpack(reply) if in_words else _shown(outputs_from_bytes(reply)),
-        **counts,
-    )
+def _shown_prompt(prompt: Prompt) -> dict[str, Any]:
+    parts = [
+        {"text": part.text, "data": part.data}
+        if isinstance(part, Text)
+        else {"image": part.digest, "size": list(part.size), "name": part.name}
+        for part in prompt.parts
+    ]
+    return {"system": prompt.system, "parts": parts}
 
 
 def _shown(outputs: Tensors) -> dict[str, JsonValue]:
@@ -447,7 +463,3 @@ def _shown(outputs: Tensors) -> dict[str, JsonValue]:
         else (one.tolist() if one.size <= _FEW else {"shape": list(one.shape)})
         for name, one in outputs.items()
     }
-
-
-def _abstained(call: SpecialistCall, kind: str, reason: str) -> Abstained:
-    return Abstained(kind, reason, calls=(call.key,))

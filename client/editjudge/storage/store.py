@@ -1,54 +1,118 @@
 """The store of a run: its header, its edits and their verdicts, beside the ledger of its calls.
 
 A run is a folder with one file, `run.sqlite`, and a lock that the system takes away with the
-process. What `put_verdicts` has returned from is kept; see `database`.
+process. What `keep` has returned from is kept; see `database`.
+
+Verdicts are told apart by content: an item with its pictures (a row of `items`), the model, and
+what its output held. An edit with another content is another row. Which row is the one of today is
+told by `current`; the others are not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from pydantic import ValidationError
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
-from ..base.digest import digest_bytes
 from ..base.errors import ConfigError, StoreError
-from ..base.files import Seen
+from ..base.files import ABSENT, Seen
 from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
-from ..base.verdict import Verdict, calls_of
+from ..base.verdict import Scored, Verdict, calls_of
+from ..base.words import few
+from ..engine.contents import ItemContent, JudgedEdit, Standing
 from ..engine.header import RunHeader
-from ..engine.items import ItemChanges, ItemState
-from ..engine.keeping import JudgedEdit
-from ..engine.outdated import Stale
-from ..engine.runplan import Standing
-from .codec import digest_to_bytes, dumps, from_text, to_text
+from ..panel.calls import Said
+from .codec import digest_from_bytes, digest_to_bytes
 from .database import Database
-from .dropping import drop_verdicts
-from .earlier import EarlierVerdict, Why, copy_earlier, earlier_verdicts, keep_earlier
-from .folder import FILE, lock, no_run
-from .ledger import Ledger, StoredPrompt, call_id, said, stored_prompt
-from .named import NamedItem, by_name
-from .packing import MISSING, STATUSES, Packed, packed, unpacked
-from .rows import Names, StoredEdit, StoredVerdict, digest_of, missing_of, seen_of, where
-from .standing import stale, standing
-from .tables import EDITS, HEADER, ITEMS, VERDICT_CALLS, VERDICTS
+from .ledger import Ledger, StoredPrompt
+from .packing import dumps
+from .tables import CALLS, EDITS, ITEMS, SIGNINGS, encoded, text
 
-__all__ = [
-    "FILE",
-    "EarlierVerdict",
-    "RunHeader",
-    "RunStore",
-    "StoredEdit",
-    "StoredPrompt",
-    "StoredVerdict",
-]
+__all__ = ["FILE", "RunHeader", "RunStore", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
-_ITEM_NAMES = "items of the data"
+FILE = "run.sqlite"
+_LOCK = "run.lock"
+_HEADER = "run"
+_FAILED = encoded('"failed"')
+_VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
+Names: TypeAlias = "str | Collection[str] | None"
+"""Of one, of several, or of all."""
+_Document: TypeAlias = "tuple[Signed, Any, Any]"
+"""A verdict: how it was made; a number, or all else but what is next; evidence and calls."""
+
+
+class Signed(NamedTuple):
+    """How a verdict of an edit was made.
+
+    Attributes:
+        versions: Of the packages that it was made with; see `base.signature.versions`.
+    """
+
+    dimension: str
+    signature: str
+    versions: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """One verdict of a run.
+
+    Attributes:
+        versions: Of the packages that it was made with; see `base.signature.versions`.
+        said: What came back from the calls that it rests on, in the order of its `calls`.
+    """
+
+    item: str
+    model: str
+    dimension: str
+    verdict: Verdict
+    signature: str
+    versions: str = ""
+    said: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEdit:
+    """One edit of a run.
+
+    Attributes:
+        id: Its number in this run.
+        digest: Of the output; None where it is missing.
+        missing: Why it is; None where it is not.
+    """
+
+    id: int
+    item: str
+    model: str
+    digest: str | None
+    missing: Missing | None
+
+
+class _Row(NamedTuple):
+    """A row of `edits`, its key as the store has it."""
+
+    id: int
+    team: bytes
+    source: bytes
+    item: int
+    model: bytes
+    output: bytes | None
+    missing: bytes | None
+    stat: bytes
+    current: int
+    signing: int
+    outcomes: bytes
+    details: bytes | None = None
 
 
 class RunStore:
@@ -64,6 +128,7 @@ class RunStore:
         self.database = database
         self.ledger = Ledger(database=database)
         self._resources = resources
+        self._signings: dict[int, tuple[Signed, ...]] = {}
 
     @classmethod
     def open(
@@ -89,16 +154,16 @@ class RunStore:
         """
         file = folder / FILE
         if header is None and not file.is_file():
-            raise no_run(folder)
+            raise _no_run(folder)
         with ExitStack() as resources:
             if not read_only:
-                lock(folder, resources)
-            database = Database(file, read_only=read_only)
+                _lock(folder, resources)
+            database = Database(file, read_only=read_only, is_run=True)
             resources.callback(database.close)
             store = cls(folder, database, resources)
             known = store._read_header()
             if known is None and header is None:
-                raise no_run(folder)
+                raise _no_run(folder)
             if not only_header:
                 database.check_structure()
             if header is not None:
@@ -116,12 +181,14 @@ class RunStore:
         """Close the file and give the run free."""
         self._resources.close()
 
+    # The header
+
     @property
     def header(self) -> RunHeader:
         """What it is about."""
         header = self._read_header()
         if header is None:
-            raise no_run(self.folder)
+            raise _no_run(self.folder)
         return header
 
     def amend(self, header: RunHeader) -> RunHeader:
@@ -133,78 +200,24 @@ class RunStore:
         with self.database.transaction():
             known = self._read_header()
             whole = header if known is None else known.joined(header, str(self.folder))
-            self._put_header(whole.model_dump(mode="json"))
+            self._put_header(whole)
         return whole
 
-    def _put_header(self, fields: Mapping[str, Any]) -> None:
-        for name, value in fields.items():
-            stored = to_text(dumps(value))
-            self.database.put(HEADER, instead="REPLACE", name=name, value=stored)
+    def _put_header(self, header: RunHeader) -> None:
+        self.database.keep_fact(_HEADER, dumps(header.model_dump(mode="json")))
 
-    def edit_id(
-        self,
-        item_id: str,
-        model: str,
-        digest: str | None,
-        missing: Missing | None = None,
-        seen: Seen | None = None,
-    ) -> int:
-        """The number of an edit, given to it here when it is new.
+    def _read_header(self) -> RunHeader | None:
+        fact = self.database.fact(_HEADER)
+        try:
+            return None if fact is None else RunHeader.model_validate(parse_json(fact))
+        except ValueError as error:
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            raise ConfigError(
+                f"{self.database.path}: its header cannot be read: {why}",
+                "use the editjudge that wrote it",
+            ) from error
 
-        Where its output is not the one judged before, its verdicts become earlier ones: they were
-        about another picture.
-
-        Args:
-            digest: Of the output; None where it is missing, or was not looked at.
-            missing: Why it is; None where it is there, or was not looked at: what is known of it
-                stays.
-            seen: Its file, where that is known.
-        """
-        file = _file(seen, digest)
-        stored = None if digest is None else digest_to_bytes(digest)
-        unseen = digest is None and missing is None
-        if unseen:
-            missing = Missing("absent", "")
-        why = (MISSING[missing.kind], to_text(missing.reason)) if missing else (None, None)
-        with self.database.transaction():
-            names = (self.database.intern(model), self.database.intern(item_id))
-            row = self.database.one(
-                "SELECT id, digest, missing, reason, seen FROM edits WHERE model = ? AND item = ?",
-                *names,
-            )
-            if row is None:
-                return self.database.put(
-                    EDITS,
-                    model=names[0],
-                    item=names[1],
-                    digest=stored,
-                    missing=why[0],
-                    reason=why[1],
-                    seen=file,
-                )
-            if unseen:
-                return int(row[0])
-            if row[1] != stored:
-                self._stand_no_more(row[0], "output")
-            elif file is None:
-                file = row[4]
-            if row[1:] != (stored, *why, file):
-                self.database.change(
-                    EDITS,
-                    "id = :edit",
-                    {"edit": row[0]},
-                    digest=stored,
-                    missing=why[0],
-                    reason=why[1],
-                    seen=file,
-                )
-            return int(row[0])
-
-    def _stand_no_more(self, edit: int, why: Why) -> None:
-        """Let no verdict of an edit stand: they were about something else."""
-        keep_earlier(self.database, edit, why)
-        for table in (VERDICT_CALLS, VERDICTS):
-            self.database.delete(table, "edit = ?", edit)
+    # What is written
 
     async def keep(
         self,
@@ -228,192 +241,188 @@ class RunStore:
     def keep_now(
         self,
         edit: JudgedEdit,
-        verdicts: Mapping[str, Verdict],
-        signatures: Mapping[str, str],
+        verdicts: Mapping[str, Verdict] = MappingProxyType({}),
+        signatures: Mapping[str, str] = MappingProxyType({}),
         versions: str | None = None,
+        calls: Mapping[str, Collection[int]] = MappingProxyType({}),
     ) -> None:
-        """The same, in the thread that calls."""
-        item, model, digest, missing, seen, state = edit
-        with self.database.transaction():
-            if state is not None:
-                self._keep_item(item, state)
-            edit_id = self.edit_id(item, model, digest, missing, seen)
-            self.put_verdicts(edit_id, verdicts, signatures, versions)
-
-    def keep_changes(
-        self,
-        edits: Iterable[JudgedEdit],
-        seen: Iterable[tuple[str, str, Seen]],
-        changes: ItemChanges,
-        places: Mapping[str, str],
-    ) -> None:
-        """Keep what became of outputs and items, all or nothing; see `VerdictStore`."""
-        with self.database.transaction():
-            for edit in edits:
-                self.edit_id(edit.item, edit.model, edit.digest, edit.missing, edit.seen)
-            for item, model, file in seen:
-                self._keep_seen(item, model, file)
-            models = [self.database.intern(model) for model in self.header.outputs]
-            for item in changes.changed:
-                self._forget_item(self.database.intern(item), models)
-            self.keep_items(changes.states, changes.names)
-            outputs = {**self.header.outputs, **places}
-            now = {"data_digest": changes.digest, "per_item": True, "outputs": outputs}
-            self._put_header(now)
-
-    def _keep_seen(self, item: str, model: str, seen: Seen) -> None:
-        of = (self.database.intern(model), self.database.intern(item))
-        row = self.database.one("SELECT id, digest FROM edits WHERE model = ? AND item = ?", *of)
-        if row is not None:
-            file = _file(seen, row[1])
-            self.database.change(EDITS, "id = :edit", {"edit": row[0]}, seen=file)
-
-    def keep_items(
-        self, states: Mapping[str, ItemState], names: Collection[str] | None = None
-    ) -> None:
-        """Keep what items were when they were judged.
+        """The same, in the thread that calls.
 
         Args:
-            names: Ids of all items of the data; None where these are kept.
-        """
-        with self.database.transaction():
-            for item, state in states.items():
-                self._keep_item(item, state)
-            if names is not None:
-                self.database.keep_fact(_ITEM_NAMES, dumps(list(names)))
-
-    def _keep_item(self, item: str, state: ItemState) -> None:
-        """Where the item is not what it was, its verdicts stand no more."""
-        number = self.database.intern(item)
-        row = self.database.one("SELECT record, files, stats FROM items WHERE item = ?", number)
-        before = None if row is None else ItemState(*row)
-        if before == state:
-            return
-        if before is not None and not before.is_of(state):
-            models = [self.database.intern(model) for model in self.header.outputs]
-            self._forget_item(number, models)
-        self.database.put(ITEMS, instead="REPLACE", item=number, **state._asdict())
-
-    def _forget_item(self, item: int, models: Iterable[int]) -> None:
-        self.database.delete(ITEMS, "item = ?", item)
-        for model in models:
-            of = "SELECT id FROM edits WHERE model = ? AND item = ?"
-            if (edit := self.database.one(of, model, item)) is not None:
-                self._stand_no_more(edit[0], "item")
-
-    def items(self) -> Iterator[tuple[str, ItemState]]:
-        """What each item was that verdicts are about, with its id."""
-        names, text = self.database.texts(), self.database.text
-        for _, item, record, files, stats in self.database.rows(ITEMS):
-            yield names.get(item) or text(item), ItemState(record, files, stats)
-
-    def edited_items(self) -> list[str]:
-        """Ids of the items that have edits."""
-        rows = self.database.each(
-            "SELECT text FROM texts WHERE id IN (SELECT item FROM edits) ORDER BY id"
-        )
-        return [from_text(item) for (item,) in rows]
-
-    def item_names(self) -> list[str] | None:
-        """Ids of all items of the data that the header names; None where nobody kept them."""
-        fact = self.database.fact(_ITEM_NAMES)
-        return None if fact is None else list(parse_json(fact))
-
-    def facts(self, prefix: str) -> list[str]:
-        """What was found out under names that begin so, in the order of their names."""
-        rows = self.database.each("SELECT name, value FROM facts ORDER BY name")
-        return [str(value) for name, value in rows if name.startswith(prefix)]
-
-    @property
-    def costs(self) -> tuple[float, float]:
-        """What all its calls have cost, and the dearest of them."""
-        return self.ledger.costs
-
-    def put_verdicts(
-        self,
-        edit: int,
-        verdicts: Mapping[str, Verdict],
-        signatures: Mapping[str, str],
-        versions: str | None = None,
-    ) -> None:
-        """Keep an edit's verdicts, all or none; those in whose place they come become earlier ones.
-
-        Args:
-            edit: From `edit_id`.
-            verdicts: By dimension id.
-            signatures: At least of these.
-            versions: Of the packages that they were made with; None for those of today.
-
-        Raises:
-            StoreError: the disk is full or fails.
+            calls: By dimension the numbers of the calls that a verdict rests on, where they are
+                known; they are looked up by their keys otherwise.
         """
         made_with = versions_of_today() if versions is None else versions
         with self.database.transaction():
-            intern = self.database.intern
-            rows = {
-                name: (intern(name), intern(signatures[name]), packed(verdict))
-                for name, verdict in verdicts.items()
-            }
-            successors = {of: (signature, row) for of, signature, row in rows.values()}
-            keep_earlier(self.database, edit, successors=successors)
-            for name, (dimension, signature, row) in rows.items():
-                self.database.put(
-                    VERDICTS,
-                    instead="REPLACE",
-                    edit=edit,
-                    dimension=dimension,
-                    signature=signature,
-                    versions=intern(made_with),
-                    **row._asdict(),
-                )
-                numbers = (call_id(self.database, key) for key in calls_of(verdicts[name]))
-                self.rests_on(edit, name, (one for one in numbers if one is not None))
+            row = self._meet(edit)
+            if not verdicts:
+                return
+            documents = self._documents(row)
+            for name, verdict in verdicts.items():
+                found = map(self.ledger.number, () if name in calls else calls_of(verdict))
+                numbers = calls.get(name) or [number for number in found if number is not None]
+                signed = Signed(name, signatures[name], made_with)
+                documents[name] = (signed, *_packed(verdict, numbers))
+            self._put_verdicts(row, documents)
 
-    def rests_on(self, edit: int, dimension: str, calls: Iterable[int]) -> None:
-        """Keep which calls a verdict rests on, by their numbers here."""
-        of = (edit, self.database.intern(dimension))
-        self.database.delete(VERDICT_CALLS, "edit = ? AND dimension = ?", *of)
-        for place, number in enumerate(calls):
-            self.database.put(
-                VERDICT_CALLS, edit=of[0], dimension=of[1], position=place, call=number
-            )
+    def keep_contents(
+        self,
+        edits: Iterable[JudgedEdit],
+        items: Mapping[str, ItemContent],
+        gone: Iterable[str],
+        header: Mapping[str, object],
+    ) -> None:
+        """Keep what items and outputs hold now, all or nothing; see `VerdictStore`."""
+        with self.database.transaction():
+            self.keep_items(items)
+            for edit in edits:
+                self._meet(edit)
+            for name in gone:
+                for row in list(self.database.rows(ITEMS, "WHERE name = ?", encoded(name))):
+                    self.database.change(ITEMS, row[0], current=0)
+            self._put_header(self.header.model_copy(update=dict(header)))
 
-    def calls_of(self, edit: int, dimension: str) -> list[int]:
-        """The numbers of the calls that a verdict rests on, in order."""
-        rows = self.database.each(
-            "SELECT call FROM verdict_calls WHERE edit = ? AND dimension ="
-            " (SELECT id FROM texts WHERE text = ?) ORDER BY position",
-            edit,
-            to_text(dimension),
+    def keep_items(self, contents: Mapping[str, ItemContent]) -> None:
+        """Keep what items hold now; of another content, other edits are those of today."""
+        with self.database.transaction():
+            for name, content in contents.items():
+                self._meet_item(name, content)
+
+    def _meet(self, edit: JudgedEdit) -> _Row:
+        """The row of an edit of this content, which is the one of today from now on."""
+        item = self._meet_item(edit.item, edit.content)
+        model = encoded(edit.model)
+        output = None if edit.seen is None else digest_to_bytes(edit.seen.digest)
+        missing = (
+            None
+            if edit.missing is None
+            else encoded(dumps([edit.missing.kind, edit.missing.reason]))
         )
-        return [int(number) for (number,) in rows]
+        stat = ABSENT if edit.seen is None else edit.seen.stat
+        met = None
+        unseen = edit.seen is None and edit.missing is None
+        for row in list(self._rows("WHERE item = ?", item, long=True)):
+            if row.model != model:
+                continue
+            if unseen and row.current:
+                return row  # nobody looked: what is known of it stays
+            if row.output == output:
+                met = row
+            elif row.current:
+                self.database.change(EDITS, row.id, current=0)
+        if met is None:
+            values = _Row(0, b"", b"", item, model, output, missing, stat, 1, 0, b"[]")
+            return values._replace(id=self._put_edit(values))
+        now = met._replace(missing=missing, stat=stat, current=1)
+        if now != met:
+            self._put_edit(now)
+        return now
+
+    def _meet_item(self, name: str, content: ItemContent | None) -> int:
+        """The row of an item of this content; of the one that is current where none is given."""
+        met = None
+        rows = list(self.database.rows(ITEMS, "WHERE name = ?", encoded(name)))
+        for number, _, *fields, current in rows:
+            there = ItemContent(*fields)
+            if content is None:
+                met = number if current else met
+            elif there.is_of(content) or not there.record:
+                met = number
+                if there != content or not current:
+                    self._put_item(name, content, number)
+            elif current:
+                self.database.change(ITEMS, number, current=0)
+        return met or self._put_item(name, content or ItemContent(b"", b"", b""))
+
+    def _put_item(self, name: str, content: ItemContent, number: int | None = None) -> int:
+        named = encoded(name)
+        return self.database.put(ITEMS, id=number, name=named, **content._asdict(), current=1)
+
+    def _put_edit(self, row: _Row) -> int:
+        return self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
+
+    def _documents(self, row: _Row) -> dict[str, _Document]:
+        """The verdicts of a row that was read with its details, by dimension."""
+        outcomes = list(self._outcomes(row))
+        details = [None] * len(outcomes) if row.details is None else self._unpacked(row.details)
+        whole = zip(outcomes, details, strict=True)
+        return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
+
+    def _outcomes(self, row: _Row) -> Iterator[tuple[Signed, Any]]:
+        return zip(self._signing(row.signing), _parsed(row.outcomes), strict=True)
+
+    def _put_verdicts(self, row: _Row, documents: Mapping[str, _Document]) -> None:
+        ordered = [documents[name] for name in sorted(documents)]
+        details = [detail for _, _, detail in ordered]
+        self._put_edit(
+            row._replace(
+                signing=self._signing_of(tuple(signed for signed, _, _ in ordered)),
+                outcomes=encoded(dumps([outcome for _, outcome, _ in ordered])),
+                details=self.database.packer.pack(details) if any(details) else None,
+            )
+        )
+
+    def _signing_of(self, signed: tuple[Signed, ...]) -> int:
+        """The number of a signing, put in here where it is new."""
+        stored = encoded(dumps(signed))
+        for number, known in self._signings.items():
+            if known == signed:
+                return number
+        row = self.database.row(SIGNINGS, "WHERE signed = ?", stored)
+        number = self.database.put(SIGNINGS, signed=stored) if row is None else int(row[0])
+        self._signings[number] = signed
+        return number
+
+    def _signing(self, number: int) -> tuple[Signed, ...]:
+        if not number:
+            return ()
+        if number not in self._signings:
+            row = self.database.row(SIGNINGS, "WHERE id = ?", number)
+            if row is None:
+                raise StoreError(f"{self.database.path} is damaged: it lacks signing {number}")
+            self._signings[number] = tuple(Signed(*one) for one in parse_json(text(row[1])))
+        return self._signings[number]
+
+    # What is read
+
+    def contents(self) -> Iterator[tuple[str, ItemContent, bool]]:
+        """What items were, each with its id and whether that is today's."""
+        for _, name, *fields, current in self.database.rows(ITEMS):
+            yield text(name), ItemContent(*fields), bool(current)
 
     def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
         """Every edit of a model, with the dimensions on which a verdict stands.
 
-        A verdict stands when it is scored or unscored and its signature is today's.
+        A verdict stands when it did not fail and its signature is today's. Edits with the same
+        dimensions share one set of them, so 100,000 edits are a few megabytes.
 
         Args:
             signatures: Of today, by dimension.
         """
-        return standing(self.database, model, signatures)
+        names = {row[0]: text(row[1]) for row in self.database.rows(ITEMS, "WHERE current = 1")}
+        stands = _Stands(self._signing, signatures)
+        for row in self._rows("WHERE current = 1 AND model = ? ORDER BY id", encoded(model)):
+            if row.item in names:
+                yield stands.of(row, names[row.item])
 
-    def stale(self, signatures: Mapping[str, str]) -> Iterator[Stale]:
-        """The verdicts on these dimensions, other than failed ones, by other signatures."""
-        return stale(self.database, signatures)
-
-    def by_name(self) -> Iterator[NamedItem]:
-        """Every item that has edits, in the order of ids by their code points.
-
-        One is held at a time; SQLite sorts in a file of its own where they are many.
-        """
-        return by_name(self.database)
-
-    @property
-    def signatures(self) -> frozenset[str]:
-        """Those of all verdicts."""
-        rows = self.database.each("SELECT DISTINCT signature FROM verdicts")
-        return frozenset(self.database.text(number) for number in [of for (of,) in rows])
+    def standing_on(
+        self,
+        item: str,
+        content: ItemContent | None,
+        model: str,
+        digest: str,
+        signatures: Mapping[str, str],
+    ) -> Standing | None:
+        """The same of an edit of this content; see `KnownVerdicts`."""
+        key = encoded(model), digest_to_bytes(digest)
+        for number, _, *fields, current in self.database.rows(
+            ITEMS, "WHERE name = ?", encoded(item)
+        ):
+            if current if content is None else ItemContent(*fields).is_of(content):
+                for row in self._rows("WHERE item = ?", number):
+                    if (row.model, row.output) == key:
+                        return _Stands(self._signing, signatures).of(row, item)
+        return None
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""
@@ -426,22 +435,16 @@ class RunStore:
             model: Only of this model under test, or these.
             item: Only this item's, by its id, or these items'.
         """
-        chosen, values = where(model=model, item=item)
-        rows = self.database.each(
-            "SELECT edits.id, texts.text, edits.model, edits.digest, edits.missing,"  # noqa: S608
-            " edits.reason, edits.seen FROM edits JOIN texts ON texts.id = edits.item"
-            f" {chosen} ORDER BY edits.id",
-            *values,
-        )
-        for number, name, of, digest, missing, reason, seen in rows:
-            yield StoredEdit(
-                number,
-                from_text(name),
-                self.database.text(of),
-                digest_of(digest),
-                missing_of(missing, reason),
-                seen_of(seen, digest),
-            )
+        for row, name in self._current(model, item):
+            yield _edit(row, name)
+
+    def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
+        """An edit with all that its verdicts rest on, to be kept elsewhere."""
+        row = next(self._rows("WHERE id = ?", edit.id))
+        item = self.database.row(ITEMS, "WHERE id = ?", row.item)
+        seen = None if row.output is None else Seen(row.stat, digest_from_bytes(row.output))
+        content = None if item is None else ItemContent(*item[2:5])
+        return JudgedEdit(edit.item, edit.model, seen, edit.missing, content)
 
     def verdicts(
         self,
@@ -458,47 +461,20 @@ class RunStore:
             item: Only this item's, or these items'; with models many items are found at once.
             evidence: False leaves it out, and the calls: several times as fast.
         """
-        chosen, values = where(model=model, dimension=dimension, item=item)
-        rows = self.database.each(
-            "SELECT edits.id, texts.text, edits.model, verdicts.dimension,"  # noqa: S608
-            " verdicts.signature, verdicts.versions, verdicts.status, verdicts.value,"
-            " verdicts.kind, verdicts.detail"
-            " FROM edits JOIN texts ON texts.id = edits.item"
-            f" JOIN verdicts ON verdicts.edit = edits.id {chosen}"
-            " ORDER BY edits.id, verdicts.dimension",
-            *values,
-        )
-        text = self.database.text
-        for edit, name, of, on, signature, versions, *rest in rows:
-            try:
-                calls = self.calls_of(edit, text(on)) if evidence else ()
-                replies = tuple(said(self.database, number) for number in calls)
-                keys = tuple(one.call for one in replies)
-                verdict = unpacked(Packed(*rest), keys, evidence=evidence)
-            except ValueError as error:
-                raise StoreError(
-                    f"{self.database.path}: the verdict on {from_text(name)}, {text(of)},"
-                    f" {text(on)} cannot be read: {error}",
-                    "judge it again with a newer editjudge, or restore a copy of the run",
-                ) from error
-            made_with = text(versions) if versions else ""
-            yield StoredVerdict(
-                from_text(name), text(of), text(on), verdict, text(signature), made_with, replies
-            )
+        for row, name in self._current(model, item, long=evidence):
+            for stored in self._stored(row, name, evidence=evidence):
+                if dimension in {None, stored.dimension}:
+                    yield stored
+
+    def calls_of(self, edit: StoredEdit) -> dict[str, list[int]]:
+        """By dimension the numbers of the calls that verdicts on an edit rest on, in order."""
+        row = next(self._rows("WHERE id = ?", edit.id, long=True))
+        documents = self._documents(row).items()
+        return {name: (detail or {}).get("calls", []) for name, (_, _, detail) in documents}
 
     def prompt(self, digest: str) -> StoredPrompt | None:
         """A prompt as it was sent, without its pictures; None where it is not kept."""
-        return stored_prompt(self.database, digest)
-
-    def earlier(
-        self, model: str | None = None, *, item: str | None = None
-    ) -> Iterator[EarlierVerdict]:
-        """The verdicts in whose place others came, in the order in which these did."""
-        return earlier_verdicts(self.database, model, item)
-
-    def take_earlier(self, run: RunStore, at: int, edit: int, calls: Mapping[int, int]) -> None:
-        """Take over the earlier verdicts of an edit of another run; see `copy_earlier`."""
-        copy_earlier(run.database, at, self.database, edit, calls)
+        return self.ledger.prompt(digest)
 
     def counts(
         self, signatures: Mapping[str, str] | None = None
@@ -509,75 +485,243 @@ class RunStore:
             signatures: Counts only verdicts with these, by dimension.
         """
         counts: dict[str, dict[str, dict[str, int]]] = {}
-        names = {number: status for status, number in STATUSES.items()}
-        rows = self.database.each(
-            "SELECT edits.model, verdicts.dimension, verdicts.status, verdicts.signature,"
-            " count(*) FROM verdicts JOIN edits ON edits.id = verdicts.edit"
-            " GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3"
-        )
-        for model, dimension, status, signature, number in rows:
-            name, text = self.database.text(dimension), self.database.text(signature)
-            if signatures is None or signatures.get(name) == text:
-                row = counts.setdefault(self.database.text(model), {})
-                by_status = row.setdefault(name, {})
-                by_status[names[status]] = by_status.get(names[status], 0) + number
-        return counts
+        for row, _ in self._current():
+            of_model = counts.setdefault(text(row.model), {})
+            for signed, outcome in self._outcomes(row):
+                name = signed.dimension
+                if signatures is None or signatures.get(name) == signed.signature:
+                    status = _status(outcome)
+                    by_status = of_model.setdefault(name, {})
+                    by_status[status] = by_status.get(status, 0) + 1
+        return {model: row for model, row in counts.items() if row}
 
     @property
     def verdict_count(self) -> int:
         """How many verdicts there are."""
-        row = self.database.one("SELECT count(*) FROM verdicts")
-        return int(row[0]) if row else 0
+        return sum(len(self._signing(row.signing)) for row, _ in self._current())
 
-    def missing(self) -> dict[str, int]:
-        """How many outputs are missing, by model; 0 where none is."""
-        rows = self.database.each(
-            "SELECT model, sum(digest IS NULL) FROM edits GROUP BY model ORDER BY min(id)"
-        )
-        return {self.database.text(model): number for model, number in rows}
+    @property
+    def costs(self) -> tuple[float, float]:
+        """What all its calls have cost, and the dearest of them."""
+        return self.ledger.costs
+
+    def facts(self, prefix: str) -> list[str]:
+        """What was found out under names that begin so, in the order of their names."""
+        return self.database.facts(prefix)
+
+    # What is asked again
 
     def drop_verdicts(
         self,
         status: str,
         *,
-        kind: str | None = None,
-        model: str | None = None,
-        dimension: str | None = None,
+        models: Names = None,
+        dimensions: Collection[str] | None = None,
         above: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> int:
         """Forget verdicts and the replies behind them, so that both are made again.
 
-        What had a number, or a reason for none, becomes an earlier verdict. Other verdicts on the
-        same edit that rest on such a reply are forgotten too, whatever their
+        Other verdicts on the same edit that rest on such a reply are forgotten too, whatever their
         status, with what derives from them: all that is read from a reply is read from the same
         one. A reply stays that another edit's number on the same dimension rests on: it is about
         the item alone, such as the questions that all models get, and was not what failed.
 
         Args:
-            status: `scored`, `unscored` or `failed`.
-            kind: Of the unscored ones.
+            status: `unscored` or `failed`.
             above: By dimension, the dimensions that derive from it.
 
         Returns:
             How many verdicts of the status there were.
         """
-        return drop_verdicts(self.database, status, kind, model, dimension, above)
+        with self.database.transaction():
+            asked = [row for row, _ in self._current(models, long=True)]
+            under = self._under_numbers()
+            return sum(self._forget(row, status, dimensions, under, above) for row in asked)
 
-    def _read_header(self) -> RunHeader | None:
-        rows = self.database.each("SELECT name, value FROM header")
+    def _under_numbers(self) -> dict[str, set[int]]:
+        """By dimension the calls that numbers rest on."""
+        under: dict[str, set[int]] = {}
+        for row, _ in self._current(long=True):
+            for name, (_, outcome, detail) in self._documents(row).items():
+                if detail and _status(outcome) == "scored":
+                    under.setdefault(name, set()).update(detail.get("calls", ()))
+        return under
+
+    def _forget(
+        self,
+        row: _Row,
+        status: str,
+        dimensions: Collection[str] | None,
+        under: Mapping[str, Collection[int]],
+        above: Mapping[str, Collection[str]],
+    ) -> int:
+        documents = self._documents(row)
+        calls = {n: set((detail or {}).get("calls", ())) for n, (_, _, detail) in documents.items()}
+        meant = {
+            name
+            for name, (_, outcome, _) in documents.items()
+            if _status(outcome) == status and (dimensions is None or name in dimensions)
+        }
+        dropped = {call for name in meant for call in calls[name] - set(under.get(name, ()))}
+        for call in dropped:
+            self.database.change(CALLS, call, dropped=1)
+        gone = meant | {name for name in documents if calls[name] & dropped}
+        gone.update(*(above.get(name, ()) for name in gone))
+        if gone:
+            kept = {name: one for name, one in documents.items() if name not in gone}
+            self._put_verdicts(row, kept)
+        return len(meant)
+
+    # Rows
+
+    def _rows(self, where: str, *values: object, long: bool = False) -> Iterator[_Row]:
+        return starmap(_Row, self.database.rows(EDITS, where, *values, long=long))
+
+    def _current(
+        self, model: Names = None, item: Names = None, *, long: bool = False
+    ) -> Iterator[tuple[_Row, str]]:
+        """The rows of today, with the ids of their items."""
+        models = None if model is None else {encoded(name) for name in _several(model)}
+        where, values = "", []
+        if item is not None:
+            values = [encoded(name) for name in _several(item)]
+            where = f" AND name IN ({', '.join('?' * len(values))})"
+        named = self.database.rows(ITEMS, f"WHERE current = 1{where}", *values)
+        names = {row[0]: text(row[1]) for row in named}
+        if item is not None:
+            where, values = f" AND item IN ({', '.join('?' * len(names))})", [*names]
+        for row in self._rows(f"WHERE current = 1{where} ORDER BY id", *values, long=long):
+            if row.item in names and (models is None or row.model in models):
+                yield row, names[row.item]
+
+    def _stored(self, row: _Row, item: str, *, evidence: bool) -> Iterator[StoredVerdict]:
+        model = text(row.model)
         try:
-            fields: dict[str, Any] = {name: parse_json(from_text(value)) for name, value in rows}
-            return RunHeader.model_validate(fields) if fields else None
+            if not evidence:
+                for signed, outcome in self._outcomes(row):
+                    name, signature, versions = signed
+                    yield StoredVerdict(item, model, name, _verdict(outcome), signature, versions)
+                return
+            for (name, signature, versions), outcome, detail in self._documents(row).values():
+                said = tuple(map(self.ledger.said_by, (detail or {}).get("calls", ())))
+                found = (detail or {}).get("evidence", {})
+                verdict = _verdict(outcome, found, tuple(one.call for one in said))
+                yield StoredVerdict(item, model, name, verdict, signature, versions, said)
         except ValueError as error:
-            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            raise ConfigError(
-                f"{self.database.path}: its header cannot be read: {why}",
-                "use the editjudge that wrote it",
+            raise StoreError(
+                f"{self.database.path}: the verdicts on {item}, {model} cannot be read: {error}",
+                "judge it again with a newer editjudge, or restore a copy of the run",
             ) from error
 
+    def _unpacked(self, details: bytes) -> list[Any]:
+        unpacked: list[Any] = self.database.packer.unpack(details)
+        return unpacked
 
-def _file(seen: Seen | None, digest: object) -> bytes | None:
-    """The file of an output: its stat, and what it held where that is no output's digest."""
-    if seen is None:
-        return None
-    return seen.stat if digest is not None else seen.stat + digest_bytes(seen.digest)
+
+class _Stands:
+    """Makes of rows what stands today; rows alike share it.
+
+    Args:
+        signing: What a number stands for.
+        today: Signatures by dimension.
+    """
+
+    def __init__(
+        self, signing: Callable[[int], tuple[Signed, ...]], today: Mapping[str, str]
+    ) -> None:
+        self._signing = signing
+        self._today = today
+        self._by_signing: dict[int, frozenset[str]] = {}
+        self._shared: dict[frozenset[str], frozenset[str]] = {}
+
+    def of(self, row: _Row, item: str) -> Standing:
+        """What stands of a row."""
+        if (stands := self._by_signing.get(row.signing)) is None:
+            signed = self._signing(row.signing)
+            stands = frozenset(s.dimension for s in signed if self._is_of_today(s))
+            self._by_signing[row.signing] = stands
+        if _FAILED in row.outcomes:
+            there = zip(self._signing(row.signing), _parsed(row.outcomes), strict=True)
+            failed = {one.dimension for one, outcome in there if _status(outcome) == "failed"}
+            stands = stands - failed
+            stands = self._shared.setdefault(stands, stands)
+        digest = None if row.output is None else digest_from_bytes(row.output)
+        return Standing(item, digest, _missing(row), stands, row.stat)
+
+    def _is_of_today(self, signed: Signed) -> bool:
+        return self._today.get(signed.dimension) == signed.signature
+
+
+def _packed(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
+    """A verdict: a number, or all else but evidence and calls; and these.
+
+    Raises:
+        ValueError: a number in its evidence is not finite.
+    """
+    rest = verdict.model_dump(exclude={"evidence", "calls"}, exclude_defaults=True)
+    number = isinstance(verdict, Scored) and not verdict.imputed
+    outcome = rest["value"] if number else {"status": verdict.status, **rest}
+    evidence = getattr(verdict, "evidence", {})
+    detail = {"evidence": evidence} if evidence else {}
+    return outcome, (detail | ({"calls": list(calls)} if calls else {})) or None
+
+
+def _verdict(
+    outcome: Any, evidence: Mapping[str, Any] = MappingProxyType({}), calls: tuple[str, ...] = ()
+) -> Verdict:
+    evidence = dict(evidence)
+    if not isinstance(outcome, dict):
+        return Scored(value=outcome, evidence=evidence, calls=calls)
+    more = {"evidence": evidence, "calls": calls} if outcome["status"] != "failed" else {}
+    return _VERDICT.validate_python(outcome | more)
+
+
+def _parsed(outcomes: bytes) -> list[Any]:
+    try:
+        parsed: list[Any] = from_json(outcomes)
+    except ValueError:  # it is strict about the lone surrogates that a judge may have written
+        parsed = list(parse_json(text(outcomes)))
+    return parsed
+
+
+def _status(outcome: Any) -> str:
+    return str(outcome["status"]) if isinstance(outcome, dict) else "scored"
+
+
+def _edit(row: _Row, item: str) -> StoredEdit:
+    missing = _missing(row)
+    there = row.output is not None and missing is None
+    digest = digest_from_bytes(row.output) if there and row.output is not None else None
+    return StoredEdit(row.id, item, text(row.model), digest, missing)
+
+
+def _missing(row: _Row) -> Missing | None:
+    return None if row.missing is None else Missing(*parse_json(text(row.missing)))
+
+
+def _several(names: str | Collection[str]) -> Collection[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _no_run(folder: Path) -> ConfigError:
+    """The error where a folder holds none; its mend names the runs in folders below."""
+    below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
+    runs = f", such as {few(below)}" if below else ""
+    return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
+
+
+def _lock(folder: Path, resources: ExitStack) -> None:
+    """Hold a run until `resources` are closed, at the latest until the process ends.
+
+    Raises:
+        ConfigError: another process holds it, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        resources.enter_context(FileLock(folder / _LOCK).acquire(timeout=0))
+    except Timeout as error:
+        raise ConfigError(
+            f"{folder} is in use by another process", "wait for it, or end it"
+        ) from error
+    except (OSError, NotImplementedError) as error:
+        raise ConfigError(f"{folder}: {error}", "give a folder that can be written") from error

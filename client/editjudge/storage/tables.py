@@ -1,205 +1,140 @@
 """The tables of a ledger or run, and the number of their form.
 
-Each row has a checksum of its values; see `checksums`. A value that can be long has one of its own,
-which stands for it in that of the row: a row can be checked without it.
+Texts are kept as the bytes of their UTF-8, so that lone surrogates can be kept too. Each row has a
+checksum; see `checksum`. Long values have one of their own, so that a row is checked without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import marshal
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeAlias
 
 VERSION = 1
+"""The number of the form (`PRAGMA user_version`)."""
+Value: TypeAlias = int | float | bytes | None
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table.
+    """A table, whose rows are numbered.
 
     Attributes:
-        columns: SQL definitions by name, its key first.
-        long: The same of values that are not read with each row.
-        rest: Its constraints.
-        key: Names of the columns that make a row's key, `id` alone where rows are numbered.
-        index: A statement beside it.
-        by: Columns besides its key that rows are looked up by.
+        columns: SQL types by name, besides `id`.
+        long: Names of values that can be long, which are read only where they are needed.
+        index: Statements that make its indexes.
     """
 
     name: str
-    columns: Mapping[str, str]
-    long: Mapping[str, str] = field(default_factory=dict)
-    rest: str = ""
-    key: tuple[str, ...] = ("id",)
-    index: str = ""
-    by: tuple[str, ...] = ()
+    columns: dict[str, str]
+    long: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
 
     @cached_property
-    def is_numbered(self) -> bool:
-        """Whether rows have numbers, which SQLite orders them by."""
-        return self.key == ("id",)
-
-    @cached_property
-    def checked(self) -> tuple[str, ...]:
-        """Names of the columns that a row's checksum is made of."""
-        return (*self.columns, *map(checksum_of, self.long))
-
-    @property
-    def sql(self) -> str:
-        """The statement that makes it."""
-        sums = dict.fromkeys(map(checksum_of, self.long), "INTEGER")
-        columns = {**self.columns, **sums, "checksum": "INTEGER NOT NULL", **self.long}
-        lines = [f"{name} {definition}" for name, definition in columns.items()]
-        if not self.is_numbered:
-            lines.append(f"PRIMARY KEY ({', '.join(self.key)})")
-        text = ",\n    ".join((*lines, self.rest) if self.rest else lines)
-        how = "" if self.is_numbered else " WITHOUT ROWID"
-        return f"CREATE TABLE {self.name} (\n    {text}\n){how}"
+    def short(self) -> tuple[str, ...]:
+        """The columns of which the checksum of a row is made."""
+        return ("id", *self.columns, *(("long_checksum",) if self.long else ()))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of all columns, in their order."""
-        return (*self.checked, "checksum", *self.long)
+        """All columns, in their order."""
+        return (*self.short, "checksum", *self.long)
 
     @property
-    def indexed(self) -> tuple[str, ...]:
-        """The columns that rows are looked up by."""
-        return (*self.key, *self.by)
-
-    @cached_property
-    def in_bytes(self) -> frozenset[str]:
-        """The columns that hold text or bytes, and no number."""
-        return frozenset((*self._of_type("TEXT", "BLOB"), *self.long))
-
-    @cached_property
-    def real(self) -> frozenset[str]:
-        """The columns of numbers that need not be whole."""
-        return frozenset(self._of_type("REAL"))
-
-    def _of_type(self, *types: str) -> list[str]:
-        return [name for name, one in self.columns.items() if one.split()[0] in types]
+    def sql(self) -> tuple[str, ...]:
+        """The statements that make it."""
+        types = dict.fromkeys(("long_checksum", "checksum"), "INTEGER")
+        types |= {"id": "INTEGER PRIMARY KEY", **self.columns, **dict.fromkeys(self.long, "BLOB")}
+        columns = ", ".join(f"{name} {types[name]}" for name in self.names)
+        return (f"CREATE TABLE {self.name} ({columns})", *self.index)
 
 
-def checksum_of(name: str) -> str:
-    """The column that holds the checksum of a long value."""
-    return f"{name}_checksum"
+def checksum(row: tuple[Value, ...]) -> int:
+    """The CRC-32 of a row's values, as one tuple in version 2 of `marshal`.
+
+    A flipped bit, two values that changed places, and a row below another row's number are found.
+    It is no protection from somebody who means it.
+    """
+    return zlib.crc32(marshal.dumps(row, 2))
 
 
-_TEXT = "INTEGER NOT NULL REFERENCES texts (id)"
-_NO_TEXT = "INTEGER REFERENCES texts (id)"
-_COUNT = "INTEGER NOT NULL"
-_FACTS = {"name": "TEXT NOT NULL", "value": "TEXT NOT NULL"}
-_VERDICT = {
-    "status": "INTEGER NOT NULL",
-    "signature": _TEXT,
-    "value": "REAL",
-    "kind": "INTEGER",
-    "versions": _NO_TEXT,
-}
+def long_checksum(values: Iterable[bytes | None]) -> int | None:
+    """The CRC-32 of long values; None where there is none."""
+    there = tuple(values)
+    return checksum(there) if any(value is not None for value in there) else None
 
-# Texts that come again and again (models, dimensions, signatures, identities, items) are held
-# once and stood for by numbers.
-TEXTS = Table("texts", {"id": "INTEGER PRIMARY KEY", "text": "TEXT NOT NULL UNIQUE"}, by=("text",))
-HEADER = Table("header", _FACTS, key=("name",))
-FACTS = Table("facts", _FACTS, key=("name",))
+
+FACTS = Table(
+    "facts",
+    {"name": "BLOB", "value": "BLOB"},
+    index=("CREATE UNIQUE INDEX facts_by_name ON facts (name)",),
+)
+# Texts that come again and again; what is packed refers to them. See `packing`.
+DICTIONARIES = Table("dictionaries", {"text": "BLOB"})
 PROMPTS = Table(
     "prompts",
-    {"id": "INTEGER PRIMARY KEY", "digest": "BLOB NOT NULL UNIQUE", "system": _TEXT},
-    {"parts": "BLOB NOT NULL"},
-    by=("digest",),
+    {"team": "BLOB", "digest": "BLOB", "made": "REAL"},
+    long=("document",),
+    index=("CREATE UNIQUE INDEX prompts_by_digest ON prompts (team, digest)",),
 )
 # A call that was dropped answers nobody any more, but verdicts that rest on it can still show it.
 CALLS = Table(
     "calls",
     {
-        "id": "INTEGER PRIMARY KEY",
-        "team": "TEXT NOT NULL",
-        "key": "BLOB NOT NULL",
-        "dropped": _COUNT,
-        "service": _TEXT,
-        "form": _TEXT,
-        "prompt": "INTEGER REFERENCES prompts (id)",
-        "repeat": _COUNT,
-        "abstained": _COUNT,
-        "model": _NO_TEXT,
-        "prompt_tokens": _COUNT,
-        "cached_tokens": _COUNT,
-        "completion_tokens": _COUNT,
-        "attempts": _COUNT,
+        "team": "BLOB",
+        "key": "BLOB",
+        "dropped": "INTEGER",
+        "prompt": "BLOB",
+        "made": "REAL",
         "cost": "REAL",
-        "seconds": "REAL NOT NULL",
-        "made": "REAL NOT NULL",
     },
-    {"inputs": "BLOB", "reply": "BLOB NOT NULL"},
-    index="CREATE UNIQUE INDEX calls_by_key ON calls (team, key) WHERE dropped = 0",
-    by=("team", "key", "dropped"),
+    long=("document", "outputs"),
+    index=("CREATE UNIQUE INDEX calls_by_key ON calls (team, key) WHERE dropped = 0",),
 )
-EDITS = Table(
-    "edits",
-    {
-        "id": "INTEGER PRIMARY KEY",
-        "model": _TEXT,
-        "item": _TEXT,
-        "digest": "BLOB",
-        "missing": "INTEGER",
-        "reason": "TEXT",
-        "seen": "BLOB",
-    },
-    rest="UNIQUE (model, item)",
-    by=("model", "item"),
-)
-# What the items were that verdicts are about.
+# An item is one row for each content that it had when something was judged of it.
 ITEMS = Table(
     "items",
     {
-        "item": _TEXT,
-        "record": "BLOB NOT NULL",
-        "files": "BLOB NOT NULL",
-        "stats": "BLOB NOT NULL",
+        "name": "BLOB",
+        "record": "BLOB",
+        "files": "BLOB",
+        "stats": "BLOB",
+        "current": "INTEGER",
     },
-    key=("item",),
+    index=("CREATE INDEX items_by_name ON items (name)",),
 )
-# The versions of a verdict are those of the packages that it was made with, which its signature
-# does not name.
-VERDICTS = Table(
-    "verdicts",
-    {"edit": "INTEGER NOT NULL REFERENCES edits (id)", "dimension": _TEXT, **_VERDICT},
-    {"detail": "BLOB"},
-    key=("edit", "dimension"),
-)
-VERDICT_CALLS = Table(
-    "verdict_calls",
+# The verdicts of an edit. Its key is its content: the item with its pictures, whose output it is,
+# and what the output held. `signing` says what was judged, by which signatures.
+EDITS = Table(
+    "edits",
     {
-        "edit": _COUNT,
-        "dimension": _COUNT,
-        "position": _COUNT,
-        "call": "INTEGER NOT NULL REFERENCES calls (id)",
-    },
-    key=("edit", "dimension", "position"),
-)
-# Verdicts in whose place others came. Nothing counts them.
-EARLIER = Table(
-    "earlier",
-    {
-        "id": "INTEGER PRIMARY KEY",
-        "edit": "INTEGER NOT NULL REFERENCES edits (id)",
-        "dimension": _TEXT,
-        **_VERDICT,
+        "team": "BLOB",
+        "source": "BLOB",
+        "item": "INTEGER",
+        "model": "BLOB",
         "output": "BLOB",
-        "why": "INTEGER NOT NULL",
-        "replaced": "REAL NOT NULL",
+        "missing": "BLOB",
+        "stat": "BLOB",
+        "current": "INTEGER",
+        "signing": "INTEGER",
+        "outcomes": "BLOB",
     },
-    {"calls": "BLOB", "detail": "BLOB"},
-    index="CREATE INDEX earlier_by_edit ON earlier (edit, dimension)",
-    by=("edit", "dimension"),
+    long=("details",),
+    index=("CREATE INDEX edits_by_item ON edits (item)",),
 )
+SIGNINGS = Table("signings", {"signed": "BLOB"})
 
-TABLES = (TEXTS, HEADER, FACTS, PROMPTS, CALLS, EDITS, ITEMS, VERDICTS, VERDICT_CALLS, EARLIER)
+TABLES = (FACTS, DICTIONARIES, PROMPTS, CALLS, ITEMS, EDITS, SIGNINGS)
 
-NAMING_TEXTS = tuple(
-    (table.name, column)
-    for table in TABLES
-    for column, definition in table.columns.items()
-    if definition in {_TEXT, _NO_TEXT}
-)
-"""Where texts are stood for by their numbers: tables and their columns."""
+
+def text(stored: Any) -> str:
+    """The text of stored bytes."""
+    return bytes(stored).decode("utf-8", "surrogatepass")
+
+
+def encoded(value: str) -> bytes:
+    """What `text` gives back."""
+    return value.encode("utf-8", "surrogatepass")

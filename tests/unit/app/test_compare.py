@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,10 +19,11 @@ from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
+from editjudge.base.files import Files, Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.cli.compare import _is_so, _notes, command, lines
-from editjudge.engine.items import ItemState
+from editjudge.engine.contents import ItemContent, JudgedEdit, content_of
 from editjudge.storage.store import RunStore
 
 PSNR, MSE = "core.psnr.source.whole", "core.mse.source.whole"
@@ -73,30 +73,23 @@ class Data:
         store: RunStore, item: str, model: str, value: float | str, signatures: dict[str, str]
     ) -> None:
         if value == "pending":
-            store.edit_id(item, model, f"sha256:{'0' * 64}")
+            store.keep_now(JudgedEdit(item, model, Seen(bytes(8), f"sha256:{'0' * 64}")), {}, {})
             return
         if value == "missing":
-            store.edit_id(item, model, None, Missing("absent", "no file"))
+            store.keep_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
             return
-        edit = store.edit_id(item, model, f"sha256:{'0' * 64}")
+        edit = JudgedEdit(item, model, Seen(bytes(8), f"sha256:{'0' * 64}"))
         if isinstance(value, str):
             verdict = Unscored(kind="degenerate", reason=value)
-            store.put_verdicts(edit, {PSNR: verdict, MSE: verdict}, signatures)
+            store.keep_now(edit, {PSNR: verdict, MSE: verdict}, signatures)
         else:
             scored = {PSNR: Scored(value=value), MSE: Scored(value=100 - value)}
-            store.put_verdicts(edit, scored, signatures)
+            store.keep_now(edit, scored, signatures)
 
 
-def states(resolved: Resolved) -> dict[str, ItemState]:
+def states(resolved: Resolved) -> dict[str, ItemContent]:
     data = resolved.dataset
-    return {
-        ref.id: ItemState(
-            data.record(ref),
-            b"".join(hashlib.sha256(Path(f).read_bytes()).digest() for f in data.files(ref)),
-            data.stats(ref),
-        )
-        for ref in data.items()
-    }
+    return {ref.id: content_of(data, ref, Files()) for ref in data.items()}
 
 
 def source(item: str) -> int:

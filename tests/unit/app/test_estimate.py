@@ -22,7 +22,7 @@ from editjudge.base.identity import ServiceName
 from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
-from editjudge.engine.items import ItemChanges
+from editjudge.engine.contents import ItemChanges
 from editjudge.engine.order import Order
 from editjudge.engine.runplan import RunPlan, observe, plan_run
 

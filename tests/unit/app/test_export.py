@@ -18,6 +18,7 @@ from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.cli.export import command
+from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, put, scored
@@ -29,7 +30,9 @@ def run(tmp_path: Path) -> Path:
     with RunStore.open(folder, HEADER) as store:
         put(store, "one", {"core.a": scored(0.1 + 0.2, text='röd,\n"x"'), "core.b": UNREAD})
         put(store, "two", {"core.a": LOST, "core.b": Scored(value=0, imputed=True)})
-        store.edit_id("three", "alpha", None, Missing("absent", "no file three.png"))
+        store.keep_now(
+            JudgedEdit("three", "alpha", None, Missing("absent", "no file three.png")), {}, {}
+        )
     return folder
 
 
@@ -227,7 +230,9 @@ def of_data(tmp_path: Path) -> Path:
     signatures = resolved.order.signatures({})
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         put(store, "one", {PSNR: scored(0.1 + 0.2), MSE: UNREAD}, signatures=signatures)
-        store.edit_id("two", "alpha", None, Missing("absent", "no file two.png"))
+        store.keep_now(
+            JudgedEdit("two", "alpha", None, Missing("absent", "no file two.png")), {}, {}
+        )
         older = signatures | {MSE: signatures[MSE] + "|by:older"}
         put(store, "=3", {PSNR: scored(5), MSE: scored(7)}, signatures=older)
     return tmp_path / "run"

@@ -19,6 +19,7 @@ from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Unscored
 from editjudge.cli.export import command as export
 from editjudge.cli.show import command as show
+from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..benchmarks.omni_iie import made as omni
@@ -55,7 +56,9 @@ def run(tmp_path: Path) -> Path:
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         put(store, "one", {PSNR: scored(31.5), MSE: UNREAD}, signatures=signatures)
         put(store, "two", {PSNR: scored(0.0), MSE: Failed(error="gone")}, signatures=signatures)
-        store.edit_id("gone", "alpha", None, Missing("absent", "no file gone.png"))
+        store.keep_now(
+            JudgedEdit("gone", "alpha", None, Missing("absent", "no file gone.png")), {}, {}
+        )
     return tmp_path / "run"
 
 

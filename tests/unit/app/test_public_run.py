@@ -265,7 +265,8 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Pa
     out = tmp_path / "run"
     editjudge.run(spec, out=out)
     with RunStore.open(out) as store:
-        store._put_header({"prompts": {"core/editing_artifacts.txt": "Look twice."}})
+        prompts = {"core/editing_artifacts.txt": "Look twice."}
+        store._put_header(store.header.model_copy(update={"prompts": prompts}))
     for work in (lambda: editjudge.run(spec, out=out), lambda: foreseen(spec, out, Settings())):
         with pytest.raises(ConfigError, match="asks in other words than these"):
             work()
@@ -288,7 +289,7 @@ def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
 ) -> None:
     (spec.outputs["alpha"] / "x4.png").touch()
     events: list[RunEvent] = []
-    estimate, plan, _ = foreseen(spec, tmp_path / "run", Settings())
+    estimate, plan = foreseen(spec, tmp_path / "run", Settings())
     editjudge.run(spec, out=tmp_path / "run", progress=events.append)
     (line,) = [one for one in lines(estimate, plan) if "to no item" in one]
     assert line in [one.text for one in events if isinstance(one, Noted)]

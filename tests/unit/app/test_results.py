@@ -17,11 +17,13 @@ from editjudge.app import results as module
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
+from editjudge.base.files import Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored, Verdict
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.tabulation import tabulate
+from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
 
 ITEMS = 23
@@ -68,7 +70,7 @@ def put(
     store: RunStore, item: str, model: str, signatures: dict[str, str], rng: np.random.Generator
 ) -> None:
     if rng.random() < 0.1:
-        store.edit_id(item, model, None, Missing("absent", "no file"))
+        store.keep_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
         return
     verdicts: dict[str, Verdict] = {
         name: Unscored(kind="unparsable", reason="?")
@@ -76,7 +78,8 @@ def put(
         else Scored(value=rng.integers(0, 5) / 4)
         for name in signatures
     }
-    store.put_verdicts(store.edit_id(item, model, f"sha256:{'0' * 64}"), verdicts, signatures)
+    seen = Seen(bytes(8), f"sha256:{'0' * 64}")
+    store.keep_now(JudgedEdit(item, model, seen), verdicts, signatures)
 
 
 def test_a_table_does_not_depend_on_what_is_held_at_once(

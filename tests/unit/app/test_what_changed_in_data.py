@@ -19,16 +19,12 @@ import pytest
 import editjudge
 from editjudge import RunView
 from editjudge.app import run as module
-from editjudge.app.export import rows_of
 from editjudge.app.merge import merge
 from editjudge.app.rescore import rescored_run
-from editjudge.app.results import DataChanges
 from editjudge.app.run import foreseen
-from editjudge.app.wire.checks import Estimate
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import ConfigError, StoreError
-from editjudge.storage.store import FILE, RunStore
-from editjudge.storage.tables import EDITS, FACTS, HEADER, ITEMS
+from editjudge.storage.store import FILE
 
 from ...fakes.openai import ScriptedOpenAi
 from .changing import (
@@ -101,32 +97,22 @@ def test_items_whose_pictures_became_others_are_judged_again(
     with RunView(folder / "run") as view:
         table = view.results()
         assert {cell.counts["pending"] for cell in table.cells["ours"].values()} == {count}
-    result, said = again(folder)
+    result, _ = again(folder)
     again(folder, out="fresh")
     assert values(folder / "run") == values(folder / "fresh") != before
     assert result.finished.edits == count
-    first = "0" if count == 2 else "1"
-    several = f"{count} items changed since they were judged, and are to be judged again"
-    told = f"data: {several if count > 1 else '1 item changed since it was judged, and is to be'}"
-    assert any(line.startswith(told) and line.endswith(f"(first: {first})") for line in said)
     quiet, said = again(folder)
     assert (quiet.finished.edits, said) == (0, [])
 
 
-def test_what_was_judged_of_another_item_is_an_earlier_verdict(folder: Path) -> None:
+def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path) -> None:
     again(folder)
-    before = values(folder / "run")
-    _mask_is_inverted(folder)
-    again(folder)
-    with RunView(folder / "run") as view:
-        earlier = {
-            (one.verdict.item, one.verdict.model, one.verdict.dimension): one
-            for one in view.earlier()
-        }
-    assert {key: one.verdict.verdict.value for key, one in earlier.items()} == {  # type: ignore[union-attr]
-        key: value for key, value in before.items() if key[0] == "1"
-    }
-    assert {one.why for one in earlier.values()} == {"item"}
+    before, lines = values(folder / "run"), lines_of(folder)
+    write(folder, _mended(lines))
+    assert again(folder)[0].finished.edits == 1
+    write(folder, lines)
+    result, _ = again(folder)
+    assert (result.finished.edits, values(folder / "run")) == (0, before)
 
 
 def _mended(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -176,24 +162,23 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
     write(folder, change(lines_of(folder)))
     if "new" in due:
         shutil.copyfile(folder / "v2" / "0.bmp", folder / "v1" / "new.bmp")
-    estimate, plan, _ = foreseen(spec(folder), folder / "run", Settings())
-    told = Estimate.of(estimate, plan.item_changes).data
+    _, plan = foreseen(spec(folder), folder / "run", Settings())
     with RunView(folder / "run") as view:
         results = view.results()
-    for data in (told, DataChanges.of(results.changes)):
-        counts = data.model_dump(exclude={"outputs"})
-        assert {n: one["count"] for n, one in counts.items() if one["count"]} == due
+    for changes in (plan.changes, results.changes):
+        assert len(changes.other) == due.get("changed", 0)
+        assert len(changes.gone) == due.get("gone", 0)
     left = due.get("changed", 0) + due.get("new", 0)
     items = COUNT + due.get("new", 0) - due.get("gone", 0)
     for cell in results.cells["ours"].values():
         assert cell.counts.get("pending", 0) <= left
         assert sum(cell.counts.values()) <= items
-    result, said = again(folder)
+    assert plan.edits == left
+    result, _ = again(folder)
     again(folder, out="fresh")
     fresh = values(folder / "fresh")
     assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
     assert result.finished.edits == left
-    assert len([line for line in said if line.startswith("data: ")]) == len(due)
     with RunView(folder / "run") as view, RunView(folder / "fresh") as other:
         assert view.results().cells == other.results().cells
 
@@ -202,12 +187,12 @@ def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
     again(folder)
     before, whole = values(folder / "run"), lines_of(folder)
     write(folder, whole[1:])
-    again(folder)
-    assert values(folder / "run") == before
+    assert again(folder)[0].finished.edits == 0
+    rest = {key: one for key, one in before.items() if key[0] != "0"}
+    assert values(folder / "run") == rest != before
     write(folder, whole)
-    result, said = again(folder)
+    result, _ = again(folder)
     assert (result.finished.edits, values(folder / "run")) == (0, before)
-    assert [line for line in said if line.startswith("data: ")] == ["data: 1 item new (first: 0)"]
 
 
 def test_data_of_something_else_is_refused(folder: Path) -> None:
@@ -274,50 +259,6 @@ async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None
         assert len(server.requests) == calls + 1
 
 
-def begun_earlier(out: Path) -> None:
-    """Make a run what form 4 becomes: it does not know what its items and outputs were."""
-    with RunStore.open(out) as store, store.database.transaction():
-        store.database.delete(ITEMS, "true")
-        store.database.delete(FACTS, "name LIKE 'items%'")
-        store.database.change(EDITS, "true", {}, seen=None)
-        store.database.change(HEADER, "name = 'per_item'", {}, value="false")
-        assert not store.header.per_item
-
-
-def test_a_run_of_an_earlier_form_goes_on_with_the_same_data(
-    folder: Path, hashed: list[str]
-) -> None:
-    again(folder)
-    before = values(folder / "run")
-    begun_earlier(folder / "run")
-    hashed.clear()
-    with RunView(folder / "run") as view:
-        assert view.results().cells["ours"][DIMENSIONS[0]].value is not None
-    assert not hashed, "who only looks keeps nothing"
-    result, said = again(folder)
-    assert (result.finished.edits, said, values(folder / "run")) == (0, [], before)
-    assert set(hashed) == {f"{index}.bmp" for index in range(COUNT)}
-    _mask_is_inverted(folder)
-    assert again(folder)[0].finished.edits == 1
-
-
-def test_of_other_data_a_run_of_an_earlier_form_judges_all_again(folder: Path) -> None:
-    again(folder)
-    begun_earlier(folder / "run")
-    write(folder, _mended(lines_of(folder))[:-1])
-    with RunView(folder / "run") as view:
-        assert view.results().cells["ours"][DIMENSIONS[0]].counts == {"pending": COUNT - 1}
-    result, said = again(folder)
-    assert result.finished.edits == COUNT - 1
-    told = [line for line in said if line.startswith("data: ")]
-    assert told[0].startswith("data: 3 items may have changed since they were judged")
-    assert told[1].startswith("data: 1 item gone")
-    again(folder, out="fresh")
-    fresh = values(folder / "fresh")
-    assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
-    assert again(folder)[0].finished.edits == 0
-
-
 def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
     shards = [folder / "first", folder / "second"]
     asked = spec(folder)
@@ -348,23 +289,11 @@ def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> N
     assert values(folder / "run") == before
 
 
-def test_an_export_marks_items_that_changed_or_are_gone(folder: Path) -> None:
-    again(folder)
-    lines = lines_of(folder)
-    write(folder, [lines[0] | {"instruction": "another"}, *lines[2:]])
-    with RunView(folder / "run") as view:
-        became = {row.item: row.became for row in rows_of(view)}
-    assert became == {"0": "changed", "1": "gone", "2": "same", "3": "same"}
-
-
 def test_of_a_damaged_run_nobody_says_that_an_item_is_unknown(folder: Path) -> None:
     again(folder)
     with contextlib.closing(sqlite3.connect(folder / "run" / FILE)) as db, db:
         # One alone: they are read in the order in which they were judged.
-        db.execute(
-            "UPDATE items SET record = zeroblob(32)"
-            " WHERE item = (SELECT id FROM texts WHERE text = '0')"
-        )
+        db.execute("UPDATE items SET record = zeroblob(16) WHERE id = 1")
         assert db.total_changes == 1
-    with RunView(folder / "run") as view, pytest.raises(StoreError, match="known of item 0"):
-        view.became()
+    with RunView(folder / "run") as view, pytest.raises(StoreError, match=r"row 1 \(table items\)"):
+        view.changes()

@@ -44,8 +44,8 @@ from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
-    *(events.Started, events.Progressed, events.Noted, events.Again, events.Finished),
-    *(Results, verdict.Shown, verdict.Row, verdict.EarlierRow, verdict.Score),
+    *(events.Started, events.Progressed, events.Noted, events.Finished),
+    *(Results, verdict.Shown, verdict.Row, verdict.Score),
     *(checks.Estimate, Validation, checks.Change),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack, NoStack),

@@ -14,7 +14,7 @@ from editjudge.base.parse import parse_json, parse_toml
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.vllm.tokenizer import Tokens
 from editjudge.prompts.custom import custom_templates
-from editjudge.storage.codec import unpack
+from editjudge.storage.packing import Packer
 
 DEEP = "[" * 100_000
 BY_ID = '{"1":' * 100_000
@@ -66,7 +66,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
         {"core/instruction_following.toml": f"user = {DEEP}"}, "mine"
     ),
     "a tokenizer": lambda: Tokens(DEEP),
-    "what is stored": lambda: unpack(DEEP.encode()),
+    "what is stored": lambda: Packer(list, None).unpack(DEEP.encode()),
 }
 
 

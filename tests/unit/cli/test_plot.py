@@ -13,8 +13,10 @@ from PIL import Image as Pil
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
+from editjudge.base.files import Seen
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.cli.plot import command
+from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
 
 
@@ -42,14 +44,14 @@ def stored(tmp_path: Path, *away: str) -> Path:
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         for number in range(4):
             for place, model in enumerate(("ours", "theirs")):
-                edit = store.edit_id(f"{number}", model, f"sha256:{'0' * 64}")
+                seen = Seen(bytes(8), f"sha256:{'0' * 64}")
                 verdicts: dict[str, Scored | Unscored] = {
                     name: refused if name.startswith(away) else Scored(value=(number + place) / 5)
                     for name in signatures
                 }
                 if (number, model) == (0, "ours"):
                     verdicts["i2i.se.image_quality"] = refused
-                store.put_verdicts(edit, verdicts, signatures)
+                store.keep_now(JudgedEdit(f"{number}", model, seen), verdicts, signatures)
     return tmp_path / "run"
 
 

@@ -11,7 +11,7 @@ from PIL import Image as Pil
 from editjudge.base.errors import InputError
 from editjudge.cli import main
 from editjudge.cli.options import models_of
-from editjudge.engine.items import ItemChanges
+from editjudge.engine.contents import ItemChanges
 
 
 def test_a_folder_without_a_model_is_shown_how_to_be_written() -> None:

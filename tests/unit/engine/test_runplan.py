@@ -10,7 +10,7 @@ import pytest
 from editjudge.base.errors import InputError
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored
-from editjudge.engine.keeping import JudgedEdit
+from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.runplan import observe, plan_run
 
 from .test_scheduler import Kept, Log, order

@@ -12,7 +12,7 @@ import pytest
 
 from editjudge.base import images
 from editjudge.base.errors import CostLimit, StoreError, Unreachable
-from editjudge.base.files import ABSENT
+from editjudge.base.files import ABSENT, Seen
 from editjudge.base.identity import Identities, ModelIdentity, ServiceName
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item, Missing
@@ -22,18 +22,19 @@ from editjudge.benchmarks.dataset import ItemRef, placeholder
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
+from editjudge.engine.contents import ItemContent, JudgedEdit, Standing
 from editjudge.engine.judge import Signatures
 from editjudge.engine.judges import Near
-from editjudge.engine.keeping import JudgedEdit
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
-from editjudge.engine.runplan import RunPlan, Standing, observe, plan_run
+from editjudge.engine.runplan import RunPlan, observe, plan_run
 from editjudge.engine.scheduler import Scheduler, jobs
 from editjudge.scorers.asking import JUDGE
 from editjudge.scorers.scorer import Scorer
 from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel
+from ..storage.stored import HEADER
 
 ORDERS = Path("orders")
 
@@ -178,10 +179,19 @@ class Kept:
         versions: str | None = None,
     ) -> None:
         item, model = edit.item, edit.model
-        self.edits.append((item, model, edit.digest, edit.seen.stat if edit.seen else ABSENT))
+        seen = edit.seen or Seen(ABSENT, "")
+        self.edits.append((item, model, seen.digest or None, seen.stat))
         for name, verdict in verdicts.items():
             self.verdicts[item, model, name] = verdict
             self.signatures[name] = signatures[name]
+
+    header = HEADER
+
+    def contents(self) -> Iterator[tuple[str, ItemContent, bool]]:
+        yield from ()
+
+    def standing_on(self, *_: object) -> Standing | None:
+        return None
 
     def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
         for item, of, digest, stat in dict.fromkeys(self.edits):
@@ -291,12 +301,14 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
     kept = Kept()
     await scheduler(asked, work, kept).run(jobs(work))
     same = plan_run(observe(asked), kept, {})
-    assert (same.edits, same.changed) == (0, [])
+    assert same.edits == 0
     other = load_image(np.ones((2, 2, 3), np.uint8))
     (tmp_path / "a" / "one.png").write_bytes(other.encoded)
     changed = plan_run(observe(asked), kept, {})
     assert changed.edits == 2
-    assert changed.changed[0] == ("0", "a", other.digest)
+    seen = changed.met[0].seen
+    assert seen is not None
+    assert (changed.met[0].item, seen.digest) == ("0", other.digest)
 
 
 async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log) -> None:

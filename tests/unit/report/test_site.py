@@ -12,6 +12,7 @@ import pytest
 
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.verdict import Scored
+from editjudge.engine.contents import JudgedEdit
 from editjudge.report import site
 from editjudge.report.site import write_report
 from editjudge.storage.store import RunStore
@@ -134,7 +135,11 @@ def test_the_page_says_what_is_pending(tmp_path: Path) -> None:
                 edit = store.edit("item 1", "m")
                 assert edit is not None
                 signatures = dict.fromkeys(DIMENSIONS[:1], "another")
-                store.put_verdicts(edit.id, {DIMENSIONS[0]: Scored(value=value)}, signatures)
+                store.keep_now(
+                    JudgedEdit(edit.item, edit.model),
+                    {DIMENSIONS[0]: Scored(value=value)},
+                    signatures,
+                )
         write_report([run], page)
         warnings = json.loads(blocks(page)["data-report"])["warnings"]
         assert [line[:17] for line in warnings if "pending" in line] == told

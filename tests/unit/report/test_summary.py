@@ -14,7 +14,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import benchmark
-from editjudge.engine.items import ItemChanges
+from editjudge.engine.contents import ItemChanges
 from editjudge.report.summary import narrowed, typeset
 from editjudge.report.table import Form
 

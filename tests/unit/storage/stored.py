@@ -6,8 +6,10 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from editjudge.base.files import Seen
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
+from editjudge.engine.contents import ItemContent, JudgedEdit
 from editjudge.engine.header import RunHeader
 from editjudge.storage.store import RunStore
 
@@ -21,6 +23,7 @@ HEADER = RunHeader(
     settings={"concurrency": 32},
     identities={ServiceName("quality", "piqe"): ModelIdentity("quality_piqe/1")},
 )
+CONTENT = ItemContent(bytes(range(16)), bytes(16), bytes(8))
 SIGNATURES = {"core.a": "dimension:core.a|v:1", "core.b": "dimension:core.b|v:1"}
 
 
@@ -41,11 +44,14 @@ def put(
     model: str = "alpha",
     signatures: dict[str, str] | None = None,
     output: str = "",
+    content: ItemContent | None = None,
 ) -> int:
-    """Keep an edit with its verdicts."""
-    edit = store.edit_id(item, model, digest(output or model + item))
-    store.put_verdicts(edit, verdicts, signatures or SIGNATURES)
-    return edit
+    """Keep an edit with its verdicts; its number."""
+    seen = Seen(bytes(8), digest(output or model + item))
+    edit = JudgedEdit(item, model, seen, None, content)
+    store.keep_now(edit, verdicts, signatures or SIGNATURES)
+    kept = store.edit(item, model)
+    return kept.id if kept else 0
 
 
 def made(folder: Path, **items: dict[str, Verdict]) -> Path:

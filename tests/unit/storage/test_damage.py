@@ -15,14 +15,14 @@ import pytest
 
 from editjudge.app.diff import diff
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.engine.items import ItemState
 from editjudge.panel.calls import Call, Reply
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.storage.checksums import row_checksum
 from editjudge.storage.store import FILE, RunStore
+from editjudge.storage.tables import checksum
 
-from .stored import HEADER, LOST, SIGNATURES, UNREAD, put, scored
+from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, put, scored
 
+PROMPT = Prompt("", (Text("How good is it?"),))
 DAMAGES = 300
 EDITS = 24
 
@@ -34,16 +34,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def judged(store: RunStore) -> None:
         for index in range(EDITS):
-            call = Call("judge", Prompt("", (Text(f"How good is {index}?"),)), {})
+            call = Call("judge", PROMPT, {"index": index})
             reply = Reply({"text": f"It is {index}"}, "judge", 10, 0, 5, 1, 0.01, 1)
             await store.ledger.put(call, reply)
             verdict = scored(index / 7, why="so " * index).model_copy(update={"calls": (call.key,)})
             other = (UNREAD, LOST, scored(index))[index % 3]
-            put(store, f"item {index}", {"core.a": verdict, "core.b": other})
+            both = {"core.a": verdict, "core.b": other}
+            put(store, f"item {index}", both, content=CONTENT)
         put(store, "item 1", {"core.a": scored(7)})
         await store.ledger.keep_fact("choices of judge", "logprobs")
-        state = ItemState(bytes(32), bytes(32), bytes(40))
-        store.keep_items({f"item {index}": state for index in range(EDITS)})
 
     with RunStore.open(folder, HEADER) as store:
         asyncio.run(judged(store))
@@ -65,12 +64,11 @@ def everything(run: Path) -> list[str]:
             *store.verdicts(),
             *store.verdicts(evidence=False),
             *store.edits(),
-            *store.earlier(),
             *store.standing("alpha", SIGNATURES),
-            *store.stale({"core.a": "another"}),
-            *store.items(),
-            *(store.header, store.counts(), store.missing(), store.costs, store.ledger.count),
+            *store.contents(),
+            *(store.header, store.counts(), store.costs, store.ledger.count),
             store.database.fact("choices of judge"),
+            store.prompt(PROMPT.digest),
         ]
         return sorted(map(repr, said))
 
@@ -107,23 +105,17 @@ def test_no_damage_is_read_as_something_else(whole: Path, copy: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        (
-            "UPDATE verdicts SET value = value + 1e-12 WHERE edit = 3",
-            "the verdict on item 2 of alpha on core.a",
-        ),
-        ("UPDATE verdicts SET detail = x'7b7d' WHERE edit = 3", "the verdict on item 2 of alpha"),
-        ("UPDATE texts SET text = 'x' WHERE text = 'item 5'", r"text \d+, 'x'"),
-        ("UPDATE edits SET digest = zeroblob(32) WHERE id = 4", "the edit item 3 of alpha"),
-        ("UPDATE calls SET reply = 'x' WHERE id = 1", r"row 1 \(table calls\)"),
+        ("UPDATE edits SET outcomes = x'5b302e355d' WHERE id = 3", r"row 3 \(table edits\)"),
+        ("UPDATE edits SET details = x'7b7d' WHERE id = 3", r"row 3 \(table edits\)"),
+        ("UPDATE edits SET output = zeroblob(32) WHERE id = 4", r"row 4 \(table edits\)"),
+        ("UPDATE edits SET item = 2 WHERE id = 4", r"row 4 \(table edits\)"),
+        ("UPDATE items SET name = x'78' WHERE id = 5", r"row 5 \(table items\)"),
+        ("UPDATE items SET stats = x'00' WHERE id = 1", r"row 1 \(table items\)"),
+        ("UPDATE signings SET signed = x'5b5d' WHERE id = 1", r"row 1 \(table signings\)"),
+        ("UPDATE calls SET document = x'7b7d' WHERE id = 1", r"row 1 \(table calls\)"),
         ("UPDATE calls SET cost = 0 WHERE id = 1", r"row 1 \(table calls\)"),
-        ("UPDATE verdict_calls SET call = 2 WHERE edit = 3", "the verdict on item 2 of alpha"),
-        ("UPDATE header SET value = '\"x\"' WHERE name = 'protocol'", "row protocol"),
-        (
-            "UPDATE items SET stats = x'00' FROM texts WHERE text = 'item 0' AND item = texts.id",
-            "what is known of item item 0",
-        ),
-        ("UPDATE facts SET value = 'x'", "row choices of judge"),
-        ("UPDATE earlier SET value = 3", "an earlier verdict on item 1 of alpha on core.a"),
+        ("UPDATE prompts SET document = x'7b7d'", r"row 1 \(table prompts\)"),
+        ("UPDATE facts SET value = x'78'", r"row 1 \(table facts\)"),
     ],
 )
 def test_a_damaged_row_is_named(statement: str, told: str, copy: Path) -> None:
@@ -164,7 +156,7 @@ def test_pages_that_changed_places(whole: Path, copy: Path) -> None:
         (size,) = db.execute("PRAGMA page_size").fetchone()
         roots = dict(db.execute("SELECT tbl_name || '.' || type, rootpage FROM sqlite_master"))
     pages = [data[at : at + size] for at in range(0, len(data), size)]
-    for first, second in (("facts.table", "edits.index"), ("calls.index", "edits.index")):
+    for first, second in (("facts.table", "edits.index"), ("calls.index", "items.index")):
         swapped, (one, other) = list(pages), (roots[first] - 1, roots[second] - 1)
         swapped[one], swapped[other] = swapped[other], swapped[one]
         (copy / FILE).write_bytes(b"".join(swapped))
@@ -177,39 +169,39 @@ def test_pages_that_changed_places(whole: Path, copy: Path) -> None:
 def test_numbers_that_changed_places(read: str, copy: Path) -> None:
     with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
         for old, new in ((5, -1), (8, 5), (-1, 8)):
-            db.execute("UPDATE verdicts SET edit = ? WHERE edit = ?", (new, old))
+            db.execute("UPDATE edits SET id = ? WHERE id = ?", (new, old))
     with RunStore.open(copy, read_only=True) as store:
         reads = {
             "verdicts": lambda: list(store.verdicts(evidence=False)),
             "counts": store.counts,
             "standing": lambda: list(store.standing("alpha", SIGNATURES)),
         }
-        with pytest.raises(StoreError, match="the verdict on item"):
+        with pytest.raises(StoreError, match="table edits"):
             reads[read]()
 
 
 def test_what_writes_looks_too(copy: Path) -> None:
     with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
-        db.execute("UPDATE verdicts SET value = 0 WHERE edit = 3")
+        db.execute("UPDATE edits SET outcomes = x'5b305d' WHERE id = 3")
     with RunStore.open(copy) as store:
-        with pytest.raises(StoreError, match="the verdict on item 2 of alpha"):
+        with pytest.raises(StoreError, match=r"row 3 \(table edits\)"):
             put(store, "item 2", {"core.a": scored(1)})
         put(store, "item 3", {"core.a": scored(1)})
 
 
 def test_two_runs_one_of_which_is_damaged(whole: Path, copy: Path) -> None:
     with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
-        db.execute("UPDATE verdicts SET value = 0 WHERE edit = 3")
-    with pytest.raises(StoreError, match="the verdict on item 2 of alpha"):
+        db.execute("UPDATE edits SET outcomes = x'5b305d' WHERE id = 3")
+    with pytest.raises(StoreError, match=r"row 3 \(table edits\)"):
         diff(whole, copy)
 
 
 def test_a_checksum_stays_what_it_is() -> None:
-    """Whatever Python computes it: files are older than that. By the form in `checksums`."""
+    """Whatever Python computes it: files are older than that. By the form in `tables.checksum`."""
     row = (12345, -1, 2**40, 0.1, b"r\xc3\xb6d", None)
     told = (
         b"(\x06\x00\x00\x00i90\x00\x00i\xff\xff\xff\xffl\x03\x00\x00\x00\x00\x00\x00\x00\x00\x04"
         b"g\x9a\x99\x99\x99\x99\x99\xb9?s\x04\x00\x00\x00r\xc3\xb6dN"
     )
     assert marshal.dumps(row, 2) == told
-    assert row_checksum(*row) == zlib.crc32(told)
+    assert checksum(row) == zlib.crc32(told)

@@ -14,6 +14,8 @@ import pytest
 
 from editjudge.base.errors import StoreError
 from editjudge.storage.database import Database
+from editjudge.storage.packing import FIRST
+from editjudge.storage.tables import FACTS, PROMPTS
 
 
 async def test_work_that_fails_when_its_caller_has_left_says_nothing() -> None:
@@ -37,20 +39,24 @@ async def test_work_that_fails_when_its_caller_has_left_says_nothing() -> None:
     database.close()
 
 
-def test_a_text_of_a_transaction_that_failed_is_not_remembered(tmp_path: Path) -> None:
+def test_a_dictionary_of_a_transaction_that_failed_is_not_remembered(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
-    with contextlib.closing(Database(path)) as ours, contextlib.closing(Database(path)) as other:
 
-        def fail() -> None:
-            with ours.transaction():
-                number = ours.intern("ours")
-                assert (ours.text(number), ours.texts()[number]) == ("ours", "ours")
+    def put(database: Database, *, fails: bool) -> None:
+        with database.transaction():
+            for number in range(FIRST + 1):
+                document = database.packer.pack({"text": "some words " * 20 + str(number)})
+                database.put(PROMPTS, team=b"", digest=bytes([number]), document=document)
+            if fails:
                 raise StoreError("the disk is full")
 
+    with contextlib.closing(Database(path, is_run=True)) as ours:
         with pytest.raises(StoreError):
-            fail()
-        number = other.intern("theirs")
-        assert (ours.text(number), ours.texts()[number]) == ("theirs", "theirs")
+            put(ours, fails=True)
+        put(ours, fails=False)
+    with contextlib.closing(Database(path, read_only=True)) as other:
+        documents = [row[4] for row in other.rows(PROMPTS, long=True)]
+        assert other.packer.unpack(documents[-1])["text"].endswith(str(FIRST))
 
 
 def test_what_others_write_meanwhile_is_seen_after_a_snapshot(tmp_path: Path) -> None:
@@ -71,11 +77,11 @@ def test_two_threads_that_read_do_not_wait_for_each_other_for_ever(tmp_path: Pat
     with contextlib.closing(Database(tmp_path / "calls.sqlite")) as db:
         with db.transaction():
             for number in range(1000):
-                db.intern(f"text {number}")
+                db.keep_fact(f"name {number}", "value")
 
         def read() -> None:
             for _ in range(20):
-                assert len(list(db.each("SELECT id, text FROM texts"))) == 1000
+                assert len(list(db.rows(FACTS))) == 1000
 
         threads = [threading.Thread(target=read, daemon=True) for _ in range(4)]
         for thread in threads:

@@ -115,8 +115,8 @@ async def test_a_damaged_ledger_costs_no_reply(
     run = Run(tmp_path, "a", opened, shared)
     await run.calls.put(call(), REPLY)
     assert isinstance(run.calls, SharedCalls)
-    run.calls._ledger._database.run("UPDATE main.calls SET reply = x'0102'")
-    run.calls._ledger._database.run("DROP TABLE main.prompts")
+    run.calls._ledger._database.run("UPDATE calls SET document = x'0102'")
+    run.calls._ledger._database.run("DROP TABLE prompts")
     other = Run(tmp_path, "b", opened, shared)
     assert await other.calls.get(call()) is None
     await other.calls.put(call(1), REPLY)

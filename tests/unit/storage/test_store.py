@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import random
@@ -15,13 +16,14 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
-from editjudge.engine.outdated import Stale
+from editjudge.engine.contents import JudgedEdit
 from editjudge.panel.calls import Call, Reply, SpecialistCall
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
-from editjudge.storage.tables import CALLS, VERDICTS
+from editjudge.storage.tables import EDITS
 
 from .stored import (
+    CONTENT,
     HEADER,
     LOST,
     SIGNATURES,
@@ -73,9 +75,8 @@ def test_versions_stand_beside_the_signature(tmp_path: Path) -> None:
     with RunStore.open(tmp_path) as store:
         assert [one.versions for one in store.verdicts()] == [versions()]
         assert "numpy:" in versions()
-        edit = store.edit("one", "alpha")
-        assert edit is not None
-        store.put_verdicts(edit.id, {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
+        edit = JudgedEdit("one", "alpha")
+        store.keep_now(edit, {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
         assert [one.versions for one in store.verdicts()] == ["numpy:1.26.0"]
         (standing,) = store.standing("alpha", SIGNATURES)
         assert standing.dimensions == {"core.a"}
@@ -115,7 +116,7 @@ async def test_verdicts_refer_to_the_replies_they_rest_on(tmp_path: Path) -> Non
             assert (said.model, said.prompt, said.cost) == ("judge", prompt.digest, 0.01)
             assert len(said.reply["text"]) > 3000  # type: ignore[index,call-overload,arg-type]
         assert all(one.verdict == Scored(value=0.5) for one in store.verdicts(evidence=False))
-        assert store.database.one("SELECT max(length(detail)) FROM verdicts") == (None,)
+        assert store.database.one("SELECT max(length(details)) FROM edits WHERE id > 2") < (80,)
         # Dropped calls are made again, and verdicts can still show what they rested on.
         before = list(store.verdicts())
         assert await store.ledger.drop([call.key]) == 1
@@ -128,7 +129,8 @@ def test_what_stands(tmp_path: Path) -> None:
         put(store, "half", {"core.a": scored(1), "core.b": LOST})
         put(store, "old", {"core.a": scored(1)}, signatures={"core.a": "of yesterday"})
         put(store, "other", {"core.a": scored(1)}, model="beta")
-        store.edit_id("none", "alpha", None, Missing("absent", "no file röd.png"))
+        absent = Missing("absent", "no file röd.png")
+        store.keep_now(JudgedEdit("none", "alpha", None, absent))
         found = {one.item: one for one in store.standing("alpha", SIGNATURES)}
         assert {name: set(one.dimensions) for name, one in found.items()} == {
             "done": {"core.a", "core.b"},
@@ -141,7 +143,6 @@ def test_what_stands(tmp_path: Path) -> None:
             None,
             Missing("absent", "no file röd.png"),
         )
-        assert store.missing() == {"alpha": 1, "beta": 0}
         assert [(e.item, e.model) for e in store.edits("beta")] == [("other", "beta")]
         assert store.counts()["alpha"] == {
             "core.a": {"scored": 3},
@@ -155,41 +156,35 @@ def test_what_stands(tmp_path: Path) -> None:
         assert list(store.standing("gamma", SIGNATURES)) == []
 
 
-def test_what_is_stale_is_found_in_one_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many dimensions and signatures: each pass goes through all verdicts."""
-    both = {"core.a": scored(1), "core.b": scored(2)}
-    with RunStore.open(tmp_path, HEADER) as store:
-        for index in range(6):
-            signed = {name: f"{text}|{index}" for name, text in SIGNATURES.items()}
-            put(store, str(index), both, signatures=signed)
-        put(store, "lost", {"core.a": LOST})
-        passes: list[str] = []
-        each = store.database.each
-        monkeypatch.setattr(
-            store.database, "each", lambda sql, *v: passes.append(sql) or each(sql, *v)
-        )
-        today = {"core.a": f"{SIGNATURES['core.a']}|0"}
-        assert list(store.stale(today)) == [
-            Stale(str(index), "alpha", "core.a", f"{SIGNATURES['core.a']}|{index}")
-            for index in range(1, 6)
-        ]
-        assert sum("FROM verdicts" in sql for sql in passes) == 2
-        passes.clear()
-        assert not list(store.stale({}))
-        assert sum("FROM verdicts" in sql for sql in passes) == 1
-
-
 def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
         edit = put(store, "one", {"core.a": scored(1)})
         put(store, "two", {"core.a": scored(2)})
-        assert put(store, "one", {}, output="another") == edit
+        assert put(store, "one", {}, output="another") != edit
         assert [one.item for one in store.verdicts()] == ["two"]
-        assert store.edit_id("two", "alpha", None, Missing("absent", "gone")) != edit
+        store.keep_now(JudgedEdit("two", "alpha", None, Missing("absent", "gone")))
         assert list(store.verdicts()) == []
-        assert store.missing() == {"alpha": 1}
+        # What was judged of the former output stands once that is there again.
+        assert put(store, "one", {}) == edit
+        assert [one.verdict for one in store.verdicts()] == [scored(1)]
+
+
+def test_another_item_has_no_verdicts_yet(tmp_path: Path) -> None:
+    other = CONTENT._replace(record=bytes(16))
+    with RunStore.open(tmp_path, HEADER) as store:
+        put(store, "one", {"core.a": scored(1)}, content=CONTENT)
+        store.keep_contents([], {"one": other}, [], {})
+        assert list(store.verdicts()) == []
+        assert list(store.edits()) == []
+        assert [(content, current) for _, content, current in store.contents()] == [
+            (CONTENT, False),
+            (other, True),
+        ]
+        store.keep_contents([], {"one": CONTENT._replace(stats=bytes(8))}, [], {})
+        assert [one.verdict for one in store.verdicts()] == [scored(1)]
+        store.keep_contents([], {}, ["one"], {"data_digest": "sha256:2"})
+        assert list(store.verdicts()) == []
+        assert store.header.data_digest == "sha256:2"
 
 
 def test_an_output_that_was_not_looked_at_stays_what_it_was(tmp_path: Path) -> None:
@@ -197,9 +192,11 @@ def test_an_output_that_was_not_looked_at_stays_what_it_was(tmp_path: Path) -> N
     with RunStore.open(tmp_path, HEADER) as store:
         edit = put(store, "one", {"core.a": scored(1)})
         before = store.edit("one", "alpha")
-        assert store.edit_id("one", "alpha", None) == edit
+        store.keep_now(JudgedEdit("one", "alpha"), {"core.b": LOST}, SIGNATURES)
         assert store.edit("one", "alpha") == before
-        assert [one.item for one in store.verdicts()] == ["one"]
+        assert before is not None
+        assert before.id == edit
+        assert [one.verdict for one in store.verdicts()] == [scored(1), LOST]
 
 
 async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -> None:
@@ -213,11 +210,11 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         number = Scored(value=1, calls=(call.key,))
         put(store, "one", {"core.a": unread, "core.b": empty})
         put(store, "two", {"core.b": number})
-        assert store.drop_verdicts("unscored", model="beta") == 0
-        assert store.drop_verdicts("unscored", kind="unparsable") == 1
+        assert store.drop_verdicts("unscored", models="beta") == 0
+        assert store.drop_verdicts("unscored", dimensions={"core.a"}) == 1
         assert await store.ledger.get(call) is None
         assert store.ledger.count == 1
-        assert store.drop_verdicts("unscored", dimension="core.b") == 1
+        assert store.drop_verdicts("unscored", dimensions={"core.b"}) == 1
         assert await store.ledger.outputs(lpips) is None
         (left,) = store.verdicts()
         assert left.verdict == number
@@ -241,30 +238,13 @@ async def test_what_is_read_from_a_dropped_reply_is_read_anew_together(tmp_path:
         put(store, "one", made, signatures=dict.fromkeys(made, "s"))
         put(store, "one", {"core.a": Scored(value=1, calls=(generated,))}, model="beta")
         above = {"core.b": {"core.mean"}}
-        assert store.drop_verdicts("unscored", dimension="core.a", above=above) == 1
+        assert store.drop_verdicts("unscored", dimensions={"core.a"}, above=above) == 1
         assert {(one.model, one.dimension) for one in store.verdicts()} == {
             ("alpha", "core.c"),
             ("beta", "core.a"),
         }
         # Another model's number rests on what was generated for both.
         assert [await store.ledger.get(call) is None for call in calls] == [True, False, False]
-
-
-def test_verdicts_that_go_leave_no_calls_behind(tmp_path: Path) -> None:
-    with RunStore.open(tmp_path, HEADER) as store:
-        store.database.put(
-            CALLS,
-            **{**dict.fromkeys(CALLS.columns, 0), "key": b"0", "reply": b""},
-        )
-        edit = put(store, "one", {"core.a": scored(1)})
-        for _ in range(2):
-            store.rests_on(edit, "core.a", [1, 1])
-            assert store.calls_of(edit, "core.a") == [1, 1]
-        put(store, "one", {"core.a": scored(2)})
-        assert store.calls_of(edit, "core.a") == []
-        store.rests_on(edit, "core.a", [1])
-        put(store, "one", {}, output="another")
-        assert store.database.one("SELECT count(*) FROM verdict_calls") == (0,)
 
 
 def test_a_run_goes_on_with_more_outputs_and_dimensions(tmp_path: Path) -> None:
@@ -326,15 +306,36 @@ def test_what_holds_no_run(tmp_path: Path) -> None:
         assert store.header == HEADER
 
 
-def test_evidence_that_cannot_be_read_names_its_verdict(tmp_path: Path) -> None:
+def test_evidence_that_cannot_be_read_names_its_edit(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
-        put(store, "one", {"core.a": scored(1, x="y")})
-        row = store.database.one("SELECT edit, dimension, status, signature, value FROM verdicts")
-        names = ("edit", "dimension", "status", "signature", "value")
-        values = dict(zip(names, row or (), strict=True))
-        store.database.put(VERDICTS, instead="REPLACE", **values, detail=b"\x09\xff")
-        with pytest.raises(StoreError, match=r"the verdict on one, alpha, core\.a cannot be read"):
+        edit = put(store, "one", {"core.a": scored(1, x="y")})
+        store.database.change(EDITS, edit, details=b"\x09\xff")
+        with pytest.raises(StoreError, match=r"the verdicts on one, alpha cannot be read"):
             list(store.verdicts())
+
+
+def test_prompts_alike_take_little_room(tmp_path: Path) -> None:
+    """A dictionary of the first documents is kept in the file."""
+    template = " ".join(f"word{n % 97} of rule {n}" for n in range(120))
+
+    async def asked(store: RunStore) -> None:
+        for index in range(200):
+            prompt = Prompt(template, (Text(f"Make cup {index} red", data=True),))
+            call = Call("judge", prompt, {"schema": None})
+            await store.ledger.put(call, Reply({"text": "4"}, "judge", 1, 0, 1, 1, None, 1))
+            prompts.append(prompt)
+
+    prompts: list[Prompt] = []
+    with RunStore.open(tmp_path, HEADER) as store:
+        asyncio.run(asked(store))
+        last = store.database.one("SELECT max(length(document)) FROM prompts WHERE id > 100")
+        assert last is not None
+        assert last[0] < 150 < len(template)
+    with RunStore.open(tmp_path, read_only=True) as store:
+        for prompt in prompts:
+            kept = store.prompt(prompt.digest)
+            assert kept is not None
+            assert (kept.system, kept.parts[0]["text"]) == (template, prompt.parts[0].text)  # type: ignore[union-attr]
 
 
 def test_many_edits_take_little_room(tmp_path: Path) -> None:
@@ -345,7 +346,7 @@ def test_many_edits_take_little_room(tmp_path: Path) -> None:
             verdict = scored(values.random(), region_share=round(values.random(), 6))
             put(store, f"sample-{index:06}", {"core.a": verdict}, signatures=A)
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert size / count < 220
+    assert size / count < 200
     with RunStore.open(tmp_path, read_only=True) as store:
         assert sum(len(one.dimensions) for one in store.standing("alpha", A)) == count
         tracemalloc.start()
@@ -380,4 +381,4 @@ def test_pages_that_changed_places_are_refused(tmp_path: Path, first: int, secon
 def told(folder: Path) -> list[Any]:
     """All that is read of a run."""
     with RunStore.open(folder, read_only=True) as store:
-        return [store.counts(), [*store.verdicts()], [*store.edits()], store.missing()]
+        return [store.counts(), [*store.verdicts()], [*store.edits()], [*store.contents()]]

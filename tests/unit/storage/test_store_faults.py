@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, StoreError
+from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import FILE, RunStore
 from editjudge.storage.tables import VERSION
 
@@ -24,6 +25,8 @@ WRITER = """
 import resource, sys
 from pathlib import Path
 from editjudge.base.errors import EditjudgeError
+from editjudge.base.files import Seen
+from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.header import RunHeader
 from editjudge.storage.store import RunStore
 from editjudge.base.verdict import Scored
@@ -37,10 +40,10 @@ signatures = {"a": "1", "b": "2", "c": "3"}
 try:
     with RunStore.open(folder, header) as store:
         for index in range(start, 1_000_000):
-            edit = store.edit_id(f"item-{index}", "m", None if limit == 1 else f"digest {index}")
+            edit = JudgedEdit(f"item-{index}", "m", Seen(bytes(8), f"digest {index}"))
             verdicts = {name: Scored(value=index, evidence={"x": "y" * (index % 500)})
                         for name in signatures}
-            store.put_verdicts(edit, verdicts, signatures)
+            store.keep_now(edit, verdicts, signatures)
             sys.stdout.write(f"{index}\\n")
             sys.stdout.flush()
 except EditjudgeError as error:
@@ -137,7 +140,7 @@ def test_a_second_process_is_refused_and_may_read(tmp_path: Path) -> None:
             assert before >= 3
             wait_until(lambda: len(list(store.verdicts())) > before)
             with pytest.raises(ConfigError, match="cannot be written"):
-                store.edit_id("new", "m", None)
+                store.keep_now(JudgedEdit("new", "m"))
     finally:
         process.kill()
         process.communicate()

@@ -5,46 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from ...base.config import Settings
-from ...base.differences import Difference
 from ...base.identity import ServiceName
 from ...base.strict import Strict
 from ...base.verdict import Status
 from ...benchmarks.cell import Tally
-from ...engine import outdated as engine
-from ...engine.items import ItemChanges
 from .. import estimate, rescore
-from ..results import DataChanges
-
-
-class Outdated(Strict):
-    """Verdicts that are judged again, why, and what that takes.
-
-    Attributes:
-        text: The same for people.
-        dimensions: Of these verdicts.
-        verdicts: How many are judged again.
-        calls: By service, at most.
-    """
-
-    text: str
-    causes: tuple[Difference, ...]
-    dimensions: tuple[str, ...]
-    verdicts: int
-    calls: dict[str, int]
-
-    @classmethod
-    def of(cls, verdicts: engine.Outdated, settings: Settings) -> Self:
-        """As JSON, with the calls that an estimate counts."""
-        calls = estimate.calls_for(verdicts.left, settings)
-        count = f"at most {calls.total():,} calls" if calls else "no call"
-        return cls(
-            text=f"{verdicts.text}: {verdicts.verdicts:,} verdicts to judge again, {count}",
-            causes=verdicts.causes,
-            dimensions=verdicts.dimensions,
-            verdicts=verdicts.verdicts,
-            calls=_by_name(calls),
-        )
 
 
 class PerEdit(Strict):
@@ -59,12 +24,10 @@ class Estimate(Strict):
 
     Attributes:
         per_edit: By service, on average.
-        outdated: Verdicts that are there and are judged again.
         calls: By service, at most.
         known: Of these, those that the ledger answers; of a sample of edits, for all of them.
         second_tries: Calls that come on top where no reply can be read.
         cost: Null where no price is configured, and where a Judge service asks.
-        data: What became of the run's items since they were judged.
     """
 
     items: int
@@ -78,19 +41,11 @@ class Estimate(Strict):
     per_edit: dict[str, PerEdit]
     cost: float | None
     notes: tuple[str, ...]
-    data: DataChanges
-    outdated: tuple[Outdated, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        estimated: estimate.Estimate,
-        changes: ItemChanges,
-        again: tuple[Outdated, ...] = (),
-    ) -> Self:
+    def of(cls, estimated: estimate.Estimate) -> Self:
         """As JSON."""
         return cls(
-            outdated=again,
             items=estimated.items,
             edits=estimated.edits,
             verdicts=estimated.verdicts,
@@ -105,7 +60,6 @@ class Estimate(Strict):
             },
             cost=estimated.cost,
             notes=estimated.notes,
-            data=DataChanges.of(changes),
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,11 +12,9 @@ from ...base.item import Edit
 from ...base.signature import versions
 from ...base.strict import Number, Strict
 from ...base.verdict import Evidence, Outcome, Scored, Status, Unscored, UnscoredKind, calls_of
-from ...engine.items import Known
 from ...engine.judge import Judgement
 from ...panel.calls import Said
-from ...storage.earlier import Why
-from ..view import EarlierVerdict, RunView, StoredEdit, StoredVerdict
+from ..view import RunView, StoredEdit, StoredVerdict
 
 
 def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
@@ -187,20 +184,17 @@ class ShownEdit(Strict):
     Attributes:
         output: Digest of the output; null where it is missing.
         missing: Why it is; empty where it is not.
-        became: Whether the output is the `same` that was judged, on an item that is; see `Known`.
     """
 
     model: str
     output: str | None
     missing: str
-    became: Known
     verdicts: tuple[Stored, ...]
 
     @classmethod
-    def of(cls, view: RunView, edit: StoredEdit, became: Known) -> Self:
+    def of(cls, view: RunView, edit: StoredEdit) -> Self:
         """As JSON."""
         return cls(
-            became=became,
             model=edit.model,
             output=edit.digest,
             missing=str(edit.missing or ""),
@@ -208,37 +202,12 @@ class ShownEdit(Strict):
         )
 
 
-class Earlier(Stored):
-    """A verdict of a run in whose place another came; it counts in nothing.
-
-    Attributes:
-        output: Digest of the output that it is about; null where that was missing.
-        why: `output`: another one was there; `item`: the item changed, or a picture of it;
-            `signature`: what the number depends on changed; `again`: it was judged again, and
-            said something else.
-        replaced: When, in UTC.
-    """
-
-    model: str
-    output: str | None
-    why: Why
-    replaced: str
-
-    @classmethod
-    def by(cls, earlier: EarlierVerdict) -> Self:
-        """As JSON."""
-        stored = Stored.of(earlier.verdict)
-        return cls(**dict(stored), model=earlier.verdict.model, **_replaced(earlier))
-
-
 class Shown(Strict):
     """`show --json`: the edits of one item.
 
     Attributes:
-        earlier: With `--earlier`, the verdicts in whose place others came.
         instruction: As the data has it now; null where that is not there, or has no such item.
         files: The item's pictures, in the same case none.
-        became: Whether the item is the `same` that was judged, `changed` or is `gone`.
         not_served: The dimensions that wait for a service, each with the reason.
         spoilt: The dimensions that the data of the item spoilt, each with the reason.
     """
@@ -246,21 +215,15 @@ class Shown(Strict):
     item: str
     instruction: str | None
     files: tuple[Path, ...]
-    became: Known
     edits: tuple[ShownEdit, ...]
     not_served: dict[str, str]
     spoilt: dict[str, str]
-    earlier: tuple[Earlier, ...] = ()
 
 
 class Row(Strict):
     """A row of `export`: fields as those of a verdict.
 
     A dimension that was not served has neither item nor model, a missing output no dimension.
-
-    Attributes:
-        became: Whether item and output are the `same` that were judged, one of them `changed`, or
-            the item is `gone`: then `summary` does not count it.
     """
 
     item: str | None = None
@@ -275,17 +238,11 @@ class Row(Strict):
     versions: str | None = None
     evidence: Evidence | None = None
     calls: tuple[Said, ...] | None = None
-    became: Known | None = None
 
     @classmethod
-    def of(cls, stored: StoredVerdict, became: Known | None = None) -> Self:
-        """As JSON.
-
-        Args:
-            became: What became of item and output.
-        """
+    def of(cls, stored: StoredVerdict) -> Self:
+        """As JSON."""
         return cls(
-            became=became,
             item=stored.item,
             model=stored.model,
             dimension=stored.dimension,
@@ -293,21 +250,3 @@ class Row(Strict):
             signature=stored.signature,
             versions=stored.versions,
         )
-
-
-class EarlierRow(Row):
-    """A row of `export --earlier`; see `Earlier`."""
-
-    output: str | None
-    why: Why
-    replaced: str
-
-    @classmethod
-    def by(cls, earlier: EarlierVerdict) -> Self:
-        """As JSON."""
-        return cls(**dict(Row.of(earlier.verdict)), **_replaced(earlier))
-
-
-def _replaced(earlier: EarlierVerdict) -> dict[str, Any]:
-    at = datetime.fromtimestamp(earlier.replaced, UTC).isoformat(timespec="seconds")
-    return {"output": earlier.output, "why": earlier.why, "replaced": at}
