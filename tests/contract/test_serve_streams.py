@@ -35,6 +35,9 @@ class Context:
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return (("x-team", "a"),)
 
+    def time_remaining(self) -> None:
+        return None
+
     def set_trailing_metadata(self, _: Any) -> None:
         pass
 
