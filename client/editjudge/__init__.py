@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .app.results import Results
     from .app.run import RunResult, run, run_async
     from .app.spec import RunSpec
+    from .app.verdicts import Score
     from .app.view import Pictures, RunView
-    from .app.wire.verdict import Score
     from .base.config import Settings, load_settings
     from .base.errors import EditjudgeError
     from .base.images import Image, Mask, load_image, load_mask
@@ -66,7 +66,7 @@ _WHERE = {
     "app.run": ("RunResult", "run", "run_async"),
     "app.spec": ("RunSpec",),
     "app.view": ("Pictures", "RunView"),
-    "app.wire.verdict": ("Score",),
+    "app.verdicts": ("Score",),
     "app.events": ("RunEvent",),
     "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),

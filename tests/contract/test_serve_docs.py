@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from editjudge.app.wire.verdict import Score
+from editjudge.app.verdicts import Score
 from editjudge.base.config import Settings
 from editjudge_services.judge.bodies import Batch
 from editjudge_services.judge.http import serving_json

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from PIL import Image
 
-from editjudge.app.wire.verdict import Score
+from editjudge.app.verdicts import Score
 from editjudge.base.config import Settings
 from editjudge.base.images import Mask
 from editjudge.v1 import judge_pb2 as pb

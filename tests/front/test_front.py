@@ -22,7 +22,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from editjudge.answers import Option
 from editjudge.app.client import Client, make_edit
 from editjudge.app.doctor import examine
-from editjudge.app.wire.verdict import Score
+from editjudge.app.verdicts import Score
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs

@@ -7,12 +7,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 from PIL import Image as Pil
+from pydantic import Field, PlainSerializer, SkipValidation, computed_field
+from pydantic.dataclasses import dataclass as result
 
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.identity import ServiceName
 from ..base.item import Item
+from ..base.strict import STRICT
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
 from ..engine.fold import fold
@@ -51,9 +55,15 @@ class PerEdit:
     prompt_tokens: float
 
 
-@dataclass
+_OfLedgers: TypeAlias = Annotated[
+    SkipValidation[Known],
+    PlainSerializer(lambda known: known.calls, return_type=dict[ServiceName, int]),
+]
+
+
+@result(config=STRICT)
 class Estimate:
-    """What is left to do of a run, in numbers.
+    """`run --dry-run --json`: what is left to do of a run, in numbers.
 
     Attributes:
         items: With something to judge.
@@ -74,18 +84,20 @@ class Estimate:
     edits: int = 0
     verdicts: int = 0
     calls: Counter[ServiceName] = field(default_factory=Counter)
-    known: Known = field(default_factory=Known)
+    known: _OfLedgers = field(default_factory=Known)
     image_bytes: int = 0
     prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
     cost: float | None = None
-    sampled: int = 0
+    sampled: Annotated[int, Field(exclude=True)] = 0
     notes: tuple[str, ...] = ()
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def second_tries(self) -> dict[ServiceName, int]:
         """By generalist, how many calls come on top where no reply can be read."""
         return {name: count for name, count in self.calls.items() if name.is_generalist}
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def per_edit(self) -> dict[ServiceName, PerEdit]:
         """What an edit takes of each service on average."""

@@ -23,8 +23,8 @@ from ..base.writing import on_disk, put, written_whole
 from ..storage.packing import dumps
 from . import exported, label_studio
 from .pictured import PICTURES, Placed
+from .verdicts import Row
 from .view import RunView
-from .wire.verdict import Row
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl", "label-studio"]
 Plain: TypeAlias = dict[str, Any]

@@ -7,10 +7,11 @@ import os
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ..base.errors import first_of
-from ..base.verdict import Failed, Verdict
+from ..base.strict import Strict
+from ..base.verdict import Failed, Status, Verdict
 from ..benchmarks.cell import Tally
 from ..engine.contents import JudgedEdit, item_changes
 from ..engine.judges import Near
@@ -43,6 +44,43 @@ class Change:
 
 
 Changes = dict[tuple[str, str], Change]
+
+
+class Side(Strict):
+    """Verdicts before, or after."""
+
+    mean: float | None
+    counts: dict[Status, int]
+
+    @classmethod
+    def of(cls, tally: Tally) -> Self:
+        """Their mean, and how many have each status."""
+        return cls(mean=tally.mean(), counts=tally.statuses)
+
+
+class Rescored(Strict):
+    """An entry of `rescore --json`: one model on one dimension; see `Change`."""
+
+    model: str
+    dimension: str
+    before: Side
+    after: Side
+    changed: int
+    kept: int
+    why_kept: str
+
+    @classmethod
+    def of(cls, model: str, dimension: str, change: Change) -> Self:
+        """What became of the verdicts of a model on a dimension."""
+        return cls(
+            model=model,
+            dimension=dimension,
+            before=Side.of(change.before),
+            after=Side.of(change.after),
+            changed=change.changed,
+            kept=change.kept,
+            why_kept=change.why,
+        )
 
 
 class _Compared:

@@ -117,7 +117,7 @@ class RunSpec(BaseModel):
 
         Its rules need not exist any more: nothing but its form is checked.
         """
-        judge_rounds = JudgeRounds(header.judges, header.repeats)
+        judge_rounds = JudgeRounds(header.judges, header.rounds)
         made = {
             judge_round.of(name) for judge_round in judge_rounds.each for name in header.dimensions
         }
@@ -130,7 +130,7 @@ class RunSpec(BaseModel):
             off=(),
             roots=_paths(header.roots),
             judges=header.judges,
-            rounds=header.repeats,
+            rounds=header.rounds,
             dimensions=tuple(name for name in header.dimensions if name not in made),
             limit=None,
             tasks=(),
@@ -343,7 +343,7 @@ class Resolved:
             roots={old: str(new) for old, new in self.spec.roots.items()},
             single_image=self.spec.single_image,
             judges=self.spec.judges,
-            repeats=self.spec.rounds,
+            rounds=self.spec.rounds,
             settings=asking(settings),
             prompts=dict(self.spec.prompts),
         )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..app.rescore import Changes, rescored_run
-from ..app.wire.checks import Change as ChangeJson
+from ..app.rescore import Changes, Rescored, rescored_run
 from ..base.console import console
 from ..base.screen import say, say_json, tell
 from ..base.strict import text_of
@@ -30,7 +29,7 @@ def command(run: Path, *, write: bool, json: bool) -> int:
     """
     changes = rescored_run(run, write=write)
     if json:
-        say_json(text_of([ChangeJson.of(*key, change) for key, change in changes.items()]))
+        say_json(text_of([Rescored.of(*key, change) for key, change in changes.items()]))
         return 0
     console().print(changes_table(changes).terminal())
     for line in reasons(changes):

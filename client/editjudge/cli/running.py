@@ -19,7 +19,6 @@ from ..app.run import Running, RunResult, foreseen
 from ..app.spec import RunSpec
 from ..app.summary import columns, titles_of
 from ..app.unserved import naming, need_models
-from ..app.wire.checks import Estimate
 from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell
@@ -157,7 +156,7 @@ def dry_run(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **ho
     """Say what a session would take; returns the exit code."""
     estimate, work = foreseen(spec, out, settings, **how)
     if as_json:
-        say_json(text_of(Estimate.of(estimate)))
+        say_json(text_of(estimate))
         return 0
     for line in lines(estimate, work):
         say(line)

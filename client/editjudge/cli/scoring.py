@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from ..app.client import Client, Judgement
-from ..app.wire.verdict import Score
+from ..app.verdicts import Score
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.console import console
 from ..base.errors import ConfigError, InputError

@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import click
 
+from ..app.verdicts import Shown, ShownEdit, ShownVerdict
 from ..app.view import RunView
-from ..app.wire.verdict import Shown, ShownEdit, Stored
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
 from ..base.strict import text_of
 from .options import PATH, takes
 
-V = TypeVar("V", bound=Stored)
+V = TypeVar("V", bound=ShownVerdict)
 
 
 @click.command("show")
@@ -95,7 +95,7 @@ def _show(edit: ShownEdit) -> None:
         _show_verdict(verdict)
 
 
-def _show_verdict(verdict: Stored) -> None:
+def _show_verdict(verdict: ShownVerdict) -> None:
     value = f"{verdict.value:.6g}" if verdict.value is not None else None
     kind = f" ({verdict.kind})" if verdict.kind else ""
     say(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")

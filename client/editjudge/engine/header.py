@@ -11,8 +11,6 @@ from ..base.identity import ModelIdentity, ServiceName
 from ..base.signature import package_version
 from ..prompts.rubrics import FOLDER as RUBRICS
 
-_IN_WORDS = {"repeats": "rounds"}
-
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -26,7 +24,7 @@ class RunHeader(BaseModel):
         protocol: In full, for example `kris.paper.1`.
         roots: Where files lie that the data names by their official paths.
         judges: Names of the generalists that judge.
-        repeats: In how many rounds each does.
+        rounds: In how many rounds each does.
         data: Where the benchmark's data lies.
         data_digest: Of what was read there, by the last session.
         outputs: Folder of outputs by model under test.
@@ -51,7 +49,7 @@ class RunHeader(BaseModel):
     roots: dict[str, str] = {}
     single_image: tuple[str, ...] = ()
     judges: tuple[str, ...] = ("judge",)
-    repeats: int = 1
+    rounds: int = 1
     editjudge: str = Field(default_factory=lambda: package_version("editjudge"))
     settings: dict[str, JsonValue] = {}
     identities: dict[ServiceName, ModelIdentity] = {}
@@ -70,13 +68,13 @@ class RunHeader(BaseModel):
         Raises:
             ConfigError: the other is about something else; names what.
         """
-        for name in ("benchmark", "protocol", "judges", "repeats"):
+        for name in ("benchmark", "protocol", "judges", "rounds"):
             mine, other = getattr(self, name), getattr(later, name)
             if isinstance(mine, tuple):
                 mine, other = ", ".join(mine), ", ".join(other)
             if mine != other:
                 raise ConfigError(
-                    f"{where} has {_IN_WORDS.get(name, name)} {mine}, not {other}",
+                    f"{where} has {name} {mine}, not {other}",
                     mend or "give another folder for this run",
                 )
         if differ := self._asked_otherwise(later):

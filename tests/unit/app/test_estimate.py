@@ -16,13 +16,12 @@ from editjudge.app.estimate import (
     lines,
     notes,
 )
-from editjudge.app.wire import checks as wire
 from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
+from editjudge.base.strict import plain_of
 from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
-from editjudge.engine.contents import ItemChanges
 from editjudge.engine.order import Order
 from editjudge.engine.runplan import RunPlan, observe, plan_run
 
@@ -127,8 +126,8 @@ def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
     assert call_lines(one) == [
         f"{JUDGE}: at most {EDITS} calls, and as many again where no reply can be read"
     ]
-    told = wire.Estimate.of(one, ItemChanges())
-    assert told.calls == told.second_tries == {JUDGE: EDITS}
+    told = plain_of(one)
+    assert told["calls"] == told["second_tries"] == {JUDGE: EDITS}
     specialist = Estimate()
     specialist.calls[ServiceName("quality", "piqe")] = 5
     assert call_lines(specialist) == ["quality.piqe: at most 5 calls"]
@@ -143,7 +142,7 @@ def test_what_an_edit_takes_is_told(folder: Path) -> None:
     assert each.prompt_tokens == told.prompt_tokens[JUDGE] / EDITS
     line = f"an edit: {JUDGE} 9 calls, {each.prompt_tokens:,.0f} prompt tokens"
     assert line in lines(told, todo)
-    assert wire.Estimate.of(told, ItemChanges()).per_edit[JUDGE].calls == 9
+    assert plain_of(told)["per_edit"][JUDGE]["calls"] == 9
     assert Estimate().per_edit == {}
 
 

@@ -16,15 +16,16 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
-from editjudge.app import events, lists
+from editjudge.app import events, lists, verdicts
 from editjudge.app.agreement import Figure
 from editjudge.app.canary import Examined
 from editjudge.app.compare import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
+from editjudge.app.estimate import Estimate
+from editjudge.app.rescore import Rescored
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
 from editjudge.app.validate import Validation
-from editjudge.app.wire import checks, verdict
 from editjudge.base.strict import Strict, text_of
 from editjudge.base.verdict import (
     Failed,
@@ -45,8 +46,8 @@ from ..report.test_report import judged
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(events.Started, events.Progressed, events.Noted, events.Finished),
-    *(Results, verdict.Shown, verdict.Row, verdict.Score),
-    *(checks.Estimate, Validation, checks.Change),
+    *(Results, verdicts.Shown, verdicts.Row, verdicts.Score),
+    *(Estimate, Validation, Rescored),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack, NoStack),
     *(lists.ListedDimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
@@ -103,7 +104,7 @@ OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
 @pytest.mark.parametrize("status", OUTCOMES)
 async def test_a_judged_edit(status: str) -> None:
     outcome, value, kind = OUTCOMES[status]
-    data = json.loads(text_of(verdict.Score.of(await judged(f=outcome))))
+    data = json.loads(text_of(verdicts.Score.of(await judged(f=outcome))))
     (told,) = data["verdicts"]
     assert (told["status"], told["value"], told["kind"]) == (status, value, kind)
     assert told["range"] == [0, 1]

@@ -1,36 +1,24 @@
-"""What became of an edit's dimensions as JSON: `score`, `show` and `export`."""
+"""What became of an edit's dimensions: what `score`, `show` and `export` tell of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from ...base import images
-from ...base.identity import printed
-from ...base.item import Edit
-from ...base.signature import versions
-from ...base.strict import Number, Strict
-from ...base.verdict import Evidence, Outcome, Scored, Status, Unscored, UnscoredKind, calls_of
-from ...engine.judge import Judgement
-from ...panel.calls import Said
-from ..view import RunView, StoredEdit, StoredVerdict
+from pydantic import BeforeValidator, ConfigDict
 
-
-def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
-    """The fields that every model of an outcome has."""
-    return {
-        "status": outcome.status,
-        "value": outcome.value if isinstance(outcome, Scored) else None,
-        "kind": outcome.kind if isinstance(outcome, Unscored) else None,
-        "reason": None if isinstance(outcome, Scored) else outcome.reason,
-        "imputed": outcome.imputed if isinstance(outcome, Scored) else None,
-        "evidence": getattr(outcome, "evidence", {}),
-        "calls": tuple(said),
-    }
+from ..base.identity import printed
+from ..base.item import Edit
+from ..base.signature import versions
+from ..base.strict import STRICT, Number, Strict
+from ..base.verdict import Evidence, Outcome, Scored, Status, Unscored, UnscoredKind, calls_of
+from ..engine.judge import Judgement
+from ..panel.calls import Said
+from .view import RunView, StoredEdit, StoredVerdict
 
 
-class Outcomes(Strict):
+class ShownVerdict(Strict):
     """A dimension on an edit.
 
     Attributes:
@@ -56,6 +44,11 @@ class Outcomes(Strict):
     signature: str
     versions: str
 
+    @classmethod
+    def of(cls, stored: StoredVerdict) -> Self:
+        """A verdict of a run."""
+        return cls(**_fields(stored))
+
 
 class Picture(Strict):
     """A picture that was judged.
@@ -66,16 +59,11 @@ class Picture(Strict):
         notes: What was converted on the way.
     """
 
+    model_config = ConfigDict(**STRICT, frozen=True, from_attributes=True)
     name: str
     size: tuple[int, int]
     digest: str
-    notes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, picture: images.Image | images.Mask) -> Self:
-        """As JSON."""
-        notes = tuple(map(str, picture.notes))
-        return cls(name=picture.name, size=picture.size, digest=picture.digest, notes=notes)
+    notes: tuple[Annotated[str, BeforeValidator(str)], ...]
 
 
 class Sample(Strict):
@@ -92,21 +80,19 @@ class Sample(Strict):
 
     @classmethod
     def of(cls, edit: Edit) -> Self:
-        """As JSON."""
+        """An edit, without its pixels."""
         item = edit.item
-        return cls(
-            id=item.id,
-            model=edit.model,
-            instruction=item.instruction,
-            target_text=item.target_text,
-            sources=tuple(map(Picture.of, item.sources)),
-            edited=Picture.of(edit.image) if edit.image else None,
-            mask=Picture.of(item.mask) if item.mask else None,
-            target=Picture.of(item.target) if item.target else None,
-        )
+        pictures = {
+            "sources": item.sources,
+            "edited": edit.image,
+            "mask": item.mask,
+            "target": item.target,
+        }
+        texts = {name: getattr(item, name) for name in ("id", "instruction", "target_text")}
+        return cls.model_validate({"model": edit.model, **texts, **pictures})
 
 
-class Judged(Outcomes):
+class Judged(ShownVerdict):
     """A dimension on an edit that was judged just now.
 
     Attributes:
@@ -121,23 +107,6 @@ class Judged(Outcomes):
     unit: str
     untrained: bool
     prompts: str | None
-
-    @classmethod
-    def of(cls, judgement: Judgement, name: str) -> Self:
-        """As JSON."""
-        dimension, outcome = judgement.dimensions[name], judgement.outcomes[name]
-        said = [judgement.said[key] for key in calls_of(outcome) if key in judgement.said]
-        return cls(
-            dimension=name,
-            **_outcome(outcome, said),
-            signature=str(judgement.signatures[name]),
-            versions=versions(),
-            range=dimension.range,
-            higher_is_better=dimension.higher_is_better,
-            unit=dimension.unit,
-            untrained=name in judgement.untrained,
-            prompts=dimension.words,
-        )
 
 
 class Score(Strict):
@@ -155,26 +124,12 @@ class Score(Strict):
 
     @classmethod
     def of(cls, judgement: Judgement) -> Self:
-        """As JSON."""
+        """What a judgement says."""
         return cls(
             sample=Sample.of(judgement.edit),
-            verdicts=tuple(Judged.of(judgement, name) for name in judgement.outcomes),
+            verdicts=tuple(_judged(judgement, name) for name in judgement.outcomes),
             services=printed(judgement.services),
             usage=dict(judgement.usage),
-        )
-
-
-class Stored(Outcomes):
-    """A verdict of a run."""
-
-    @classmethod
-    def of(cls, stored: StoredVerdict) -> Self:
-        """As JSON."""
-        return cls(
-            dimension=stored.dimension,
-            **_outcome(stored.verdict, stored.said),
-            signature=stored.signature,
-            versions=stored.versions,
         )
 
 
@@ -189,16 +144,16 @@ class ShownEdit(Strict):
     model: str
     output: str | None
     missing: str
-    verdicts: tuple[Stored, ...]
+    verdicts: tuple[ShownVerdict, ...]
 
     @classmethod
     def of(cls, view: RunView, edit: StoredEdit) -> Self:
-        """As JSON."""
+        """With its verdicts."""
         return cls(
             model=edit.model,
             output=edit.digest,
             missing=str(edit.missing or ""),
-            verdicts=tuple(map(Stored.of, view.verdicts(edit.model, item=edit.item))),
+            verdicts=tuple(map(ShownVerdict.of, view.verdicts(edit.model, item=edit.item))),
         )
 
 
@@ -241,12 +196,43 @@ class Row(Strict):
 
     @classmethod
     def of(cls, stored: StoredVerdict) -> Self:
-        """As JSON."""
-        return cls(
-            item=stored.item,
-            model=stored.model,
-            dimension=stored.dimension,
-            **_outcome(stored.verdict, stored.said),
-            signature=stored.signature,
-            versions=stored.versions,
-        )
+        """A verdict of a run."""
+        return cls(item=stored.item, model=stored.model, **_fields(stored))
+
+
+def _fields(stored: StoredVerdict) -> dict[str, Any]:
+    return {
+        "dimension": stored.dimension,
+        **_outcome(stored.verdict, stored.said),
+        "signature": stored.signature,
+        "versions": stored.versions,
+    }
+
+
+def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
+    """The fields that every record of an outcome has."""
+    return {
+        "status": outcome.status,
+        "value": outcome.value if isinstance(outcome, Scored) else None,
+        "kind": outcome.kind if isinstance(outcome, Unscored) else None,
+        "reason": None if isinstance(outcome, Scored) else outcome.reason,
+        "imputed": outcome.imputed if isinstance(outcome, Scored) else None,
+        "evidence": getattr(outcome, "evidence", {}),
+        "calls": tuple(said),
+    }
+
+
+def _judged(judgement: Judgement, name: str) -> Judged:
+    dimension, outcome = judgement.dimensions[name], judgement.outcomes[name]
+    said = [judgement.said[key] for key in calls_of(outcome) if key in judgement.said]
+    return Judged(
+        dimension=name,
+        **_outcome(outcome, said),
+        signature=str(judgement.signatures[name]),
+        versions=versions(),
+        range=dimension.range,
+        higher_is_better=dimension.higher_is_better,
+        unit=dimension.unit,
+        untrained=name in judgement.untrained,
+        prompts=dimension.words,
+    )

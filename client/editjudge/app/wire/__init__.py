@@ -1,1 +1,0 @@
-"""Every JSON that is printed or stored, as models: one field in one place."""
