@@ -10,30 +10,38 @@ told by `current`; the others are not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic import ValidationError
 
 from ..base.errors import ConfigError, StoreError
 from ..base.files import ABSENT, Seen
-from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
-from ..base.verdict import Scored, Verdict, calls_of
+from ..base.verdict import Verdict, calls_of
 from ..base.words import few
 from ..engine.contents import ItemContent, JudgedEdit, Standing
 from ..engine.header import RunHeader
-from ..panel.calls import Said
 from .codec import digest_from_bytes, digest_to_bytes
 from .database import Database
+from .edits import (
+    EditRow,
+    Signed,
+    Stands,
+    StoredEdit,
+    StoredVerdict,
+    packed,
+    parsed,
+    status_of,
+    stored_edit,
+    unpacked,
+)
 from .ledger import Ledger, StoredPrompt
 from .packing import dumps
 from .tables import CALLS, EDITS, ITEMS, SIGNINGS, encoded, text
@@ -43,76 +51,10 @@ __all__ = ["FILE", "RunHeader", "RunStore", "StoredEdit", "StoredPrompt", "Store
 FILE = "run.sqlite"
 _LOCK = "run.lock"
 _HEADER = "run"
-_FAILED = encoded('"failed"')
-_VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
 Names: TypeAlias = "str | Collection[str] | None"
 """Of one, of several, or of all."""
 _Document: TypeAlias = "tuple[Signed, Any, Any]"
 """A verdict: how it was made; a number, or all else but what is next; evidence and calls."""
-
-
-class Signed(NamedTuple):
-    """How a verdict of an edit was made.
-
-    Attributes:
-        versions: Of the packages that it was made with; see `base.signature.versions`.
-    """
-
-    dimension: str
-    signature: str
-    versions: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVerdict:
-    """One verdict of a run.
-
-    Attributes:
-        versions: Of the packages that it was made with; see `base.signature.versions`.
-        said: What came back from the calls that it rests on, in the order of its `calls`.
-    """
-
-    item: str
-    model: str
-    dimension: str
-    verdict: Verdict
-    signature: str
-    versions: str = ""
-    said: tuple[Said, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEdit:
-    """One edit of a run.
-
-    Attributes:
-        id: Its number in this run.
-        digest: Of the output; None where it is missing.
-        missing: Why it is; None where it is not.
-    """
-
-    id: int
-    item: str
-    model: str
-    digest: str | None
-    missing: Missing | None
-
-
-class _Row(NamedTuple):
-    """A row of `edits`, its key as the store has it."""
-
-    id: int
-    team: bytes
-    source: bytes
-    item: int
-    model: bytes
-    output: bytes | None
-    missing: bytes | None
-    stat: bytes
-    current: int
-    signing: int
-    outcomes: bytes
-    details: bytes | None = None
 
 
 class RunStore:
@@ -262,7 +204,7 @@ class RunStore:
                 found = map(self.ledger.number, () if name in calls else calls_of(verdict))
                 numbers = calls.get(name) or [number for number in found if number is not None]
                 signed = Signed(name, signatures[name], made_with)
-                documents[name] = (signed, *_packed(verdict, numbers))
+                documents[name] = (signed, *packed(verdict, numbers))
             self._put_verdicts(row, documents)
 
     def keep_contents(
@@ -288,7 +230,7 @@ class RunStore:
             for name, content in contents.items():
                 self._meet_item(name, content)
 
-    def _meet(self, edit: JudgedEdit) -> _Row:
+    def _meet(self, edit: JudgedEdit) -> EditRow:
         """The row of an edit of this content, which is the one of today from now on."""
         item = self._meet_item(edit.item, edit.content)
         model = encoded(edit.model)
@@ -311,7 +253,7 @@ class RunStore:
             elif row.current:
                 self.database.change(EDITS, row.id, current=0)
         if met is None:
-            values = _Row(0, b"", b"", item, model, output, missing, stat, 1, 0, b"[]")
+            values = EditRow(0, b"", b"", item, model, output, missing, stat, 1, 0, b"[]")
             return values._replace(id=self._put_edit(values))
         now = met._replace(missing=missing, stat=stat, current=1)
         if now != met:
@@ -338,20 +280,20 @@ class RunStore:
         named = encoded(name)
         return self.database.put(ITEMS, id=number, name=named, **content._asdict(), current=1)
 
-    def _put_edit(self, row: _Row) -> int:
+    def _put_edit(self, row: EditRow) -> int:
         return self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
 
-    def _documents(self, row: _Row) -> dict[str, _Document]:
+    def _documents(self, row: EditRow) -> dict[str, _Document]:
         """The verdicts of a row that was read with its details, by dimension."""
         outcomes = list(self._outcomes(row))
         details = [None] * len(outcomes) if row.details is None else self._unpacked(row.details)
         whole = zip(outcomes, details, strict=True)
         return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
 
-    def _outcomes(self, row: _Row) -> Iterator[tuple[Signed, Any]]:
-        return zip(self._signing(row.signing), _parsed(row.outcomes), strict=True)
+    def _outcomes(self, row: EditRow) -> Iterator[tuple[Signed, Any]]:
+        return zip(self._signing(row.signing), parsed(row.outcomes), strict=True)
 
-    def _put_verdicts(self, row: _Row, documents: Mapping[str, _Document]) -> None:
+    def _put_verdicts(self, row: EditRow, documents: Mapping[str, _Document]) -> None:
         ordered = [documents[name] for name in sorted(documents)]
         details = [detail for _, _, detail in ordered]
         self._put_edit(
@@ -400,7 +342,7 @@ class RunStore:
             signatures: Of today, by dimension.
         """
         names = {row[0]: text(row[1]) for row in self.database.rows(ITEMS, "WHERE current = 1")}
-        stands = _Stands(self._signing, signatures)
+        stands = Stands(self._signing, signatures)
         for row in self._rows("WHERE current = 1 AND model = ? ORDER BY id", encoded(model)):
             if row.item in names:
                 yield stands.of(row, names[row.item])
@@ -421,7 +363,7 @@ class RunStore:
             if current if content is None else ItemContent(*fields).is_of(content):
                 for row in self._rows("WHERE item = ?", number):
                     if (row.model, row.output) == key:
-                        return _Stands(self._signing, signatures).of(row, item)
+                        return Stands(self._signing, signatures).of(row, item)
         return None
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
@@ -436,7 +378,7 @@ class RunStore:
             item: Only this item's, by its id, or these items'.
         """
         for row, name in self._current(model, item):
-            yield _edit(row, name)
+            yield stored_edit(row, name)
 
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
         """An edit with all that its verdicts rest on, to be kept elsewhere."""
@@ -490,7 +432,7 @@ class RunStore:
             for signed, outcome in self._outcomes(row):
                 name = signed.dimension
                 if signatures is None or signatures.get(name) == signed.signature:
-                    status = _status(outcome)
+                    status = status_of(outcome)
                     by_status = of_model.setdefault(name, {})
                     by_status[status] = by_status.get(status, 0) + 1
         return {model: row for model, row in counts.items() if row}
@@ -543,13 +485,13 @@ class RunStore:
         under: dict[str, set[int]] = {}
         for row, _ in self._current(long=True):
             for name, (_, outcome, detail) in self._documents(row).items():
-                if detail and _status(outcome) == "scored":
+                if detail and status_of(outcome) == "scored":
                     under.setdefault(name, set()).update(detail.get("calls", ()))
         return under
 
     def _forget(
         self,
-        row: _Row,
+        row: EditRow,
         status: str,
         dimensions: Collection[str] | None,
         under: Mapping[str, Collection[int]],
@@ -560,7 +502,7 @@ class RunStore:
         meant = {
             name
             for name, (_, outcome, _) in documents.items()
-            if _status(outcome) == status and (dimensions is None or name in dimensions)
+            if status_of(outcome) == status and (dimensions is None or name in dimensions)
         }
         dropped = {call for name in meant for call in calls[name] - set(under.get(name, ()))}
         for call in dropped:
@@ -574,12 +516,12 @@ class RunStore:
 
     # Rows
 
-    def _rows(self, where: str, *values: object, long: bool = False) -> Iterator[_Row]:
-        return starmap(_Row, self.database.rows(EDITS, where, *values, long=long))
+    def _rows(self, where: str, *values: object, long: bool = False) -> Iterator[EditRow]:
+        return starmap(EditRow, self.database.rows(EDITS, where, *values, long=long))
 
     def _current(
         self, model: Names = None, item: Names = None, *, long: bool = False
-    ) -> Iterator[tuple[_Row, str]]:
+    ) -> Iterator[tuple[EditRow, str]]:
         """The rows of today, with the ids of their items."""
         models = None if model is None else {encoded(name) for name in _several(model)}
         where, values = "", []
@@ -594,18 +536,18 @@ class RunStore:
             if row.item in names and (models is None or row.model in models):
                 yield row, names[row.item]
 
-    def _stored(self, row: _Row, item: str, *, evidence: bool) -> Iterator[StoredVerdict]:
+    def _stored(self, row: EditRow, item: str, *, evidence: bool) -> Iterator[StoredVerdict]:
         model = text(row.model)
         try:
             if not evidence:
                 for signed, outcome in self._outcomes(row):
                     name, signature, versions = signed
-                    yield StoredVerdict(item, model, name, _verdict(outcome), signature, versions)
+                    yield StoredVerdict(item, model, name, unpacked(outcome), signature, versions)
                 return
             for (name, signature, versions), outcome, detail in self._documents(row).values():
                 said = tuple(map(self.ledger.said_by, (detail or {}).get("calls", ())))
                 found = (detail or {}).get("evidence", {})
-                verdict = _verdict(outcome, found, tuple(one.call for one in said))
+                verdict = unpacked(outcome, found, tuple(one.call for one in said))
                 yield StoredVerdict(item, model, name, verdict, signature, versions, said)
         except ValueError as error:
             raise StoreError(
@@ -616,87 +558,6 @@ class RunStore:
     def _unpacked(self, details: bytes) -> list[Any]:
         unpacked: list[Any] = self.database.packer.unpack(details)
         return unpacked
-
-
-class _Stands:
-    """Makes of rows what stands today; rows alike share it.
-
-    Args:
-        signing: What a number stands for.
-        today: Signatures by dimension.
-    """
-
-    def __init__(
-        self, signing: Callable[[int], tuple[Signed, ...]], today: Mapping[str, str]
-    ) -> None:
-        self._signing = signing
-        self._today = today
-        self._by_signing: dict[int, frozenset[str]] = {}
-        self._shared: dict[frozenset[str], frozenset[str]] = {}
-
-    def of(self, row: _Row, item: str) -> Standing:
-        """What stands of a row."""
-        if (stands := self._by_signing.get(row.signing)) is None:
-            signed = self._signing(row.signing)
-            stands = frozenset(s.dimension for s in signed if self._is_of_today(s))
-            self._by_signing[row.signing] = stands
-        if _FAILED in row.outcomes:
-            there = zip(self._signing(row.signing), _parsed(row.outcomes), strict=True)
-            failed = {one.dimension for one, outcome in there if _status(outcome) == "failed"}
-            stands = stands - failed
-            stands = self._shared.setdefault(stands, stands)
-        digest = None if row.output is None else digest_from_bytes(row.output)
-        return Standing(item, digest, _missing(row), stands, row.stat)
-
-    def _is_of_today(self, signed: Signed) -> bool:
-        return self._today.get(signed.dimension) == signed.signature
-
-
-def _packed(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
-    """A verdict: a number, or all else but evidence and calls; and these.
-
-    Raises:
-        ValueError: a number in its evidence is not finite.
-    """
-    rest = verdict.model_dump(exclude={"evidence", "calls"}, exclude_defaults=True)
-    number = isinstance(verdict, Scored) and not verdict.imputed
-    outcome = rest["value"] if number else {"status": verdict.status, **rest}
-    evidence = getattr(verdict, "evidence", {})
-    detail = {"evidence": evidence} if evidence else {}
-    return outcome, (detail | ({"calls": list(calls)} if calls else {})) or None
-
-
-def _verdict(
-    outcome: Any, evidence: Mapping[str, Any] = MappingProxyType({}), calls: tuple[str, ...] = ()
-) -> Verdict:
-    evidence = dict(evidence)
-    if not isinstance(outcome, dict):
-        return Scored(value=outcome, evidence=evidence, calls=calls)
-    more = {"evidence": evidence, "calls": calls} if outcome["status"] != "failed" else {}
-    return _VERDICT.validate_python(outcome | more)
-
-
-def _parsed(outcomes: bytes) -> list[Any]:
-    try:
-        parsed: list[Any] = from_json(outcomes)
-    except ValueError:  # it is strict about the lone surrogates that a judge may have written
-        parsed = list(parse_json(text(outcomes)))
-    return parsed
-
-
-def _status(outcome: Any) -> str:
-    return str(outcome["status"]) if isinstance(outcome, dict) else "scored"
-
-
-def _edit(row: _Row, item: str) -> StoredEdit:
-    missing = _missing(row)
-    there = row.output is not None and missing is None
-    digest = digest_from_bytes(row.output) if there and row.output is not None else None
-    return StoredEdit(row.id, item, text(row.model), digest, missing)
-
-
-def _missing(row: _Row) -> Missing | None:
-    return None if row.missing is None else Missing(*parse_json(text(row.missing)))
 
 
 def _several(names: str | Collection[str]) -> Collection[str]:

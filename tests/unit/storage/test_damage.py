@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.app.diff import diff
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
 from editjudge.panel.calls import Call, Reply
 from editjudge.panel.prompt import Prompt, Text
@@ -187,13 +186,6 @@ def test_what_writes_looks_too(copy: Path) -> None:
         with pytest.raises(StoreError, match=r"row 3 \(table edits\)"):
             put(store, "item 2", {"core.a": scored(1)})
         put(store, "item 3", {"core.a": scored(1)})
-
-
-def test_two_runs_one_of_which_is_damaged(whole: Path, copy: Path) -> None:
-    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
-        db.execute("UPDATE edits SET outcomes = x'5b305d' WHERE id = 3")
-    with pytest.raises(StoreError, match=r"row 3 \(table edits\)"):
-        diff(whole, copy)
 
 
 def test_a_checksum_stays_what_it_is() -> None:

@@ -1,0 +1,172 @@
+"""Edits of a run as rows: what their columns mean, and what stands of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json
+
+from ..base.item import Missing
+from ..base.parse import parse_json
+from ..base.verdict import Scored, Verdict
+from ..engine.contents import Standing
+from ..panel.calls import Said
+from .codec import digest_from_bytes
+from .tables import encoded, text
+
+_FAILED = encoded('"failed"')
+_VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
+
+
+class Signed(NamedTuple):
+    """How a verdict of an edit was made.
+
+    Attributes:
+        versions: Of the packages that it was made with; see `base.signature.versions`.
+    """
+
+    dimension: str
+    signature: str
+    versions: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """One verdict of a run.
+
+    Attributes:
+        versions: Of the packages that it was made with; see `base.signature.versions`.
+        said: What came back from the calls that it rests on, in the order of its `calls`.
+    """
+
+    item: str
+    model: str
+    dimension: str
+    verdict: Verdict
+    signature: str
+    versions: str = ""
+    said: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEdit:
+    """One edit of a run.
+
+    Attributes:
+        id: Its number in this run.
+        digest: Of the output; None where it is missing.
+        missing: Why it is; None where it is not.
+    """
+
+    id: int
+    item: str
+    model: str
+    digest: str | None
+    missing: Missing | None
+
+
+class EditRow(NamedTuple):
+    """A row of `edits`, its key as the store has it."""
+
+    id: int
+    team: bytes
+    source: bytes
+    item: int
+    model: bytes
+    output: bytes | None
+    missing: bytes | None
+    stat: bytes
+    current: int
+    signing: int
+    outcomes: bytes
+    details: bytes | None = None
+
+
+class Stands:
+    """Makes of rows what stands today; rows alike share it.
+
+    Args:
+        signing: What a number stands for.
+        today: Signatures by dimension.
+    """
+
+    def __init__(
+        self, signing: Callable[[int], tuple[Signed, ...]], today: Mapping[str, str]
+    ) -> None:
+        self._signing = signing
+        self._today = today
+        self._by_signing: dict[int, frozenset[str]] = {}
+        self._shared: dict[frozenset[str], frozenset[str]] = {}
+
+    def of(self, row: EditRow, item: str) -> Standing:
+        """What stands of a row."""
+        if (stands := self._by_signing.get(row.signing)) is None:
+            signed = self._signing(row.signing)
+            stands = frozenset(s.dimension for s in signed if self._is_of_today(s))
+            self._by_signing[row.signing] = stands
+        if _FAILED in row.outcomes:
+            there = zip(self._signing(row.signing), parsed(row.outcomes), strict=True)
+            failed = {one.dimension for one, outcome in there if status_of(outcome) == "failed"}
+            stands = stands - failed
+            stands = self._shared.setdefault(stands, stands)
+        digest = None if row.output is None else digest_from_bytes(row.output)
+        return Standing(item, digest, missing_of(row), stands, row.stat)
+
+    def _is_of_today(self, signed: Signed) -> bool:
+        return self._today.get(signed.dimension) == signed.signature
+
+
+def packed(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
+    """A verdict: a number, or all else but evidence and calls; and these.
+
+    Raises:
+        ValueError: a number in its evidence is not finite.
+    """
+    rest = verdict.model_dump(exclude={"evidence", "calls"}, exclude_defaults=True)
+    number = isinstance(verdict, Scored) and not verdict.imputed
+    outcome = rest["value"] if number else {"status": verdict.status, **rest}
+    evidence = getattr(verdict, "evidence", {})
+    detail = {"evidence": evidence} if evidence else {}
+    return outcome, (detail | ({"calls": list(calls)} if calls else {})) or None
+
+
+def unpacked(
+    outcome: Any, evidence: Mapping[str, Any] = MappingProxyType({}), calls: tuple[str, ...] = ()
+) -> Verdict:
+    """What `packed` was given."""
+    evidence = dict(evidence)
+    if not isinstance(outcome, dict):
+        return Scored(value=outcome, evidence=evidence, calls=calls)
+    more = {"evidence": evidence, "calls": calls} if outcome["status"] != "failed" else {}
+    return _VERDICT.validate_python(outcome | more)
+
+
+def parsed(outcomes: bytes) -> list[Any]:
+    """The outcomes of a row, in the order of its signing."""
+    try:
+        found: list[Any] = from_json(outcomes)
+    except ValueError:  # it is strict about the lone surrogates that a judge may have written
+        found = list(parse_json(text(outcomes)))
+    return found
+
+
+def status_of(outcome: Any) -> str:
+    """The status of an outcome as it is stored."""
+    return str(outcome["status"]) if isinstance(outcome, dict) else "scored"
+
+
+def stored_edit(row: EditRow, item: str) -> StoredEdit:
+    """The edit of a row."""
+    missing = missing_of(row)
+    there = row.output is not None and missing is None
+    digest = digest_from_bytes(row.output) if there and row.output is not None else None
+    return StoredEdit(row.id, item, text(row.model), digest, missing)
+
+
+def missing_of(row: EditRow) -> Missing | None:
+    """Why the output of a row is missing; None where it is not."""
+    return None if row.missing is None else Missing(*parse_json(text(row.missing)))
