@@ -199,7 +199,7 @@ async def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) ->
 def spoil(path: Path) -> None:
     """Turn bits of every reply that is kept."""
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("UPDATE calls SET reply = x'00'")
+        db.execute("UPDATE calls SET document = x'00'")
         db.commit()
 
 
@@ -292,7 +292,7 @@ async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) ->
 async def test_nobody_waits_for_the_purge_of_another_team(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("editjudge.storage.ledger._AT_A_TIME", 1)
+    monkeypatch.setattr("editjudge.storage.database._AT_A_TIME", 1)
     call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
     with Ledger(tmp_path / FILE, team="large") as ledger:
         for number in range(3000):
