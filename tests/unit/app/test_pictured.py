@@ -15,6 +15,7 @@ from editjudge.app.pictured import Placed
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
+from editjudge.base.files import Files
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Unscored
 from editjudge.cli.export import command as export
@@ -23,7 +24,7 @@ from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..benchmarks.omni_iie import made as omni
-from ..storage.stored import put, scored
+from ..storage.stored import scored
 
 PSNR = "core.psnr.source.whole"
 MSE = "core.mse.source.whole"
@@ -54,8 +55,13 @@ def run(tmp_path: Path) -> Path:
     )
     signatures = resolved.order.signatures({})
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
-        put(store, "one", {PSNR: scored(31.5), MSE: UNREAD}, signatures=signatures)
-        put(store, "two", {PSNR: scored(0.0), MSE: Failed(error="gone")}, signatures=signatures)
+        judged = {
+            "one": {PSNR: scored(31.5), MSE: UNREAD},
+            "two": {PSNR: scored(0.0), MSE: Failed(error="gone")},
+        }
+        for item, verdicts in judged.items():
+            seen = Files().seen(str(tmp_path / "alpha" / f"{item}.ppm"))
+            store.keep_now(JudgedEdit(item, "alpha", seen, None, None), verdicts, signatures)
         store.keep_now(
             JudgedEdit("gone", "alpha", None, Missing("absent", "no file gone.png")), {}, {}
         )
