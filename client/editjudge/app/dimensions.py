@@ -9,8 +9,8 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select
 from ..benchmarks.rounds import in_rounds, number_in_rounds, with_rounds
+from ..engine.fold import in_order
 from ..engine.judge import Signatures
-from ..engine.plan import in_order
 from .spec import RunSpec
 
 

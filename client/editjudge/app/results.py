@@ -20,9 +20,8 @@ from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.tabulation import Tabulation
 from ..engine.contents import ItemChanges, Look, item_changes, other_outputs
-from ..engine.fold import fold
+from ..engine.fold import fold, in_order
 from ..engine.order import Order
-from ..engine.plan import in_order
 from ..stats import Linking
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals

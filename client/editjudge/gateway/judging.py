@@ -19,19 +19,20 @@ from ..base.item import Edit
 from ..base.signature import Signature, package_version
 from ..base.verdict import Failed, Outcome, failed
 from ..benchmarks.dimension import Dimension
+from ..engine.fold import in_order
 from ..engine.judge import (
     Answered,
     Judgement,
     Settled,
     Signatures,
     at_once,
+    edit_plan,
     judge,
     nobody_counts,
     roles_of,
     unserved,
 )
 from ..engine.order import Order
-from ..engine.plan import edit_plan, in_order
 from ..panel.budget import Budget
 from ..panel.calls import OthersCallStore, Usage
 from ..v1 import judge_pb2 as pb
