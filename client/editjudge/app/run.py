@@ -41,10 +41,9 @@ from ..panel.calls import OthersCallStore
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from . import events
-from .client import with_local_stack
+from .client import completed, with_local_stack
 from .estimate import Estimate, estimate, notes
 from .known import known_calls
-from .loops import completed
 from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
 from .spread import JudgeSpread

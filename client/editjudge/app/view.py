@@ -28,7 +28,7 @@ from ..storage.store import (
     StoredVerdict,
 )
 from . import results as tables
-from .sources import SourcesOf
+from .results import SourcesOf
 from .spec import Resolved, RunSpec
 
 __all__ = [

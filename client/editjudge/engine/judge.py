@@ -86,21 +86,10 @@ class Judgement:
         return any(isinstance(outcome, Failed) for outcome in self.outcomes.values())
 
 
-@dataclass(frozen=True, slots=True)
-class EditPlan:
-    """The work for one edit.
-
-    Attributes:
-        calls: Fields to compute by scorer; equal scorers are one.
-        outcomes: Of every dimension, by id; those that are `Pending` are to be judged.
-    """
-
-    calls: Mapping[Scorer, frozenset[str]]
-    outcomes: Mapping[str, Outcome]
-
-
-def edit_plan(edit: Edit, dimensions: Iterable[Dimension], unserved: Mapping[str, str]) -> EditPlan:
-    """Plan one edit.
+def calls_on(
+    edit: Edit, dimensions: Iterable[Dimension], unserved: Mapping[str, str]
+) -> dict[Scorer, frozenset[str]]:
+    """What to call for one edit: the fields to compute by scorer; equal scorers are one.
 
     Args:
         dimensions: In order, see `in_order`.
@@ -108,7 +97,7 @@ def edit_plan(edit: Edit, dimensions: Iterable[Dimension], unserved: Mapping[str
     """
     dimensions = tuple(dimensions)
     outcomes = fold(dimensions, edit.item, missing=missing_of(edit), unserved=unserved)
-    return EditPlan(calls_of(dimensions, outcomes), outcomes)
+    return calls_of(dimensions, outcomes)
 
 
 def missing_of(edit: Edit) -> Missing | None:
@@ -143,15 +132,15 @@ async def judge(
     ordered = in_order(asked, known)
     before = panel.identities()
     waiting = unserved(ordered, panel)
-    plan = edit_plan(edit, ordered, waiting)
-    scorers = list(plan.calls)
+    calls = calls_on(edit, ordered, waiting)
+    scorers = list(calls)
     errors: dict[Scorer, ServiceError] = {}
 
     slow, notes = _slowest(scorers), CallNotes()
     noting = panel.within(panel.context.noting(notes))
 
     async def call(scorer: Scorer) -> Mapping[str, Verdict]:
-        verdicts = await _call(scorer, edit, noting, plan.calls[scorer], errors)
+        verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
         if scorer in slow:
             answered(1 / len(slow))
         return verdicts
