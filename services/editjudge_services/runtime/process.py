@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -22,11 +22,21 @@ from editjudge.base.errors import StackError
 from editjudge.base.local import private
 
 LOOPBACK = "127.0.0.1"
-_PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 0.1
-_libc = ctypes.CDLL(None)
-# A child becomes another program: what gRPC would do in it after the fork can only end it.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+_BOUND = """
+import ctypes, os, signal, sys
+parent, ending, *command = sys.argv[1:]
+ctypes.CDLL(None).prctl(1, int(ending))
+for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(ignored, signal.SIG_DFL)
+if os.getppid() == int(parent):
+    os.execvp(command[0], command)
+"""
+"""Asks the kernel for a signal when the thread that started it ends, and becomes the command.
+
+With a `preexec_fn` Python would fork, and gRPC's handlers of a fork crash many a child while calls
+are in flight. Without one Python uses vfork, which runs no handlers.
+"""
 
 
 def ports(chosen: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
@@ -57,16 +67,6 @@ def _listening(host: str, port: int) -> socket.socket:
         raise StackError(told, mend) from error
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the thread that started it ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def end_with_parent() -> None:
-    """As `die_with_parent`, politely: it has processes of its own to end."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 def asked(url: str, data: bytes | None = None) -> bytes | None:
     """What our own server says, without a proxy; None where it does not answer, or refuses."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -75,6 +75,11 @@ def asked(url: str, data: bytes | None = None) -> bytes | None:
             return bytes(reply.read())
     except (urllib.error.URLError, OSError):
         return None
+
+
+def _bound(ending: signal.Signals) -> list[str]:
+    """What a command follows that is to get a signal when the thread that starts it ends."""
+    return [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), str(int(ending))]
 
 
 class Server(ABC):
@@ -191,7 +196,7 @@ class Server(ABC):
         self._begin = self.log.stat().st_size if self.log.is_file() else 0
         with self._outputs() as (output, errors):
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                command,
+                [*_bound(signal.SIGTERM if politely else signal.SIGKILL), *command],
                 stdout=output,
                 stderr=errors,
                 stdin=subprocess.DEVNULL,
@@ -200,8 +205,6 @@ class Server(ABC):
                 # Ctrl-C is for whoever started it: what is in flight still needs it.
                 start_new_session=True,
                 umask=0o077,
-                # No threads of ours hold locks.
-                preexec_fn=end_with_parent if politely else die_with_parent,  # noqa: PLW1509
             )
 
     @contextlib.contextmanager
