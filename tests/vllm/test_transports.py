@@ -103,8 +103,7 @@ async def test_the_transports_agree(pair: Pair, choices: tuple[str, ...]) -> Non
 
 async def test_an_urgent_call_has_the_same_answer(transport: Transport) -> None:
     prompt = question(4)
-    with Terms(urgent=True).held():
-        urgent = await transport.choose(prompt, LEVELS)
+    urgent = await transport.choose(prompt, LEVELS, CallContext(terms=Terms(urgent=True)))
     other = await transport.choose(prompt, LEVELS)
     assert dict(urgent.distribution.probabilities) == pytest.approx(
         dict(other.distribution.probabilities), abs=TOLERANCE
@@ -120,9 +119,9 @@ async def test_a_server_started_without_priorities_answers_urgent_calls_too(
         server = servers["whole"]
         server.wait_until_ready()
         endpoint = GeneralistEndpoint(url=server.url)
+        urgent = CallContext(terms=Terms(urgent=True))
         async with OpenAiTransport(endpoint, RetryPolicy(attempts=1)) as transport:
-            with Terms(urgent=True).held():
-                assert (await transport.choose(question(4), LEVELS)).distribution
+            assert (await transport.choose(question(4), LEVELS, urgent)).distribution
 
 
 async def test_control_tokens_in_an_instruction_stay_text(transport: Transport) -> None:
